@@ -12,7 +12,7 @@ import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms } from "./domain/kernel/live-rooms.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
-import { type CalmWarning, calmWarnings } from "./domain/kernel/calm-log.ts";
+import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/throttled-log.ts";
 import { createLanes } from "./domain/kernel/lanes.ts";
 import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
@@ -47,7 +47,7 @@ export type App = {
   config: Config;
   log: Logger;
   /** Warns of an outage once in a while, however many rooms meet it together. */
-  warnOfOutage: CalmWarning;
+  warnOfOutage: ThrottledWarning;
   clock: () => Date;
   /** Sees every tenant: for workers and the server's own tasks. Operations receive a scoped one. */
   transact: Transact;
@@ -111,7 +111,7 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
   return {
     config,
     log,
-    warnOfOutage: calmWarnings(log),
+    warnOfOutage: throttledWarnings(log),
     clock,
     transact,
     transactAs: (scope) => guarded(createTransact(transacting, scope)),

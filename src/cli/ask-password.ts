@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 const INTERRUPTED_EXIT_CODE = 130;
 
 /** Prompts on the terminal without echoing the input. */
-const askUnseen = (question: string): Promise<string> =>
+const promptHidden = (question: string): Promise<string> =>
   new Promise((resolve, reject) => {
     const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
     const lines = createInterface({ input: process.stdin, output: nowhere, terminal: true, historySize: 0 });
@@ -34,8 +34,8 @@ const askUnseen = (question: string): Promise<string> =>
  */
 export const readNewPassword = async (): Promise<string> => {
   if (process.stdin.isTTY) {
-    const password = await askUnseen("Password: ");
-    if (password === (await askUnseen("Once more: "))) return password;
+    const password = await promptHidden("Password: ");
+    if (password === (await promptHidden("Once more: "))) return password;
     throw new Error("The two passwords differ; nothing was changed");
   }
   const [password = ""] = (await text(process.stdin)).split(/\r?\n/, 1);

@@ -23,14 +23,14 @@ export const selfTest = async (target: Target): Promise<number> => {
   const rooms: Room[] = [];
   try {
     const player = await join(rooms, "player", () => client.joinOrCreate("player"));
-    const heard: XpMessage[] = [];
+    const received: XpMessage[] = [];
     player.onMessage("*", (type: unknown, message: unknown) => {
-      if (type === "player.xp") heard.push(message as XpMessage);
+      if (type === "player.xp") received.push(message as XpMessage);
     });
     const board = await join(rooms, "leaderboard", () =>
       client.joinOrCreate<BoardState>("leaderboard", { leaderboardKey: XP_BOARD }),
     );
-    return await followEvent(target, heard, board);
+    return await followEvent(target, received, board);
   } finally {
     for (const room of rooms) await room.leave();
   }
@@ -50,7 +50,7 @@ type Result = { eventId: string; status: string; message: string; effects?: { ty
 
 const followEvent = async (
   target: Target,
-  heard: readonly XpMessage[],
+  received: readonly XpMessage[],
   board: Room<BoardState>,
 ): Promise<number> => {
   const startMs = performance.now();
@@ -59,11 +59,11 @@ const followEvent = async (
   if (status !== "PROCESSED") throw new Error(`the event is ${status}: ${message}`);
   if (!effects?.some(({ type }) => type === "player.xp_granted"))
     throw new Error(`the event was processed, but no rule granted XP; is the rule for ${SELF_TEST} active?`);
-  const told = await until("the player's socket did not hear of the XP", () =>
-    heard.find(({ data }) => data.cause.eventId === eventId),
+  const xpMessage = await until("the player's socket did not hear of the XP", () =>
+    received.find(({ data }) => data.cause.eventId === eventId),
   );
   await until("the board's socket did not show the player's new rank", () =>
-    [...(board.state.me?.values() ?? [])].find(({ rank, score }) => rank > 0 && score === told.data.xp),
+    [...(board.state.me?.values() ?? [])].find(({ rank, score }) => rank > 0 && score === xpMessage.data.xp),
   );
   return performance.now() - startMs;
 };

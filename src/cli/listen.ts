@@ -6,7 +6,7 @@ import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts
 import { newId } from "../domain/kernel/ids.ts";
 import { VERSION } from "../version.ts";
 import { type KeyFlags, readKey, readUrl, UsageError } from "./api-flags.ts";
-import { type Api, ApiFailure, askApi } from "./webhook-api.ts";
+import { type Api, ApiFailure, callApi } from "./webhook-api.ts";
 
 /** Interval between two polls of a feed without new events. */
 const POLL_MS = 500;
@@ -93,7 +93,7 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const note = (line: string): void => void process.stderr.write(`${line}\n`);
 
 const listen = async ({ api, query, show }: Listening): Promise<void> => {
-  const read = (cursor: string) => askApi(api, `/webhook-events?cursor=${cursor}${query}`, Page);
+  const read = (cursor: string) => callApi(api, `/webhook-events?cursor=${cursor}${query}`, Page);
   let { nextCursor } = (await read("latest")).pagination;
   note(`ready: listening to ${api.url}, Ctrl-C ends it`);
   for (;;) {

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, type ListenOptions, Server as TcpServer
 import { setImmediate as turn } from "node:timers/promises";
 
 /** Address on which a server listens: `names` are the settings that define it. */
-export type Place = {
+export type ListenAddress = {
   host: string;
   port: number;
   /** Exclusive to this process, where node:cluster would share the port among its workers. */
@@ -25,7 +25,7 @@ const IS_SHARED_OUT = process.platform === "linux";
 const LAST_TAKEN_MS = 500;
 
 /** What to do when the server cannot listen, by error code. */
-const REMEDIES: Record<string, (place: Place) => string> = {
+const REMEDIES: Record<string, (place: ListenAddress) => string> = {
   EADDRINUSE: ({ port, names: [, name] }) =>
     `another process listens there (lsof -i :${port} says which). ` +
     `Stop it, or take another port: ${name}=${port + 1} npm start`,
@@ -51,7 +51,10 @@ const checkIsFree = async (place: ListenOptions): Promise<void> => {
   await once(probe, "close");
 };
 
-const openAll = async (server: HttpServer, { host, port, exclusive = false }: Place): Promise<void> => {
+const openAll = async (
+  server: HttpServer,
+  { host, port, exclusive = false }: ListenAddress,
+): Promise<void> => {
   const all: Listening = { others: [], taken: 0 };
   listening.set(server, all);
   server.on("connection", () => void all.taken++);
@@ -71,7 +74,7 @@ const openAll = async (server: HttpServer, { host, port, exclusive = false }: Pl
 };
 
 /** Listens with several sockets. @throws Error that says what to do */
-export const listen = async (server: HttpServer, place: Place): Promise<void> => {
+export const listen = async (server: HttpServer, place: ListenAddress): Promise<void> => {
   try {
     await openAll(server, place);
   } catch (error) {

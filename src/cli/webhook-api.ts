@@ -21,7 +21,7 @@ export type Api = {
 
 const Refusal = z.object({ error: z.object({ message: z.string(), reason: z.string().optional() }) });
 
-const isPassing = (status: number): boolean => status === 429 || status >= 500;
+const isTransient = (status: number): boolean => status === 429 || status >= 500;
 
 /** What to do about a refusal. */
 const REMEDIES: Partial<Record<number, string>> = {
@@ -61,7 +61,7 @@ const ask = async ({ url, key, stop }: Api, path: string, body: unknown): Promis
  * @param body of a POST; without it a GET
  * @throws ApiFailure for a refusal, and when it is stopped
  */
-export const askApi = async <T>(api: Api, path: string, shape: z.ZodType<T>, body?: unknown): Promise<T> => {
+export const callApi = async <T>(api: Api, path: string, shape: z.ZodType<T>, body?: unknown): Promise<T> => {
   for (let isAway = false; ; isAway = true) {
     const outcome = await tryOnce(api, path, body);
     if (!("passing" in outcome)) {
@@ -84,7 +84,7 @@ const tryOnce = async (api: Api, path: string, body: unknown): Promise<Answered 
   try {
     const answered = await ask(api, path, body);
     const { status, answer } = answered;
-    return isPassing(status) ? { passing: explain(status, answer) } : answered;
+    return isTransient(status) ? { passing: explain(status, answer) } : answered;
   } catch (error) {
     throwIfStopped(api);
     if (error instanceof ApiFailure) throw error;

@@ -2,9 +2,9 @@ import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
-import { withPatience } from "../domain/kernel/patience.ts";
+import { withTimeouts } from "../domain/kernel/timeouts.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
-import type { Sight } from "../domain/kernel/work.ts";
+import type { RowScope } from "../domain/kernel/work.ts";
 import { requireAccess } from "./access.ts";
 import { refuseOutsiders } from "./admin-network.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";
@@ -62,7 +62,7 @@ const actorOf = (caller: Caller, { request, response, ip }: Arrival, signal: Abo
 });
 
 /** Returns the rows that the operation may see. */
-const sightOf = (actor: Actor, projectId: string): Sight => {
+const rowScopeOf = (actor: Actor, projectId: string): RowScope => {
   const { caller } = actor;
   if (caller.kind !== "user" && caller.kind !== "key") return { role: "accounts", by: actor };
   const projectIds = projectId === "" ? [] : [projectId];
@@ -131,16 +131,16 @@ export const operation = (app: App, route: AnyRoute, unread: UnreadResponses): R
     const query = await checkQuery(request.query);
     const { raw, body } = await bodyOf(route, request, response);
     const actor = actorOf(caller, { request, response, ip }, signal);
-    const sight = sightOf(actor, projectId);
+    const rowScope = rowScopeOf(actor, projectId);
     const cookie = request.get("cookie") ?? "";
     const deviceToken = request.get("x-device-token") ?? "";
     const given = { params, query, body, cookie, deviceToken };
-    const execution = { route, sight, context: { caller, projectId, actor, signal, ...given } };
-    const scoped: App = { ...app, transact: whilePresent(app.transactAs(sight), signal) };
+    const execution = { route, rowScope, context: { caller, projectId, actor, signal, ...given } };
+    const scoped: App = { ...app, transact: whilePresent(app.transactAs(rowScope), signal) };
     const keyed = await keyedRequest(request, execution, raw);
     try {
       const run = () => (keyed ? runKeyed(scoped, execution, keyed) : runOnce(scoped, execution));
-      const reply = await (route.patience ? withPatience(route.patience, run) : run());
+      const reply = await (route.timeouts ? withTimeouts(route.timeouts, run) : run());
       // Others may have been answered meanwhile. What was written is not refused afterwards.
       if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));
       await send(response, reply);

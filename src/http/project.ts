@@ -29,9 +29,9 @@ export const projectOf = async (
   const header = one(request.get("x-project-id"));
   if (source !== "path") {
     const wish = header ?? one(request.query["projectId"]);
-    const told = await resolveIfNamed(app, caller, wish);
-    if (!(told instanceof DomainError)) return told;
-    if (source === "caller") throw told;
+    const resolved = await resolveIfNamed(app, caller, wish);
+    if (!(resolved instanceof DomainError)) return resolved;
+    if (source === "caller") throw resolved;
     return "";
   }
   const inPath = one(request.params["projectId"]) ?? "";

@@ -1,6 +1,6 @@
 import express, { type ErrorRequestHandler, type RequestHandler, Router } from "express";
 import type { App } from "../app.ts";
-import { calmWarnings } from "../domain/kernel/calm-log.ts";
+import { throttledWarnings } from "../domain/kernel/throttled-log.ts";
 import { DomainError, notFound } from "../domain/kernel/errors.ts";
 import { BUSY, outageOf } from "../domain/kernel/outages.ts";
 import { isHiddenFrom } from "./admin-network.ts";
@@ -60,7 +60,7 @@ const isFault = (error: unknown, known: DomainError | undefined): boolean =>
 
 /** Logs faults: each bug with its stack; outages and conflicts in one line per interval. */
 const faultLog = (log: App["log"]) => {
-  const [ofBusy, ofOutages] = [calmWarnings(log), calmWarnings(log)];
+  const [ofBusy, ofOutages] = [throttledWarnings(log), throttledWarnings(log)];
   return (error: unknown, known: DomainError | undefined, of: object): void => {
     if (known?.reason === BUSY)
       ofBusy(error instanceof Error ? error.message : error, "requests have waited too long for other work");

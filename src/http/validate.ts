@@ -34,8 +34,8 @@ const isLoose = (schema: z.ZodType | undefined): boolean =>
 export const queryChecker = (route: AnyRoute) => {
   const known = new Set(fieldsOf(route.query));
   // Selects the project of a caller that has several; read before this check.
-  const isTold = route.project === "caller" || route.project === "optional";
-  const tolerated = isTold && !known.has("projectId") ? "projectId" : undefined;
+  const selectsProject = route.project === "caller" || route.project === "optional";
+  const tolerated = selectsProject && !known.has("projectId") ? "projectId" : undefined;
   return async (query: Record<string, unknown>): Promise<unknown> => {
     if (isLoose(route.query)) return parse(route.query, query, "query");
     const unknown = Object.keys(query).filter((name) => !known.has(name) && name !== tolerated);

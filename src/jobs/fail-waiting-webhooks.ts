@@ -1,5 +1,5 @@
 import { FIRST_WEBHOOK } from "../domain/delivery/webhooks/delivering/claim.ts";
-import { failLongWaiting, findHeld } from "../domain/delivery/webhooks/delivering/waiting.ts";
+import { failLongWaiting, findUndelivered } from "../domain/delivery/webhooks/delivering/waiting.ts";
 import type { Job } from "./job.ts";
 
 const HOUR_MS = 3_600_000;
@@ -13,7 +13,7 @@ export const failWaitingWebhooks: Job = {
   run: async (app) => {
     for (let after: string | undefined = FIRST_WEBHOOK; after !== undefined;) {
       const from: string = after;
-      const held = await app.transact((work) => findHeld(work, from, ROWS_AT_ONCE));
+      const held = await app.transact((work) => findUndelivered(work, from, ROWS_AT_ONCE));
       for (const one of held) {
         let failed: number;
         do {

@@ -10,7 +10,7 @@ import type { Work } from "../domain/kernel/work.ts";
 import {
   createRuleWatch,
   LOOPS_MAX,
-  pauseDearRule,
+  pauseExpensiveRule,
   pauseLoopingRule,
   pauseUnfitRule,
   type RuleWatch,
@@ -162,7 +162,7 @@ const pauseHeld = async (app: App, kept: Kept, { loops, hits, lacking }: ClaimFi
   }
   for (const hit of dear) {
     app.log.warn({ hit }, "a rule that takes the steps of event after event is paused");
-    await pauseSafely(app, (work) => pauseDearRule(work, hit));
+    await pauseSafely(app, (work) => pauseExpensiveRule(work, hit));
   }
   for (const plan of lacking.values()) await pauseUnfit(app, kept, plan);
 };

@@ -1,6 +1,6 @@
 import type { App } from "../app.ts";
 import { JobSteps } from "../domain/registries/jobs/step-job.ts";
-import { STEP } from "../domain/kernel/patience.ts";
+import { STEP } from "../domain/kernel/timeouts.ts";
 import type { Job } from "./job.ts";
 
 const stepsOf = ({ transact, log }: App): JobSteps =>
@@ -11,7 +11,7 @@ export const createProjectJobs = (): Job => {
   let steps: JobSteps | undefined;
   return {
     name: "project-jobs",
-    patience: STEP,
+    timeouts: STEP,
     concurrency: 1,
     everyMs: 1_000,
     run: async (app) => {

@@ -1,10 +1,10 @@
 import { relayPartitions } from "../domain/delivery/outbox/relay.ts";
-import { RelayTurns } from "../domain/delivery/outbox/relay-turns.ts";
+import { RelaySchedule } from "../domain/delivery/outbox/relay-schedule.ts";
 import type { JobTogether } from "./job.ts";
 
 /** Key: a partition of the outbox. Publishes committed rows until none is left. */
 export const createRelayOutbox = (): JobTogether => {
-  const turns = new RelayTurns();
+  const schedule = new RelaySchedule();
   return {
     name: "relay-outbox",
     concurrency: 4,
@@ -14,7 +14,7 @@ export const createRelayOutbox = (): JobTogether => {
         leave(more.map(String));
         done(parts.map(String));
       };
-      const { rows, again } = await relayPartitions({ ...app, turns, onRelayed }, keys.map(Number));
+      const { rows, again } = await relayPartitions({ ...app, schedule, onRelayed }, keys.map(Number));
       app.metrics.outboxRelayed.inc(rows);
       if (rows > 0) await app.limits.pause?.();
       // Rows committed since then wake the job again.

@@ -1,4 +1,4 @@
-import { tellDueRanks } from "../domain/leaderboards/notices/due.ts";
+import { sendDueNotices } from "../domain/leaderboards/notices/due.ts";
 import type { Job } from "./job.ts";
 
 /** Notifies players of rank changes that came too soon after their last notice. */
@@ -7,6 +7,6 @@ export const tellRanks: Job = {
   concurrency: 1,
   everyMs: 5_000,
   run: async (app) => {
-    while (await tellDueRanks(app)) await app.limits.pause?.();
+    while (await sendDueNotices(app)) await app.limits.pause?.();
   },
 };

@@ -5,7 +5,7 @@ import {
   isSuspect,
   NEW_CIRCUIT,
 } from "../domain/delivery/webhooks/delivering/circuit.ts";
-import { Turns } from "../domain/delivery/webhooks/delivering/turns.ts";
+import { RoundRobin } from "../domain/delivery/webhooks/delivering/round-robin.ts";
 
 /** Maximum number of endpoints remembered although they have nothing to send. */
 const REMEMBERED_MAX = 10_000;
@@ -25,9 +25,9 @@ export type Endpoint = {
 /** Schedules which endpoints send next, fairly between tenants. */
 export class Endpoints {
   readonly #known = new Map<string, Endpoint>();
-  readonly #turns = new Turns();
+  readonly #healthy = new RoundRobin();
   /** Endpoints whose attempts hang: they may only use slots for slow attempts. */
-  readonly #suspectTurns = new Turns();
+  readonly #suspect = new RoundRobin();
 
   /** Notes that a delivery of the webhook may be due. */
   ring(id: string, tenantId?: string): void {
@@ -42,14 +42,14 @@ export class Endpoints {
   }
 
   get isIdle(): boolean {
-    return this.#turns.isEmpty && this.#suspectTurns.isEmpty;
+    return this.#healthy.isEmpty && this.#suspect.isEmpty;
   }
 
   /** Queues an endpoint if it has something to send and a free slot. */
   enqueue(endpoint: Endpoint): void {
     const { id, tenantId, inFlight, mayHaveMore, circuit } = endpoint;
     if (!mayHaveMore || inFlight >= inFlightMax(circuit)) return;
-    (isSuspect(circuit) ? this.#suspectTurns : this.#turns).add(tenantId, id);
+    (isSuspect(circuit) ? this.#suspect : this.#healthy).add(tenantId, id);
   }
 
   /**
@@ -62,8 +62,8 @@ export class Endpoints {
       const { inFlight, circuit } = this.#of(id);
       return inFlightMax(circuit) - inFlight;
     };
-    const taken = this.#turns.take(slots, room);
-    for (const [id, count] of this.#suspectTurns.take(suspectSlots, room)) {
+    const taken = this.#healthy.take(slots, room);
+    for (const [id, count] of this.#suspect.take(suspectSlots, room)) {
       // Its circuit may have changed while it was in both queues.
       if (!taken.has(id)) taken.set(id, count);
     }

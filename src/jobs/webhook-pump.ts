@@ -11,8 +11,8 @@ import {
   releaseDeliveries,
   releaseLost,
 } from "../domain/delivery/webhooks/delivering/claim.ts";
-import { noteResults, type Result } from "../domain/delivery/webhooks/delivering/note.ts";
-import { rememberOpened } from "../domain/delivery/webhooks/delivering/opened-secrets.ts";
+import { recordResults, type Result } from "../domain/delivery/webhooks/delivering/record-results.ts";
+import { cacheOpened } from "../domain/delivery/webhooks/delivering/opened-secrets.ts";
 import { liveSecrets, SECRET_LOST, SECRET_UNREADABLE } from "../domain/delivery/webhooks/secrets.ts";
 import {
   notSent,
@@ -60,7 +60,7 @@ export class WebhookPump {
   constructor(parts: PumpParts) {
     this.#parts = parts;
     this.#backoff = new OutageBackoff(parts.log, "deliver-webhooks: recording");
-    this.#openedSecrets = rememberOpened(parts.secretBox);
+    this.#openedSecrets = cacheOpened(parts.secretBox);
   }
 
   /** Notes that a delivery of the webhook may be due. */
@@ -174,9 +174,9 @@ export class WebhookPump {
     }
   }
 
-  async #record(work: Parameters<typeof noteResults>[0], results: readonly Result[]): Promise<void> {
+  async #record(work: Parameters<typeof recordResults>[0], results: readonly Result[]): Promise<void> {
     const { mail, metrics } = this.#parts;
-    const givenUp = await noteResults(work, mail, results);
+    const givenUp = await recordResults(work, mail, results);
     if (givenUp > 0) work.afterCommit(() => metrics.webhooks.givenUp.inc(givenUp));
   }
 

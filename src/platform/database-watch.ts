@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type DomainError, retryLater } from "../domain/kernel/errors.ts";
-import { chosenPatience, isOfOperators, isOfRequests, type Patience } from "../domain/kernel/patience.ts";
+import { chosenTimeouts, isOfOperators, isOfRequests, type Timeouts } from "../domain/kernel/timeouts.ts";
 import { databaseTime } from "./database-time.ts";
 import { CHECK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
 
@@ -86,7 +86,7 @@ const isAnswer = (error: unknown): boolean =>
  */
 export class DatabaseWatch {
   readonly #pool: WatchedPool;
-  readonly #defaultPatience: Patience;
+  readonly #usual: Timeouts;
   readonly #log: Logger | undefined;
   readonly #clients = new Set<PooledClient>();
   readonly #idle = new Set<PooledClient>();
@@ -105,10 +105,10 @@ export class DatabaseWatch {
     this.#onBegun = resolve;
   });
 
-  /** @param defaultPatience the patience of statements that specify none */
-  constructor(pool: WatchedPool, defaultPatience: Patience, log?: Logger) {
+  /** @param usual the timeouts where none were chosen */
+  constructor(pool: WatchedPool, usual: Timeouts, log?: Logger) {
     this.#pool = pool;
-    this.#defaultPatience = defaultPatience;
+    this.#usual = usual;
     this.#log = log;
     this.#trackClients();
     this.#guardConnect();
@@ -146,7 +146,7 @@ export class DatabaseWatch {
   #guardConnect(): void {
     const connect = this.#pool.connect.bind(this.#pool);
     this.#pool.connect = (...args) => {
-      const isWeb = isOfRequests(chosenPatience() ?? this.#defaultPatience);
+      const isWeb = isOfRequests(chosenTimeouts() ?? this.#usual);
       if (!isWeb || args.length > 0) return connect(...args);
       return this.#isSilent ? Promise.reject(silence()) : this.#unlessSilent(connect());
     };

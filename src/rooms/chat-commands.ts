@@ -21,7 +21,7 @@ const ReportBody = z.strictObject({
 });
 
 /** Counts a refused message against its sender: after the third the player is muted. */
-export const noteRefused = async (
+export const countRefused = async (
   app: App,
   { projectId, channelId }: ChannelRef,
   actor: ChatActor,
@@ -62,7 +62,7 @@ export const CHAT_REQUESTS: ReadonlyMap<string, ChatRequest> = new Map([
           if (name === "chat.edit") await prepareFilter({ transact }, ref.projectId);
           return (await transact((work) => command.run(work, ref, actor, body))).reply;
         } catch (error) {
-          await noteRefused(app, ref, actor, error);
+          await countRefused(app, ref, actor, error);
           throw error;
         }
       },

@@ -2,7 +2,7 @@ import type { App } from "../app.ts";
 import {
   type Admission,
   findStandings,
-  judge,
+  admitByStanding,
   readerIdOf,
   type Standings,
 } from "../domain/social/chat/access.ts";
@@ -80,7 +80,9 @@ const findChannels = async (
     if (!row) return undefined;
     const refused = principal.playerId === null ? undefined : refusalOf(row.player_status ?? undefined);
     if (refused) return refused;
-    const admitted = settle(() => judge(projectId, row, { actor: readerOf(principal), now: work.now }));
+    const admitted = settle(() =>
+      admitByStanding(projectId, row, { actor: readerOf(principal), now: work.now }),
+    );
     return admitted instanceof DomainError ? admitted : row.id;
   });
 };
@@ -154,7 +156,7 @@ const admitReader = (
   row: Standings | undefined,
 ): Reader => {
   if (!row) throw notFound("channel");
-  const admission = judge(projectId, row, { actor, now });
+  const admission = admitByStanding(projectId, row, { actor, now });
   const channel = showAdmitted(admission);
   const behind = lastSeq === undefined ? -1 : channel.lastSeq - lastSeq;
   return { admission, channel, after: behind >= 0 && behind <= REPLAY_MAX ? lastSeq : undefined };

@@ -3,7 +3,7 @@ import type { App } from "../app.ts";
 import { admitSend, type GiveBack } from "../domain/social/chat/admit-send.ts";
 import type { SendBody } from "../domain/social/chat/bodies.ts";
 import type { ChannelRef } from "../domain/social/chat/channels.ts";
-import { prepareText } from "../domain/social/chat/judging.ts";
+import { prepareText } from "../domain/social/chat/moderating.ts";
 import { FilterUnready, prepareFilter } from "../domain/social/chat/moderation/filters.ts";
 import { type Sending, sendMessages, type Sent } from "../domain/social/chat/messages.ts";
 import type {
@@ -12,7 +12,7 @@ import type {
   ChatLine,
   ChatMessage,
 } from "../domain/kernel/events/chat-views.ts";
-import { noteRefused } from "./chat-commands.ts";
+import { countRefused } from "./chat-commands.ts";
 import { GroupSender } from "./group-sender.ts";
 import { transactIn } from "./project-transact.ts";
 
@@ -65,7 +65,7 @@ export class ChatSender {
     const giveBack = await admitSend(app(), ref(), { actor, send, settings: settings() });
     const sent = await this.#sendInGroup({ actor, send }, giveBack);
     if ("message" in sent) return sent.message;
-    await noteRefused(app(), ref(), actor, sent.error);
+    await countRefused(app(), ref(), actor, sent.error);
     throw sent.error;
   }
 

@@ -1,10 +1,15 @@
 import assert from "node:assert/strict";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
-import { STEP, withPatience } from "../../src/domain/kernel/patience.ts";
+import { STEP, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { CAUSED_ROWS_MAX } from "../../src/domain/revert/read-record.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
-import { FIRST_PLAYER, type Looked, planOf, refreshPage } from "../../src/domain/economy/segments/pages.ts";
+import {
+  FIRST_PLAYER,
+  type Evaluated,
+  planOf,
+  refreshPage,
+} from "../../src/domain/economy/segments/pages.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { addDearSegments, addFarReaching, addRichPair } from "../support/rules/big-players.ts";
 import { startDatabase } from "../support/processes/services.ts";
@@ -41,7 +46,7 @@ describe("CPU of what changes much at once", function () {
       });
       await changing.catch((error: unknown) => assert(error instanceof Undone, String(error)));
     };
-    return withPatience(STEP, () => leastBlockMs(run, BLOCK_MAX_MS));
+    return withTimeouts(STEP, () => leastBlockMs(run, BLOCK_MAX_MS));
   };
   const revert = (eventId: string) => (work: Work) =>
     revertEvent(work, projectId, { eventId, reason: "test", onShortfall: "CLAMP", actor: "test" });
@@ -76,7 +81,7 @@ describe("CPU of what changes much at once", function () {
 
   it("is taken in turns by a page of players with dear segments, which ends early", async () => {
     await addDearSegments(domain, projectId, { players: PLAYERS, segments: 200, conditions: 30 });
-    const look = async (work: Work, after = FIRST_PLAYER): Promise<Looked> =>
+    const look = async (work: Work, after = FIRST_PLAYER): Promise<Evaluated> =>
       refreshPage(work, (await planOf(work, projectId))!, { after, which: "ALL" });
     const blockMs = await blockOf(look);
     assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);

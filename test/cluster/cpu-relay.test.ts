@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId, OUTBOX_PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
-import { RelayTurns, type RoundPlan } from "../../src/domain/delivery/outbox/relay-turns.ts";
+import { RelaySchedule, type RoundPlan } from "../../src/domain/delivery/outbox/relay-schedule.ts";
 import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import type { HookSite } from "../support/webhooks/webhook-app.ts";
@@ -15,7 +15,7 @@ const ALL_PARTS = Array.from({ length: OUTBOX_PARTITIONS }, (_, part) => part);
 const NAMES = Object.fromEntries(Array.from({ length: 1_600 }, (_, i) => [`k${i}`, 1]));
 
 /** Rounds of so many rows at most, other than those of anybody else. */
-class SmallRounds extends RelayTurns {
+class SmallRounds extends RelaySchedule {
   readonly #rows: number;
 
   constructor(rows: number) {
@@ -48,9 +48,9 @@ describe("a relay of large rows", function () {
         work.emit(site.projectId, "custom.thing" as never, { n, ...data } as never, { playerId: newId() });
     });
   const range = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
-  const relayAll = async (turns = new RelayTurns()): Promise<void> => {
+  const relayAll = async (schedule = new RelaySchedule()): Promise<void> => {
     for (let again: readonly number[] = ALL_PARTS; again.length > 0;)
-      ({ again } = await relayPartitions({ ...cluster.app, turns }, again));
+      ({ again } = await relayPartitions({ ...cluster.app, schedule }, again));
   };
 
   it("takes turns with everything else of its process", async () => {

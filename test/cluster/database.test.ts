@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { outageError } from "../../src/domain/kernel/outages.ts";
-import { WEB } from "../../src/domain/kernel/patience.ts";
+import { WEB } from "../../src/domain/kernel/timeouts.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { clientOf } from "../support/http/client.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
@@ -51,7 +51,7 @@ describe("the database of a cluster", function () {
 
   it("refuses requests as busy while all connections are in use", async () => {
     const { databaseUrl } = services;
-    const database = await openPostgres(databaseUrl, 1, { isWatched: true, patience: WEB });
+    const database = await openPostgres(databaseUrl, 1, { isWatched: true, timeouts: WEB });
     const em = database.em.fork();
     const held = Promise.withResolvers<void>();
     const holding = em.transactional(async (tx) => {

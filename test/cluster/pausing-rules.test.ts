@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
-import { BATCH, withPatience } from "../../src/domain/kernel/patience.ts";
+import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { createStatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { createEventTypeRecorder } from "../../src/domain/tracking/event-type-recorder.ts";
@@ -57,7 +57,7 @@ describe("a rule that a worker has to pause while others change its project's de
     const keys = [String(partitionOf(projectId, user))];
     const claim = () =>
       processEvents.runTogether(app, keys, { leave: () => undefined, done: () => undefined });
-    return withPatience({ ...BATCH, lockMs: LOCK_MS }, claim);
+    return withTimeouts({ ...BATCH, lockMs: LOCK_MS }, claim);
   };
   const statusOf = async (ruleId: string): Promise<string> =>
     (await rowsOf(domain, sql<{ status: string }>`select status from rules where id = ${ruleId}`))[0]!.status;

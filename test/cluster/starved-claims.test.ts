@@ -7,7 +7,7 @@ import { sweepDue } from "../../src/jobs/due-players.ts";
 import type { PlayersOf } from "../../src/domain/progression/change-free-players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
-import { BATCH, STEP, withPatience } from "../../src/domain/kernel/patience.ts";
+import { BATCH, STEP, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { outageOf } from "../../src/domain/kernel/outages.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
@@ -103,7 +103,7 @@ describe("work that computes for longer than its transaction may stand still", f
       Promise.all(
         slowIds.map(async (id) => (await domain.transact((work) => getEvent(work, slow, id))).status),
       );
-    await withPatience({ ...BATCH, idleMs: IDLE_MS }, async () => {
+    await withTimeouts({ ...BATCH, idleMs: IDLE_MS }, async () => {
       // As a worker does: what an outage has undone is claimed again.
       const claim = (): Promise<unknown> =>
         processPartitions({ ...options, shares }, begin).catch((error: unknown) => {
@@ -152,7 +152,7 @@ describe("work that computes for longer than its transaction may stand still", f
       onLeft: () => assert.fail("left"),
     };
     const places = [{ part: PART, afterProject: FIRST_PROJECT }];
-    const { events } = await withPatience(BATCH, () => processPartitions(options, places));
+    const { events } = await withTimeouts(BATCH, () => processPartitions(options, places));
     assert.equal(events, 4);
   });
 
@@ -177,7 +177,7 @@ describe("work that computes for longer than its transaction may stand still", f
       await sql`select 1`.execute(db);
       afterCommit(() => void settled.push(...ids));
     };
-    await withPatience({ ...BATCH, idleMs: IDLE_MS }, () =>
+    await withTimeouts({ ...BATCH, idleMs: IDLE_MS }, () =>
       sweepDue(app, { due: { table: "due_things" }, settle }),
     );
     assert.deepEqual(settled, playerIds.slice(1));
@@ -202,7 +202,7 @@ describe("work that computes for longer than its transaction may stand still", f
     );
     const show = () => domain.transact((work) => getJob(work, { projectId, id, kinds: ["SLOW"] }));
     const jobs = new JobSteps({ ...domain, onError: () => undefined, kinds: [slowJob] });
-    await withPatience({ ...STEP, idleMs: IDLE_MS }, async () => {
+    await withTimeouts({ ...STEP, idleMs: IDLE_MS }, async () => {
       for (let tries = 0; tries < 4; tries++) {
         aheadMs += 70_000;
         await jobs.step().catch(() => undefined);

@@ -45,13 +45,13 @@ describe("topics over Redis", () => {
       ),
     );
     const { made, all } = messages(COUNT);
-    await publisherWith(redisListenerCheck(redis)).publishToListeners(all);
+    await publisherWith(redisListenerCheck(redis)).publishIfSubscribed(all);
     assert.deepEqual(made, [3, 1_700, 2_499]);
     await eventuallyHolds(() => assert.deepEqual(heard, [3, 1_700, 2_499]));
     for (const end of ends) end();
     await eventuallyHolds(async () => assert.equal((await redis.pubsub("CHANNELS", `${prefix}*`)).length, 0));
     const later = messages(COUNT);
-    await publisherWith(redisListenerCheck(redis)).publishToListeners(later.all);
+    await publisherWith(redisListenerCheck(redis)).publishIfSubscribed(later.all);
     assert.deepEqual(later.made, []);
   });
 
@@ -91,9 +91,9 @@ describe("topics over Redis", () => {
       throw new Error("Redis is away");
     });
     const [few, many] = [messages(5), messages(50)];
-    await publisher.publishToListeners(few.all);
+    await publisher.publishIfSubscribed(few.all);
     assert.deepEqual([few.made.length, asked], [5, []]);
-    await publisher.publishToListeners(many.all);
+    await publisher.publishIfSubscribed(many.all);
     assert.deepEqual([many.made.length, asked], [50, [50]]);
   });
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { judge } from "../../src/domain/social/chat/moderation/judge.ts";
+import { moderate } from "../../src/domain/social/chat/moderation/moderate.ts";
 import { findLinks } from "../../src/domain/social/chat/moderation/links.ts";
 import { type ListAction, SCREEN_STEPS_MAX } from "../../src/domain/social/chat/moderation/word-filter.ts";
 import { mask, screenAhead, screenWords } from "../../src/domain/social/chat/moderation/words.ts";
@@ -23,8 +23,8 @@ describe("the filter of chat, for any text", () => {
 
   it("gives a verdict, and a masked text of as many characters that differs where words are", () => {
     const property = fc.property(TEXT, (text) => {
-      for (const links of ["BLOCK", "ALLOW_LIST"] as const) judge(contextOf(filter, { links }), text);
-      const verdict = judge(contextOf(filter, { links: "ALLOW" }), text);
+      for (const links of ["BLOCK", "ALLOW_LIST"] as const) moderate(contextOf(filter, { links }), text);
+      const verdict = moderate(contextOf(filter, { links: "ALLOW" }), text);
       assert.ok(!("error" in verdict));
       const [before, after] = [Array.from(text), Array.from(verdict.content)];
       assert.equal(after.length, before.length);
@@ -104,13 +104,13 @@ describe("the filter of chat, for any text", () => {
       const dear = lists(...actions);
       for (const text of texts) {
         const context = contextOf(dear);
-        const tookMs = leastCpuMs(() => judge(context, text), BLOCK_MAX_MS);
+        const tookMs = leastCpuMs(() => moderate(context, text), BLOCK_MAX_MS);
         assert.ok(tookMs < BLOCK_MAX_MS, `${actions.join()}, ${text.slice(0, 4)}: ${tookMs} ms`);
       }
       assert.ok(screenWords(dear, "MASK", texts[0]!).steps < 2 * SCREEN_STEPS_MAX);
     }
     const [text = ""] = texts;
-    const verdictOf = (...actions: ListAction[]) => judge(contextOf(lists(...actions)), text);
+    const verdictOf = (...actions: ListAction[]) => moderate(contextOf(lists(...actions)), text);
     assert.deepEqual(verdictOf("ALLOW", "MASK"), {
       outcome: "MASKED",
       content: "*".repeat(2_000),

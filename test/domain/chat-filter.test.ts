@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
-import { judge, type JudgeContext, type Verdict } from "../../src/domain/social/chat/moderation/judge.ts";
+import {
+  moderate,
+  type ModerationContext,
+  type Verdict,
+} from "../../src/domain/social/chat/moderation/moderate.ts";
 import { findForeignLink, findLinks } from "../../src/domain/social/chat/moderation/links.ts";
 import { repeatCount } from "../../src/domain/social/chat/moderation/spam.ts";
 import { NO_LISTS } from "../../src/domain/social/chat/moderation/compile-words.ts";
@@ -11,7 +15,7 @@ const reasonOf = (verdict: Verdict): string | undefined =>
 
 /** What others read of a text that the lists mask. */
 const shown = (text: string, filter: WordFilter = NO_LISTS): string => {
-  const verdict = judge(contextOf(filter), text);
+  const verdict = moderate(contextOf(filter), text);
   assert.ok(!("error" in verdict), JSON.stringify(verdict));
   return verdict.content;
 };
@@ -100,7 +104,7 @@ describe("the filter of chat", () => {
       { action: "HOLD", words: ["hold"] },
       { action: "BLOCK", words: ["block"] },
     );
-    const verdict = (text: string, settings = {}) => judge(contextOf(filter, settings), text);
+    const verdict = (text: string, settings = {}) => moderate(contextOf(filter, settings), text);
     assert.deepEqual(verdict("darn hold"), {
       outcome: "HELD",
       content: "**** hold",
@@ -159,18 +163,21 @@ describe("the filter of chat", () => {
       { ...base, sanctions: [sanction("SHADOW_MUTE"), sanction("MUTE")] },
       base,
       { ...base, sender: { ...base.sender, level: 9 } },
-    ].map((context) => reasonOf(judge(context, bad)));
+    ].map((context) => reasonOf(moderate(context, bad)));
     assert.deepEqual(reasons, ["PLAYER_BANNED", "PLAYER_MUTED", "CHANNEL_RESTRICTED", "LINK_NOT_ALLOWED"]);
-    const shadowed = judge({ ...contextOf(), sanctions: [sanction("SHADOW_MUTE")] }, "hello");
+    const shadowed = moderate({ ...contextOf(), sanctions: [sanction("SHADOW_MUTE")] }, "hello");
     assert.deepEqual(shadowed, { outcome: "VISIBLE", content: "hello", flags: [], isShadowed: true });
   });
 
   it("lets moderators and servers speak where players may not, and nobody in an archive", () => {
     const locked = contextOf();
     locked.channel = { ...locked.channel, status: "LOCKED" };
-    const as = (sender: Partial<JudgeContext["sender"]>, channel: Partial<JudgeContext["channel"]> = {}) =>
+    const as = (
+      sender: Partial<ModerationContext["sender"]>,
+      channel: Partial<ModerationContext["channel"]> = {},
+    ) =>
       reasonOf(
-        judge(
+        moderate(
           { ...locked, sender: { ...locked.sender, ...sender }, channel: { ...locked.channel, ...channel } },
           "shit evil.com",
         ),

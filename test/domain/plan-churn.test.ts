@@ -145,7 +145,7 @@ describe("plans that do not fit into the cache together", function () {
       hand(plan);
     };
     const gate = Promise.withResolvers<void>();
-    void plans.line.run("another", () => gate.promise);
+    void plans.queue.run("another", () => gate.promise);
     for (const id of many) await track(id);
     await claim();
     await track(other);

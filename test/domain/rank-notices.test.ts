@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import type { EventData } from "../../src/domain/kernel/events/domain-events.ts";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { tellDueRanks } from "../../src/domain/leaderboards/notices/due.ts";
+import { sendDueNotices } from "../../src/domain/leaderboards/notices/due.ts";
 import { significanceOf } from "../../src/domain/leaderboards/notices/significance.ts";
 import { DEFAULT_RANK_CHANGE } from "../../src/domain/evaluation/boards/definition-parts.ts";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
@@ -134,7 +134,7 @@ describe("rank notices", () => {
           const changed = Object.keys(scores);
           await game.score(scores);
           await relay();
-          await tellDueRanks(domain);
+          await sendDueNotices(domain);
           // Who had to wait may be looked at by the relay or by the sweep that comes after it.
           const expected = [...model.step(new Set(changed), nowMs), ...model.sweep(nowMs)].toSorted();
           assert.deepEqual(await game.told(), expected);
@@ -190,12 +190,12 @@ describe("rank notices", () => {
     await relay();
     assert.deepEqual(await game.told(), []);
     nowMs += DEBOUNCE_MS;
-    await tellDueRanks(domain);
+    await sendDueNotices(domain);
     assert.deepEqual(await game.told(), [
       ["u2", 3, 4, "BAND"],
       ["u4", 5, 2, "BAND"],
     ]);
-    await tellDueRanks(domain);
+    await sendDueNotices(domain);
     assert.deepEqual(await game.told(), []);
   });
 

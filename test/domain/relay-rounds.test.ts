@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId, OUTBOX_PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
-import { RELAY_BYTES, RelayTurns } from "../../src/domain/delivery/outbox/relay-turns.ts";
+import { RELAY_BYTES, RelaySchedule } from "../../src/domain/delivery/outbox/relay-schedule.ts";
 import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { outboxPart } from "../../src/domain/kernel/outbox-row.ts";
 import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
@@ -21,14 +21,14 @@ describe("rounds of the relay", function () {
   /** All rows of a test are of this player, and so in one partition. */
   let playerId: string;
   let nowMs = 0;
-  let turns: RelayTurns;
+  let schedule: RelaySchedule;
 
   before(async () => {
     hooks = await openWebhookApp();
   });
   beforeEach(() => {
     playerId = newId();
-    turns = new RelayTurns(() => nowMs);
+    schedule = new RelaySchedule(() => nowMs);
   });
   afterEach(async () => {
     await hooks.app.transact(({ db }) =>
@@ -52,7 +52,7 @@ describe("rounds of the relay", function () {
     });
   const range = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
   const relay = (): Promise<{ rows: number; again: readonly number[] }> =>
-    relayPartitions({ ...hooks.app, turns }, [outboxPart({ playerId, projectId: "" })]);
+    relayPartitions({ ...hooks.app, schedule }, [outboxPart({ playerId, projectId: "" })]);
   /** Numbers of the events in a project's feed. */
   const told = async ({ projectId }: HookSite): Promise<number[]> => {
     const { rows } = await hooks.app.transact(({ db }) =>

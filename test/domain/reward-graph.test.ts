@@ -36,10 +36,10 @@ describe("what gives what", () => {
     refused(
       [...chain, giver("reward", "z", to("a"))],
       giver("reward", "a", to("b")),
-      /reward z: .* 5 inside/,
+      /reward z: .* nested 5 deep/,
     );
     const deeper = [...chain, giver("reward", "a", to("b")), giver("reward", "f", { xp: 1 })];
-    refused(deeper, giver("reward", "e", to("f")), /reward a: rewards may be 5 inside one another, not 6/);
+    refused(deeper, giver("reward", "e", to("f")), /reward a: rewards may be nested 5 deep, not 6/);
   });
 
   it("may not come to more than 100 bundles", () => {

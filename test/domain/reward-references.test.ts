@@ -44,7 +44,7 @@ describe("what a new definition gives", function () {
     await make("badge", badge("five", to("r4")));
     await assert.rejects(
       make("badge", badge("six", { badges: [{ badgeKey: "five" }] })),
-      /rewards may be 5 inside one another, not 6/,
+      /rewards may be nested 5 deep, not 6/,
     );
     await assert.rejects(make("badge", badge("self", { badges: [{ badgeKey: "self" }] })), /gives itself/);
     await assert.rejects(make("reward", reward("none", to("nowhere"))), { reason: "UNKNOWN_REFERENCE" });

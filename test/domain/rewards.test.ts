@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { TOLD_MAX } from "../../src/domain/evaluation/loop-guard.ts";
+import { PUBLISHED_MAX } from "../../src/domain/evaluation/loop-guard.ts";
 import { saveTurn } from "../../src/domain/evaluation/snapshot.ts";
 import { multiplyBundle, type RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
 import { grantBundle } from "../../src/domain/evaluation/rewards/grant-bundle.ts";
@@ -152,7 +152,10 @@ describe("bundles of rewards", () => {
       reward: [chest({ badges: badges("b") }), inner],
     });
     give(flood, { rewards: [{ rewardKey: "chest", quantity: 100 }] });
-    assert.ok(flood.effects.badgeAwards.length < 2 * TOLD_MAX, `${flood.effects.badgeAwards.length} awards`);
+    assert.ok(
+      flood.effects.badgeAwards.length < 2 * PUBLISHED_MAX,
+      `${flood.effects.badgeAwards.length} awards`,
+    );
     assert.match(flood.warnings.at(-1)!, /too many rewards/);
   });
 

@@ -65,7 +65,7 @@ describe("statistics of rules", () => {
       [2, 1, { MATCHED: 1, COOLDOWN: 1 }, NOW - (NOW % HOUR_MS)],
     );
     assert.deepEqual(recorder.take(), []);
-    recorder.giveBack([counts!]);
+    recorder.restore([counts!]);
     assert.deepEqual(recorder.take(), [counts]);
   });
 

@@ -74,7 +74,7 @@ describe("definitions of streaks", () => {
   });
 
   it("hear what they count and what breaks them, by type, prefix and star", () => {
-    const heard = (more: Json, type: string) => aStreak(more).hears(type);
+    const heard = (more: Json, type: string) => aStreak(more).listensTo(type);
     assert.ok(heard({}, "done"));
     assert.ok(!heard({}, "done.more"));
     assert.ok(heard(wins, "lost"));

@@ -7,7 +7,7 @@ import {
   repairable,
   repairableUntil,
   reset,
-} from "../../src/domain/evaluation/streaks/mend.ts";
+} from "../../src/domain/evaluation/streaks/repair.ts";
 import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
 import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks/streaks.ts";
 

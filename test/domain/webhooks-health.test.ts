@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
-import { noteResults, type Result } from "../../src/domain/delivery/webhooks/delivering/note.ts";
+import { recordResults, type Result } from "../../src/domain/delivery/webhooks/delivering/record-results.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { failWaitingWebhooks } from "../../src/jobs/fail-waiting-webhooks.ts";
 import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
@@ -44,7 +44,7 @@ describe("the health of a webhook", () => {
           random: 0,
         };
       });
-      await noteResults(work, hooks.app.mail, results);
+      await recordResults(work, hooks.app.mail, results);
       return claimed.length;
     });
   /** Has an event given up. */

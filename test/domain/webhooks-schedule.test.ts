@@ -10,7 +10,7 @@ import {
   ATTEMPT_DELAYS_MS,
   ATTEMPTS_MAX,
 } from "../../src/domain/delivery/webhooks/delivering/delivery.ts";
-import { noteResults } from "../../src/domain/delivery/webhooks/delivering/note.ts";
+import { recordResults } from "../../src/domain/delivery/webhooks/delivering/record-results.ts";
 import { waitAfter } from "../../src/domain/delivery/webhooks/delivering/schedule.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { Webhook } from "../../src/domain/delivery/webhooks/webhook.ts";
@@ -46,7 +46,7 @@ describe("the schedule of deliveries", () => {
     const endedAt = hooks.app.clock();
     const startedAt = new Date(endedAt.getTime() - outcome.durationMs);
     const result = { delivery, outcome, startedAt, endedAt, random };
-    return hooks.app.transact((work) => noteResults(work, hooks.app.mail, [result]));
+    return hooks.app.transact((work) => recordResults(work, hooks.app.mail, [result]));
   };
   /** Claims the one that is due, lets it take its time, and notes what came of it. */
   const attempt = async (webhookId: string, outcome: WebhookOutcome, random = 0): Promise<void> => {

@@ -6,13 +6,13 @@ import {
   isSuspect,
   NEW_CIRCUIT,
 } from "../../src/domain/delivery/webhooks/delivering/circuit.ts";
-import { Turns } from "../../src/domain/delivery/webhooks/delivering/turns.ts";
+import { RoundRobin } from "../../src/domain/delivery/webhooks/delivering/round-robin.ts";
 
 const FOUR = (): number => 4;
 
 describe("turns of webhooks", () => {
   it("go round tenants, then round the webhooks of each", () => {
-    const turns = new Turns();
+    const turns = new RoundRobin();
     for (let i = 0; i < 30; i++) turns.add("many", `many-${i}`);
     turns.add("few", "few-0");
     turns.add("few", "few-1");
@@ -33,7 +33,7 @@ describe("turns of webhooks", () => {
     const lines = fc.array(fc.tuple(fc.nat(4), fc.nat(9), fc.nat(5)), { maxLength: 40 });
     fc.assert(
       fc.property(lines, fc.nat(60), (list, slots) => {
-        const turns = new Turns();
+        const turns = new RoundRobin();
         const rooms = new Map<string, number>();
         for (const [tenant, webhook, room] of list) {
           const id = `${tenant}-${webhook}`;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { App } from "../../src/app.ts";
-import type { Sight } from "../../src/domain/kernel/work.ts";
+import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { type Answer, startApp, type TestApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import type { Client } from "../support/http/client.ts";
@@ -46,7 +46,7 @@ describe("every operation of a tenant whose application forgets whom it serves",
     [own, other] = [await aSide(api), await aSide(api)];
     const { app } = api;
     const { tenantId, projectId } = own.tenant;
-    const walled = (scope: Sight): Sight =>
+    const walled = (scope: RowScope): RowScope =>
       scope.role === "web" ? { ...scope, tenantId, projectIds: [projectId] } : scope;
     const parts: Partial<App> = { transactAs: (scope) => app.transactAs(walled(scope)) };
     misled = await anotherServer(api, {}, parts);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { pino } from "pino";
-import { calmWarnings } from "../../src/domain/kernel/calm-log.ts";
+import { throttledWarnings } from "../../src/domain/kernel/throttled-log.ts";
 import { notFound } from "../../src/domain/kernel/errors.ts";
 import { errorObject } from "../../src/rooms/errors.ts";
 import { logFailure } from "../../src/rooms/failure-log.ts";
@@ -20,7 +20,7 @@ describe("what a room has thrown", () => {
   it("is logged as one warning for a row of outages, and as an error for each bug", () => {
     const lines: { level: number; msg: string }[] = [];
     const log = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-    const logs = { log, warnOfOutage: calmWarnings(log) };
+    const logs = { log, warnOfOutage: throttledWarnings(log) };
     for (let n = 0; n < 20; n++) logFailure(logs, withCode("57P01"), of);
     logFailure(logs, notFound("Player"), of);
     assert.deepEqual(

@@ -21,7 +21,7 @@ export const LIST_STATUSES = [
   "ARCHIVED",
 ] as const satisfies readonly ListStatus[];
 
-/** One ranking of a leaderboard: that of a window and, with a breakdown, of one value of the attribute. */
+/** One ranking of a leaderboard: of one window and, with a breakdown, of one value of the attribute. */
 export type BoardList = {
   ref: PeriodRef;
   key: string;
@@ -29,19 +29,19 @@ export type BoardList = {
   startsAt: Date;
   endsAt: Date | null;
   status: ListStatus;
-  /** How many took part; known once the period is closed. */
+  /** Number of participants; known once the period is closed. */
   participants: number;
 };
 
 /** `period`: a window's key, default the current one. `board`: the value of the breakdown. */
 export type ListQuery = { period?: string | undefined; board?: string | undefined };
 
-/** Whether a list's places are those that it ended with, and no longer in the rank index. */
+/** Whether a list is final and no longer in the rank index. */
 export const isOver = ({ status }: BoardList): boolean => status === "CLOSED" || status === "ARCHIVED";
 
 const timedOf = ({ definition, resets }: Leaderboard): Timed => ({ period: definition.period, resets });
 
-/** The value of the breakdown that is meant. @throws DomainError VALIDATION_ERROR */
+/** Returns the requested value of the breakdown. @throws DomainError VALIDATION_ERROR */
 const boardIn = ({ definition: { breakdownAttribute } }: Leaderboard, board: string | undefined): string => {
   if (breakdownAttribute === undefined) {
     if (board) throw invalid("board", "the leaderboard is not broken down: leave board out");
@@ -51,11 +51,11 @@ const boardIn = ({ definition: { breakdownAttribute } }: Leaderboard, board: str
   return board;
 };
 
-/** The key of the window that is asked for where none is named. */
+/** Returns the key of the default window. */
 const currentKey = (leaderboard: Leaderboard, now: Date): string | undefined => {
   const window = windowAt(timedOf(leaderboard), now.getTime());
   if (window) return window.key;
-  // Before its start and after its end there is still only this one.
+  // Also used before its start and after its end.
   const isFixed = leaderboard.definition.period.kind === "FIXED";
   return isFixed ? keyWithResets(FIXED_KEY, leaderboard.resets) : undefined;
 };
@@ -68,7 +68,7 @@ type Row = {
   participants: string | number;
 };
 
-/** A window's list as it is known without a row: nobody has scored in it. */
+/** Returns a window's list before it has a row: nobody has scored in it. */
 const emptyRow = (leaderboard: Leaderboard, { key, startsAtMs, endsAtMs }: Window, board: string): Row => ({
   id: periodIdOf(leaderboard, key, board),
   starts_at: startsAtMs === null ? null : new Date(startsAtMs),
@@ -90,8 +90,8 @@ const readRow = async (
 };
 
 /**
- * Finds a list by its window's key. The current window is there also when nobody has scored in it yet.
- * @throws DomainError NOT_FOUND for a period that is not there; VALIDATION_ERROR for a board
+ * Finds a list by its window's key. The current window exists even when nobody has scored in it yet.
+ * @throws DomainError NOT_FOUND for an unknown period; VALIDATION_ERROR for a board
  */
 export const findList = async (
   work: Work,

@@ -7,7 +7,7 @@ import type { Board } from "../evaluation/boards/board.ts";
 import { boardOf, type Leaderboard } from "../progression/leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
 import type { ListStatus } from "../evaluation/boards/list.ts";
-import { type Kept, readKept } from "./names.ts";
+import { type ListedPlayer, readListedPlayers } from "./names.ts";
 import { type Places, readPlace, readPlaces } from "./places.ts";
 import type { PeriodRef, RankStore, Standing } from "../evaluation/boards/ranks.ts";
 import { fromRankScore, reachedUs } from "../evaluation/boards/scoring.ts";
@@ -25,9 +25,12 @@ export type LeaderboardEntry = {
   avatarUrl: string | null;
   score: number;
   reachedAt: string;
-  /** The rank that the player was told before the one now; null before the first, and in closed periods. */
+  /**
+   * The rank of the player's last notice before the current one; null before the first, and in closed
+   * periods.
+   */
   previousRank: number | null;
-  /** What came with the submitted score. */
+  /** Metadata of the submitted score. */
   meta?: Json;
   isMe?: boolean;
 };
@@ -38,9 +41,9 @@ export type LeaderboardView = {
   board: string;
   data: LeaderboardEntry[];
   me: LeaderboardEntry | null;
-  /** The frozen copy that the page is of; null for a page that was not asked for as of a moment. */
+  /** The frozen copy that the page comes from; null for a page that was not requested as of a moment. */
   asOf: string | null;
-  /** Whether the lines are as they are now; false for those of a frozen copy and of closed periods. */
+  /** Whether the lines are current; false for those of a frozen copy and of closed periods. */
   isLive: boolean;
   pagination: {
     page: number;
@@ -49,7 +52,7 @@ export type LeaderboardView = {
     totalPages: number;
     /** For `cursor`; null on the last page, and where pages are not live. */
     nextCursor: string | null;
-    /** `total` is what was found among the first places, and there may be more. */
+    /** Whether `total` only counts matches among the first places, so that there may be more. */
     isEstimated: boolean;
   };
 };
@@ -58,15 +61,15 @@ export type LeaderboardView = {
 export type EntriesQuery = ListQuery & {
   page?: number | undefined;
   limit?: number | undefined;
-  /** `nextCursor` of the page before: goes on after its last line. */
+  /** `nextCursor` of the previous page: continues after its last line. */
   cursor?: string | undefined;
   /** "now", or the token of a frozen copy. */
   asOf?: string | undefined;
   /** `segment:{key}`: only the players of a segment. */
   scope?: string | undefined;
-  /** Show the places around this player instead of a page. */
+  /** Returns the neighbourhood of this player instead of a page. */
   around?: string | undefined;
-  /** Show this player's own line as `me`. */
+  /** Adds this player's own line as `me`. */
   playerId?: string | undefined;
 };
 
@@ -78,7 +81,7 @@ export const periodOf = ({ projectId, periodId, definition }: Leaderboard): Peri
   ties: definition.ties,
 });
 
-type Asked = {
+type EntriesRequest = {
   leaderboard: Leaderboard;
   list: BoardList;
   scope: Scope | undefined;
@@ -89,7 +92,11 @@ type Asked = {
 
 type BoardName = { projectId: string; ref: string };
 
-const ask = async (work: Work, { projectId, ref }: BoardName, query: EntriesQuery): Promise<Asked> => {
+const ask = async (
+  work: Work,
+  { projectId, ref }: BoardName,
+  query: EntriesQuery,
+): Promise<EntriesRequest> => {
   const leaderboard = await getLeaderboard(work, projectId, ref);
   const list = await findList(work, leaderboard, query);
   const scope = scopeOf(query.scope);
@@ -101,12 +108,12 @@ const ask = async (work: Work, { projectId, ref }: BoardName, query: EntriesQuer
 };
 
 /**
- * Reads places of a leaderboard: a page, or those around a player. Open periods are read from the rank index,
- * closed ones from what they ended with. `displayLimit` ends the pages, not the places around a player. The
- * rank index is asked between two transactions, so names may be a moment newer than places.
- * @throws DomainError NOT_FOUND for an unknown leaderboard, period, segment or player, or a player to show
- * around who has no entry; GONE for a frozen copy that is not kept any more; VALIDATION_ERROR;
- * SERVICE_UNAVAILABLE while the rank index is being built
+ * Reads a page of a leaderboard, or the neighbourhood of a player. Open periods are read from the rank index,
+ * closed ones from their final results. `displayLimit` limits pages, but not a player's neighbourhood. The
+ * rank index is queried between two transactions, so names may be a moment newer than ranks.
+ * @throws DomainError NOT_FOUND for an unknown leaderboard, period, segment or player, or an `around` player
+ * without an entry; GONE for a frozen copy that has expired; VALIDATION_ERROR; SERVICE_UNAVAILABLE while the
+ * rank index is being built
  */
 export const readEntries = async (
   { transact, ranks }: LeaderboardParts,
@@ -121,7 +128,7 @@ export const readEntries = async (
   const places = await readPlaces(source, { ...query, scope, around });
   const mine = me === undefined ? undefined : await readPlace(source, me);
   const standings = mine ? [...places.standings, mine] : places.standings;
-  const kept = await transact((work) => readKept(work, list.ref, standings));
+  const kept = await transact((work) => readListedPlayers(work, list.ref, standings));
   const show = (standing: Standing) =>
     showEntry(boardOf(leaderboard), standing, { kept, me, isOpen: !isOver(list) });
   return {
@@ -179,14 +186,14 @@ export const readEntry = async (
     ask(work, { projectId, ref: leaderboardRef }, query),
   );
   const mine = await readPlace({ transact, ranks, list }, me!);
-  const kept = mine && (await transact((work) => readKept(work, list.ref, [mine])));
+  const kept = mine && (await transact((work) => readListedPlayers(work, list.ref, [mine])));
   const entry =
     mine && showEntry(boardOf(leaderboard), mine, { kept: kept!, me: undefined, isOpen: !isOver(list) });
   if (!entry) throw notFound("entry of this player");
   return entry;
 };
 
-type Shown = { kept: ReadonlyMap<string, Kept>; me: string | undefined; isOpen: boolean };
+type Shown = { kept: ReadonlyMap<string, ListedPlayer>; me: string | undefined; isOpen: boolean };
 
 const showEntry = (
   board: Board,
@@ -195,14 +202,14 @@ const showEntry = (
 ): LeaderboardEntry | undefined => {
   const found = kept.get(playerId);
   if (!found) return undefined;
-  const { name, told, toldBefore, meta } = found;
+  const { name, notified, notifiedBefore, meta } = found;
   return {
     rank,
     playerId,
     ...name,
     score: fromRankScore(board, rankScore),
     reachedAt: new Date(Math.floor(reachedUs(board, rankTie) / 1_000)).toISOString(),
-    previousRank: isOpen ? (told === rank ? toldBefore : told) : null,
+    previousRank: isOpen ? (notified === rank ? notifiedBefore : notified) : null,
     ...(meta === null ? {} : { meta }),
     ...(playerId === me ? { isMe: true } : {}),
   };

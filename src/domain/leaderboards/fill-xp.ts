@@ -7,9 +7,9 @@ import { makePeriods } from "./make-periods.ts";
 import { windowAt } from "../evaluation/boards/windows.ts";
 
 /**
- * Fills a board of XP in total with every player who has XP and may enter. A score was reached with the
- * player's last ledger entry: at the time of the event behind it, else when it was written. Call it under the
- * project's config lock.
+ * Fills a board of total XP with every eligible player who has XP. A score was reached with the player's last
+ * ledger entry: at the time of its event, otherwise when it was written. Must be called under the project's
+ * config lock.
  */
 export const fillFromXp = async (work: Work, projectId: string, board: Board): Promise<void> => {
   const lists = await listsOf(work, projectId, board);
@@ -59,7 +59,7 @@ const audienceOf = ({ audience }: Board): RawBuilder<unknown> => {
   return match === "ANY" ? sql`${found} > 0` : sql`${found} = 0`;
 };
 
-/** The lists of the one window: one for each value that players with XP have. */
+/** Returns the lists of the single window: one for each value among players with XP. */
 const listsOf = async ({ db, now }: Work, projectId: string, board: Board): Promise<List[]> => {
   const window = windowAt(board, now.getTime());
   if (!window) return [];

@@ -14,17 +14,17 @@ import { makePeriods } from "./make-periods.ts";
 import { isEnough, isInAudience } from "../evaluation/boards/record.ts";
 import { nextEntry, toRankScore, toUs } from "../evaluation/boards/scoring.ts";
 
-/** Events a backfill counts at most; it holds the project's processing up while it runs. */
+/** Maximum number of events that a backfill counts; it blocks the project's processing while it runs. */
 export const BACKFILL_EVENTS_MAX = 200_000;
-/** Steps that a backfill may take: for each event more than a filter of 50 comparisons needs. */
+/** Maximum steps of a backfill: for each event more than a filter of 50 comparisons needs. */
 export const BACKFILL_STEPS_MAX = 100 * BACKFILL_EVENTS_MAX;
-/** Steps of putting one event into its list. */
+/** Steps for adding one event to its list. */
 const ENTRY_STEPS = 20;
 const BACKFILL_PAGE = 2_000;
 const WRITE_PAGE = 500;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
-/** Removes all entries of a board of all time, and its periods. */
+/** Deletes all entries of an all-time board, and its periods. */
 export const deleteEntries = async (
   { db }: Work,
   { projectId, id, periodId }: { projectId: string; id: string; periodId: string },
@@ -39,9 +39,9 @@ export const deleteEntries = async (
 };
 
 /**
- * Counts the events that have been processed already, by the function that counts live ones and in order of
- * arrival. Call it under the project's config lock: then an event that waits in the queue (not counted
- * here) is evaluated later with this board, and no event is in between.
+ * Counts events that were processed before, with the same function as live ones and in order of arrival. Must
+ * be called under the project's config lock: then a queued event (not counted here) is evaluated later with
+ * this board, and no event falls in between.
  * @throws DomainError CONFLICT (BACKFILL_TOO_LARGE) beyond BACKFILL_EVENTS_MAX events of the board's types
  */
 export const fillFromEvents = async (work: Work, projectId: string, board: Board): Promise<void> => {
@@ -96,7 +96,7 @@ const checkSteps = (steps: PacedBudget): void => {
   throw conflict("BACKFILL_TOO_LARGE", "the filter takes too long for so many events; create without it");
 };
 
-/** A window that is over when its board is made takes part as one that came late. */
+/** A window that is over when its board is created accepts events as if they came late. */
 const addEvent = (filling: Filling, event: ProcessedEvent): void => {
   const { board, lists, scoreOf } = filling;
   filling.steps.spend(ENTRY_STEPS);
@@ -113,7 +113,7 @@ const addEvent = (filling: Filling, event: ProcessedEvent): void => {
   lists.set(list.id, filled);
 };
 
-/** The audience as it is now: who was in it when is not kept. */
+/** Uses the current audience: past membership is not stored. */
 const mayEnter = (board: Board, { segments }: ProcessedEvent, { rankScore }: EntryState): boolean =>
   isEnough(board, rankScore) && isInAudience(board, new Set(segments));
 
@@ -128,7 +128,7 @@ type EventRow = {
 };
 
 /**
- * Processed events of the metric's types in pages, by id: without those that wait, failed or were rejected.
+ * Yields processed events of the metric's types in pages, by id: without pending, failed or rejected ones.
  */
 async function* processedEvents(
   { db }: Work,

@@ -9,12 +9,12 @@ import {
   type RankStore,
 } from "../evaluation/boards/ranks.ts";
 
-/** Copies of all projects in one process: a few hundred megabytes at the very most. */
+/** Maximum number of copies of all projects in one process: a few hundred megabytes in the worst case. */
 const COPIES_IN_MEMORY_MAX = 100;
 
 type Copy = { projectId: string; periodId: string; madeAtMs: number; page: RankPage };
 
-/** Frozen copies of boards in this process's memory, the oldest first. `read` reads the first places. */
+/** Frozen copies of boards in this process's memory, oldest first. `read` reads the first places. */
 export const createFrozenCopies = (
   read: (ref: PeriodRef, limit: number) => Promise<RankPage>,
 ): Pick<RankStore, "freeze" | "frozen"> => {

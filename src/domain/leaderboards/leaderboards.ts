@@ -18,10 +18,10 @@ import { openBoard } from "./periods/open.ts";
 import type { EntrySource, Ties } from "../evaluation/boards/ranks.ts";
 import { checkReferences } from "./references.ts";
 
-/** Leaderboards of a project that are not archived: each costs the evaluation of every event. */
+/** Maximum number of active leaderboards of a project: each costs the evaluation of every event. */
 export const LEADERBOARDS_MAX = 100;
 
-/** Leaderboards of a project with the archived ones. */
+/** Maximum number of leaderboards of a project including archived ones. */
 export const LEADERBOARDS_WITH_ARCHIVED_MAX = 1_000;
 
 const SOURCE_PAGE = 1_000;
@@ -29,11 +29,11 @@ const SOURCE_PAGE = 1_000;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /**
- * Creates a leaderboard, active at once. One of XP in total starts with the XP of every player, an EVENT
- * board empty or, with `backfill`, with the events of before, others empty. No batch evaluates meanwhile
- * (see changeConfig), so no change is missed and no event counted twice.
- * @throws DomainError CONFLICT: KEY_TAKEN, LEADERBOARD_LIMIT, BACKFILL_TOO_LARGE; VALIDATION_ERROR for names
- * of what is not there
+ * Creates a leaderboard, active at once. A board of total XP starts with the XP of every player, an EVENT
+ * board empty or, with `backfill`, with earlier events, others empty. No batch evaluates meanwhile (see
+ * changeConfig), so no change is missed and no event counted twice.
+ * @throws DomainError CONFLICT: KEY_TAKEN, LEADERBOARD_LIMIT, BACKFILL_TOO_LARGE; VALIDATION_ERROR for
+ * unknown names
  */
 export const createLeaderboard = async (
   work: Work,
@@ -79,7 +79,7 @@ const checkRoom = async ({ em }: Work, projectId: string, key: string): Promise<
   throw conflict("LEADERBOARD_LIMIT", `a project may have ${limit}`);
 };
 
-/** Reads `{leaderboardId}` of a path: the UUID or the key. */
+/** Resolves `{leaderboardId}` of a path: the UUID or the key. */
 export const getLeaderboard = async ({ em }: Work, projectId: string, ref: string): Promise<Leaderboard> => {
   const byId = isId(ref) ? await em.findOne(Leaderboard, { projectId, id: ref }) : null;
   const found = byId ?? (await em.findOne(Leaderboard, { projectId, key: ref }));
@@ -89,7 +89,7 @@ export const getLeaderboard = async ({ em }: Work, projectId: string, ref: strin
 
 export type ListLeaderboards = PageQuery & { status?: BoardStatus | undefined };
 
-/** A page of leaderboards, newest first; archived ones only when asked for. */
+/** Lists leaderboards, newest first; archived ones only on request. */
 export const listLeaderboards = async (
   { em }: Work,
   projectId: string,
@@ -123,7 +123,7 @@ export const touch = async (work: Work, leaderboard: Leaderboard, step: Step): P
 };
 
 /**
- * Changes a leaderboard, from the next batch of events on.
+ * Changes a leaderboard, effective from the next batch of events.
  * @throws DomainError CONFLICT: VERSION_CONFLICT, TIES_FIXED, LEADERBOARD_ARCHIVED, LEADERBOARD_LIMIT;
  * VALIDATION_ERROR
  */
@@ -150,7 +150,7 @@ export const patchLeaderboard = async (
   return touch(work, leaderboard, "updated");
 };
 
-/** A definition with what a patch names: null takes a field away. */
+/** Applies a patch to a definition: null removes a field. */
 const patched = (before: Definition, patch: Omit<LeaderboardPatch, "name" | "version">): Definition => {
   const { period, ...fields } = patch;
   const given = Object.entries({ ...before, ...definedOf(fields) }).filter(([, value]) => value !== null);
@@ -165,7 +165,7 @@ const definedOf = <T extends object>(fields: T): Partial<T> =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;
 
 /**
- * EARLIEST, SHARED and DENSE order entries alike and differ in the number shown; LATEST orders them the
+ * EARLIEST, SHARED and DENSE order entries alike and differ in the displayed rank; LATEST orders them the
  * other way.
  */
 const checkTies = (from: Ties, to: Ties | undefined): void => {
@@ -173,7 +173,7 @@ const checkTies = (from: Ties, to: Ties | undefined): void => {
   throw conflict("TIES_FIXED", `ties cannot change from ${from} to ${to}; make another leaderboard`);
 };
 
-/** Stops taking scores. Entries stay readable. */
+/** Stops accepting scores. Entries stay readable. */
 export const pauseLeaderboard = async (work: Work, projectId: string, ref: string): Promise<Leaderboard> => {
   const leaderboard = await lockLeaderboard(work, projectId, ref);
   if (leaderboard.status === "PAUSED") return leaderboard;
@@ -183,12 +183,12 @@ export const pauseLeaderboard = async (work: Work, projectId: string, ref: strin
 
 export type Resumed = {
   leaderboard: Leaderboard;
-  /** A period that has no entries any more: its rank index can go. */
+  /** A period that has no entries any more: its rank index can be dropped. */
   closedPeriodId?: string;
 };
 
 /**
- * Takes scores again. Events and scores of the pause are not counted afterwards; an XP board catches up, in
+ * Accepts scores again. Events and scores of the pause are not counted afterwards; an XP board catches up, in
  * a new period so that the rank index is read anew and not patched with every player at once.
  */
 export const resumeLeaderboard = async (work: Work, projectId: string, ref: string): Promise<Resumed> => {
@@ -208,7 +208,9 @@ export const resumeLeaderboard = async (work: Work, projectId: string, ref: stri
   return { leaderboard, closedPeriodId };
 };
 
-/** Archives a leaderboard for good: it takes no scores, leaves the list, keeps its key and its entries. */
+/**
+ * Archives a leaderboard permanently: it accepts no scores, is not listed, and keeps its key and its entries.
+ */
 export const archiveLeaderboard = async (
   work: Work,
   projectId: string,
@@ -219,7 +221,7 @@ export const archiveLeaderboard = async (
   return touch(work, leaderboard, "archived");
 };
 
-/** Whether a board can be filled with what players have: XP in total. */
+/** Whether a board can be filled with what players have: total XP. */
 const isFilled = ({ metric, period }: Pick<Definition, "metric" | "period">): boolean =>
   metric.source === "XP" && period.kind === "ALL_TIME";
 

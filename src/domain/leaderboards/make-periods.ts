@@ -6,7 +6,7 @@ import { graceMsOf } from "../evaluation/boards/period.ts";
 
 const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
-/** Makes the periods of lists that are filled with their board; a board with one ranking needs none. */
+/** Creates the periods of lists that are filled with their board; a board with one ranking needs none. */
 export const makePeriods = async (
   { db, now }: Work,
   projectId: string,

@@ -3,7 +3,7 @@ import { ALL_MOVED, joinMoved } from "../evaluation/boards/moved.ts";
 import { RankIndex } from "./rank-index.ts";
 import type { EntrySource, PeriodRef, RankStore } from "../evaluation/boards/ranks.ts";
 
-/** Periods kept in memory; the one untouched for longest goes first and is built again when touched. */
+/** Maximum number of periods in memory; the least recently used one is evicted and rebuilt on demand. */
 export const PERIODS_IN_MEMORY_MAX = 1_000;
 
 type Build = { index: RankIndex; done: Promise<void> };
@@ -12,10 +12,10 @@ type Build = { index: RankIndex; done: Promise<void> };
 type Period = { current?: RankIndex; next?: Build; queued?: Promise<void> };
 
 /**
- * The rank index in this process's memory. A period is read from `source` when it is first read; whoever
- * else reads it meanwhile waits for the same build. Entries that are applied during a build go into it as
- * well; versions settle which value is newer. Entries for a period that nobody has read are dropped: they
- * were committed before they got here, so a later build reads them.
+ * The rank index in this process's memory. A period is loaded from `source` on its first read; concurrent
+ * readers wait for the same build. Entries that are applied during a build go into it as well; versions
+ * settle which value is newer. Entries for a period that nobody has read are dropped: they were committed
+ * before they got here, so a later build reads them.
  */
 export const createMemoryRanks = (source: EntrySource): RankStore => {
   const periods = new Map<string, Period>();
@@ -53,7 +53,8 @@ export const createMemoryRanks = (source: EntrySource): RankStore => {
   const rebuild = (ref: PeriodRef): Promise<void> => {
     const period = touch(keyOf(ref));
     if (!period.next) return build(ref, period);
-    // The build in hand may have read past what the caller wants to see: one more after it, for all who wait.
+    // The current build may have read past the data that the caller needs: one more after it, for all waiting
+    // callers.
     period.queued ??= (async () => {
       while (period.next) await period.next.done.catch(() => undefined);
       delete period.queued;

@@ -3,7 +3,7 @@ import type { Json } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Ranked } from "../evaluation/boards/ranks.ts";
 
-/** Who has a place, as everybody may see it. */
+/** A ranked player, as everybody may see them. */
 export type Name = { externalUserId: string; displayName: string | null; avatarUrl: string | null };
 
 type NameRow = {
@@ -22,7 +22,7 @@ const nameOf = (row: NameRow): Name => ({
 const uuids = (standings: readonly Pick<Ranked, "playerId">[]): string =>
   `{${standings.map(({ playerId }) => playerId).join(",")}}`;
 
-/** Names by player id; players who are banned, deleted, merged or erased are not shown and have none. */
+/** Returns names by player id; banned, deleted, merged or erased players are hidden and have none. */
 export const readNames = async (
   { db }: Work,
   projectId: string,
@@ -36,27 +36,32 @@ export const readNames = async (
   return new Map(result.rows.map((row) => [row.id, nameOf(row)]));
 };
 
-/** What a list keeps of a player beside the score: the ranks last told, and what came with the score. */
-export type Kept = { name: Name; told: number | null; toldBefore: number | null; meta: Json | null };
+/** Data of a player in a list beside the score: the ranks of the last notices, and the score's metadata. */
+export type ListedPlayer = {
+  name: Name;
+  notified: number | null;
+  notifiedBefore: number | null;
+  meta: Json | null;
+};
 
 type KeptRow = NameRow & {
-  told: string | number | null;
-  told_before: string | number | null;
+  notified: string | number | null;
+  notified_before: string | number | null;
   meta: Json | null;
 };
 
 const numberOf = (value: string | number | null): number | null => (value === null ? null : Number(value));
 
-/** As `readNames`, with what a list keeps of each. */
-export const readKept = async (
+/** As `readNames`, with each player's data in the list. */
+export const readListedPlayers = async (
   { db }: Work,
   { projectId, periodId }: { projectId: string; periodId: string },
   standings: readonly Pick<Ranked, "playerId">[],
-): Promise<Map<string, Kept>> => {
+): Promise<Map<string, ListedPlayer>> => {
   if (standings.length === 0) return new Map();
   const result = await sql<KeptRow>`
-    select p.id, p.external_user_id, p.display_name, p.avatar_url, n.rank as told,
-      n.previous_rank as told_before, e.meta
+    select p.id, p.external_user_id, p.display_name, p.avatar_url, n.rank as notified,
+      n.previous_rank as notified_before, e.meta
     from players p
     left join leaderboard_notices n on n.project_id = p.project_id and n.period_id = ${periodId}::uuid
       and n.player_id = p.id and n.told_at is not null
@@ -66,8 +71,8 @@ export const readKept = async (
       and p.status not in ('BANNED', 'MERGED', 'ERASED') and p.deleted_at is null`.execute(db);
   return new Map(
     result.rows.map((row) => {
-      const [told, toldBefore] = [numberOf(row.told), numberOf(row.told_before)];
-      return [row.id, { name: nameOf(row), told, toldBefore, meta: row.meta }];
+      const [notified, notifiedBefore] = [numberOf(row.notified), numberOf(row.notified_before)];
+      return [row.id, { name: nameOf(row), notified, notifiedBefore, meta: row.meta }];
     }),
   );
 };

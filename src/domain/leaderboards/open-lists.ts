@@ -15,7 +15,7 @@ type Row = {
 
 const msOf = (value: string | number | null): number | null => (value === null ? null : Number(value));
 
-/** Names every open list in which one of the players has an entry, to be loaded with all of them. */
+/** Adds every open list in which one of the players has an entry to what is loaded with them. */
 export const touchOpenLists = async (
   { db }: Work,
   players: readonly PlayerState[],

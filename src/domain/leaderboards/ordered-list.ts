@@ -1,14 +1,16 @@
 const CHUNK_MAX = 512;
 
 /**
- * A sorted list that knows positions: chunks of at most 512 values with a Fenwick tree over the chunk sizes
- * (https://doi.org/10.1002/spe.4380240306). Insert, remove, count and access by position are sub-linear.
- * `compare` must be a total order in which equal values are the same value.
+ * A sorted list with access by position: chunks of at most 512 values with a Fenwick tree over the chunk
+ * sizes (https://doi.org/10.1002/spe.4380240306). Insert, remove, count and access by position are
+ * sub-linear. `compare` must be a total order in which equal values are the same value.
  */
 export class OrderedList<T> {
   readonly #compare: (a: T, b: T) => number;
   readonly #chunks: T[][] = [[]];
-  /** 1-based prefix sums of chunk sizes; undefined after a chunk came or went, until somebody counts. */
+  /**
+   * 1-based prefix sums of chunk sizes; undefined after a chunk was added or removed, until the next count.
+   */
   #sums: Int32Array | undefined;
   #size = 0;
 
@@ -50,7 +52,7 @@ export class OrderedList<T> {
     return true;
   }
 
-  /** How many values come before `value`, which need not be in the list. */
+  /** Returns how many values come before `value`, which need not be in the list. */
   countBefore(value: T): number {
     const [at, offset] = this.#locate(value);
     const sums = this.#prefixSums();
@@ -59,7 +61,7 @@ export class OrderedList<T> {
     return count;
   }
 
-  /** Up to `limit` values from the 0-based position `start` on. */
+  /** Returns up to `limit` values from the 0-based position `start` on. */
   range(start: number, limit: number): T[] {
     const sums = this.#prefixSums();
     let at = 0;
@@ -78,7 +80,7 @@ export class OrderedList<T> {
     return values;
   }
 
-  /** Chunk and offset of the first value that does not come before `value`. */
+  /** Returns chunk and offset of the first value that does not come before `value`. */
   #locate(value: T): [chunk: number, offset: number] {
     const chunks = this.#chunks;
     let low = 0;

@@ -15,10 +15,10 @@ import { inSegment, type Scope, SCOPE_EXAMINED_MAX } from "./segment-places.ts";
 import { windowStart } from "./standings.ts";
 
 export const AROUND_LIMIT_DEFAULT = 11;
-/** Places read from the rank index at once, where many are examined. */
+/** Number of places per read of the rank index, when many are examined. */
 const EXAMINED_AT_ONCE = 1_000;
 
-/** Where places of a list are read. */
+/** Where places of a list are read from. */
 export type ListSource = { transact: Transact; ranks: RankStore; list: BoardList };
 
 /** `shown`: how many of the places pages show. */
@@ -62,7 +62,7 @@ export const readPlaces = async (source: PlacesSource, query: PlacesQuery): Prom
     : placesAsOf(source, query.asOf, range);
 };
 
-/** Places from a position on: of the rank index, or of what a period ended with. */
+/** Reads places from a position on: from the rank index, or from a period's final results. */
 export const readAt = async (
   { transact, ranks, list }: ListSource,
   offset: number,
@@ -80,7 +80,7 @@ const placesAround = async (source: PlacesSource, playerId: string, limit: numbe
   return { ...found, ...plain(source), page, limit };
 };
 
-/** Places around a player, who is in the middle; undefined without an entry. */
+/** Reads the places around a player, who is in the middle; undefined without an entry. */
 export const readAround = async (
   source: ListSource,
   playerId: string,
@@ -92,14 +92,14 @@ export const readAround = async (
   return own && readAt(source, windowStart(own.position, list.participants, limit), limit);
 };
 
-/** A player's own place. */
+/** Reads a player's own place. */
 export const readPlace = async (
   { transact, ranks, list }: ListSource,
   playerId: string,
 ): Promise<Standing | undefined> =>
   isOver(list) ? transact((work) => resultOf(work, list.ref, playerId)) : ranks.standing(list.ref, playerId);
 
-/** What holds for lines of a live board, or of one that is over. */
+/** Properties of lines that come from a live board, or from one that is over. */
 const plain = ({ list }: PlacesSource) => ({
   asOf: null,
   isLive: !isOver(list),
@@ -107,7 +107,7 @@ const plain = ({ list }: PlacesSource) => ({
   nextCursor: null,
 });
 
-/** At least one: the answer also tells how many entries there are. */
+/** At least one, because the reply also contains the number of entries. */
 const countTo = (shown: number, { offset, limit }: Range): number =>
   Math.max(1, Math.min(limit, shown - offset));
 
@@ -177,7 +177,7 @@ const gone = () =>
     reason: "AS_OF_ENDED",
   });
 
-/** A page of a frozen copy; what lies beyond it is read live, after its last line. */
+/** Reads a page of a frozen copy; lines beyond it are read live, after its last line. */
 const placesAsOf = async (source: PlacesSource, asked: string, range: Range): Promise<Places> => {
   const { ranks, list, shown, now } = source;
   const token = asked === "now" ? await ranks.freeze(list.ref, now) : asked;

@@ -18,9 +18,9 @@ const compareMembers = (a: Ranked, b: Ranked): number =>
 export class RankIndex {
   readonly #members = new OrderedList<Ranked>(compareMembers);
   readonly #byPlayer = new Map<string, Member>();
-  /** Versions of hidden entries, which must not come back by an older one that is late. */
+  /** Versions of hidden entries, which an older, delayed one must not restore. */
   readonly #hidden = new Map<string, number>();
-  /** Distinct scores and how many have them; made when a DENSE rank is first asked for, then kept. */
+  /** Distinct scores with their number of holders; built for the first DENSE rank, then maintained. */
   #distinct: DistinctScores | undefined;
 
   get size(): number {
@@ -28,8 +28,8 @@ export class RankIndex {
   }
 
   /**
-   * Sets a player's values. @returns between which scores ranks have changed; undefined, having changed
-   * nothing, when this version or a newer one is known
+   * Sets a player's values. @returns the range of scores in which ranks have changed; undefined, without any
+   * change, when this version or a newer one is known
    */
   set([playerId, rankScore, rankTie, version, isHidden = false]: EntryChange): Moved | undefined {
     if (this.#versionOf(playerId) >= version) return undefined;
@@ -37,7 +37,7 @@ export class RankIndex {
     if (isHidden) this.#hidden.set(playerId, version);
     else this.#enter({ playerId, rankScore, rankTie, version });
     const moved = movedBetween(before, isHidden ? undefined : rankScore);
-    // A score more or less moves the DENSE ranks of all after it.
+    // A score that appears or disappears moves the DENSE ranks of all after it.
     return this.#distinct && moved ? { ...moved, to: null } : moved;
   }
 
@@ -81,7 +81,7 @@ export class RankIndex {
     return { standings: numberStandings({ ties, position: offset, rank }, members), total: this.size };
   }
 
-  /** Places after `place`, which need not be taken any more. */
+  /** Returns places after `place`, which may no longer exist. */
   after(place: Ranked, { skip, limit }: { skip: number; limit: number }, ties: Ties): RankPage {
     const held = this.#byPlayer.get(place.playerId);
     const isTaken = held !== undefined && compareMembers(held, place) === 0;

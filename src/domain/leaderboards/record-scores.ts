@@ -11,12 +11,9 @@ import { isMeta, SCORE_META_MAX_BYTES } from "../evaluation/boards/score-meta.ts
 import { isBeyondRange } from "../evaluation/boards/scoring.ts";
 import { submitScore } from "../evaluation/boards/submit.ts";
 
-/**
- * A score that claims to be made later than this from now is refused, in ms; up to then it counts as made
- * now.
- */
+/** Maximum ms by which a score's time may be in the future; up to then it counts as made now. */
 export const SCORE_FUTURE_MAX_MS = 86_400_000;
-/** Scores of one request. */
+/** Maximum number of scores per request. */
 export const SCORES_MAX = 500;
 
 /** `playerId`: UUID or `ext:` and the external id. `score` is rounded to the board's decimals. */
@@ -27,14 +24,14 @@ export type ScoreSubmission = {
   meta?: Json | undefined;
 };
 
-/** Why a score did not count, beyond what the board has against it. */
+/** Why a score did not count, beyond the board's own restrictions. */
 export type ScoreProblem = { code: "NOT_FOUND" | "CONFLICT" | "VALIDATION_ERROR"; message: string } & (
   | { field: string }
   | { reason: string }
   | object
 );
 
-/** What became of one score. */
+/** The outcome of one score. */
 export type ScoreOutcome =
   | { problem: ScoreProblem }
   | { playerId: string; scored: Scored; change: EntryChange | undefined; value: string | undefined };
@@ -66,8 +63,8 @@ export const problemOfRefusal = ({ reason, message }: Refusal): ScoreProblem => 
 type Target = { projectId: string; leaderboardKey: string; isReviewed?: boolean };
 
 /**
- * Submits scores to one CUSTOM leaderboard, each as if alone and in order: what is wrong with one does not
- * keep the others away. The statements are the same for any number of scores.
+ * Submits scores to one CUSTOM leaderboard, each as if alone and in order: a faulty one does not affect the
+ * others. The number of statements is the same for any number of scores.
  */
 export const recordScores = async (
   work: Work,
@@ -112,11 +109,11 @@ export const recordScores = async (
   return outcomes;
 };
 
-/** The time that counts: no later than now. */
+/** The effective time: no later than now. */
 const atOf = ({ now }: Work, { occurredAt }: ScoreSubmission): number =>
   Math.min(occurredAt?.getTime() ?? now.getTime(), now.getTime());
 
-/** The times of each player's scores, by id. */
+/** Returns the times of each player's scores, by id. */
 const timesOf = (
   work: Work,
   submissions: readonly ScoreSubmission[],

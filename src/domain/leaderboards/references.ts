@@ -21,7 +21,7 @@ const namesOf = ({ metric, audience, entryCost }: Definition): Named[] => [
 ];
 
 /**
- * Holds what a leaderboard names against what the project has.
+ * Checks that everything a leaderboard names exists in the project.
  * @throws DomainError VALIDATION_ERROR naming the field
  */
 export const checkReferences = async (

@@ -12,17 +12,17 @@ import { boardOf } from "../progression/leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
 import { findList } from "../evaluation/boards/lists.ts";
 
-/** Lists of which it is remembered that a player was removed. */
+/** Maximum number of lists for which a player's removal is remembered. */
 const REMOVED_MAX = 100;
 
-/** `ban`: true keeps the player off the leaderboard from now on, false lets them in again. */
+/** `ban`: true keeps the player off the leaderboard from now on, false lifts that. */
 export type Removal = { leaderboardRef: string; playerRef: string; ban?: boolean | undefined };
 
 type Removed = { listId: string; entry: EntryState } | undefined;
 
 /**
- * Takes a player off a leaderboard: the entry of the current period goes. Without a ban the next score enters
- * again; a ban is kept with the player, so it holds for every period to come.
+ * Removes a player from a leaderboard: the entry of the current period is deleted. Without a ban the next
+ * score enters again; a ban is stored with the player, so it applies to all future periods.
  * @returns whether there was an entry
  * @throws DomainError NOT_FOUND for an unknown leaderboard or player
  */
@@ -37,7 +37,7 @@ export const removePlayer = async (
   let players = new Map<string, PlayerState>();
   const several = await openGroupChange(work, {
     projectId,
-    // Also that of a board which is not active: it has the entries of before.
+    // Also for a board that is not active: it still has its entries.
     planFor: async (plan) => ({ ...plan, boards: [board] }),
     lock: async () => [...(players = await lockPlayersById(work, projectId, [playerId])).values()],
   });
@@ -53,7 +53,7 @@ export const removePlayer = async (
 
 type TakeOff = { ban: boolean | undefined; nowMs: number };
 
-/** The ids of the boards from which a player is banned, with what is asked for this one. */
+/** Returns the ids of the boards from which a player is banned, with the requested change for this one. */
 const bansOf = ({ doc: { b = [] } }: PlayerState, { id }: Board, ban: boolean | undefined): string[] => {
   const others = b.filter((other) => other !== id);
   return (ban ?? others.length < b.length) ? [...others, id] : others;

@@ -20,7 +20,7 @@ const standingOf = (row: Row): Standing => ({
 
 const COLUMNS = sql`position, rank, player_id, rank_score, rank_tie`;
 
-/** Places of a closed period from the 0-based `offset` on. */
+/** Reads places of a closed period from the 0-based `offset` on. */
 export const resultsPage = async (
   { db }: Work,
   { projectId, periodId }: PeriodRef,
@@ -33,7 +33,7 @@ export const resultsPage = async (
   return result.rows.map(standingOf);
 };
 
-/** A player's place in a closed period. */
+/** Reads a player's place in a closed period. */
 export const resultOf = async (
   { db }: Work,
   { projectId, periodId }: PeriodRef,

@@ -15,7 +15,7 @@ export type ReviewStatus = (typeof REVIEW_STATUSES)[number];
 export const REVIEW_DECISIONS = ["ACCEPT", "REJECT"] as const;
 export type ReviewDecision = (typeof REVIEW_DECISIONS)[number];
 
-/** A submitted score that was out of bounds and waits, or was decided on. */
+/** A submitted score that was out of bounds: pending, or decided. */
 export type ScoreReview = {
   id: string;
   leaderboardId: string;
@@ -23,7 +23,7 @@ export type ScoreReview = {
   playerId: string;
   externalUserId: string;
   score: number;
-  /** The bound that it broke. */
+  /** The violated bound. */
   violation: string;
   meta: Json | null;
   occurredAt: string;
@@ -69,7 +69,7 @@ export type ListReviews = PageQuery & {
   leaderboardId?: string | undefined;
 };
 
-/** A page of reviews, the oldest first. */
+/** Lists reviews, oldest first. */
 export const listReviews = async (
   work: Work,
   projectId: string,
@@ -91,10 +91,10 @@ export const listReviews = async (
 };
 
 /**
- * Decides on a held score, once. ACCEPT submits it as of its own time, bounds aside; what it costs to enter
- * is taken then.
- * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE when it was decided on before, LEADERBOARD_CLOSED
- * when its period is over by now, PLAYER_INACTIVE, NOT_ELIGIBLE, LIMIT_REACHED, INSUFFICIENT_FUNDS
+ * Decides on a held score, once. ACCEPT submits it as of its own time, regardless of bounds; an entry fee is
+ * charged then.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE when it was decided before, LEADERBOARD_CLOSED when
+ * its period is over by now, PLAYER_INACTIVE, NOT_ELIGIBLE, LIMIT_REACHED, INSUFFICIENT_FUNDS
  */
 export const decideReview = async (
   work: Work,

@@ -20,7 +20,7 @@ import { refusalOf } from "../evaluation/boards/submit.ts";
 
 export type ScoreParts = { transact: Transact; ranks: RankStore; topics: Topics };
 
-/** What a score came to. `held`: it waits for a review, and nothing has changed. */
+/** The effect of a score. `held`: it waits for a review, and nothing has changed. */
 export type ScoreChange = {
   accepted: boolean;
   improved: boolean;
@@ -32,14 +32,14 @@ export type ScoreChange = {
 /** Ranks are null when the player has none, and when the rank index did not answer. */
 export type ScoreResult = ScoreChange & { rank: number | null; previousRank: number | null };
 
-/** A submission that may be made: where, and the rank before it. */
+/** A valid submission: its list, and the rank before it. */
 export type PreparedScore = {
   submission: ScoreSubmission;
   leaderboard: Leaderboard;
   previousRank: number | null;
 };
 
-/** The error that a caller of one score is answered with. */
+/** Converts the problem of a single score to an error. */
 export const errorOfProblem = (problem: ScoreProblem): DomainError => {
   const { code, message } = problem;
   if ("reason" in problem) return conflict(problem.reason, message);
@@ -48,7 +48,7 @@ export const errorOfProblem = (problem: ScoreProblem): DomainError => {
 };
 
 /**
- * Looks at a submission before it is made, because ranks are not asked for in a transaction.
+ * Validates a submission beforehand, because ranks are not queried in a transaction.
  * @throws DomainError NOT_FOUND for an unknown leaderboard or player; CONFLICT (LEADERBOARD_CLOSED,
  * LEADERBOARD_DERIVED); VALIDATION_ERROR for a score, a time or a meta out of range
  */
@@ -76,7 +76,7 @@ export const prepareScore = async (
   return { submission, leaderboard, previousRank };
 };
 
-/** The leaderboard, where it takes scores. @throws DomainError NOT_FOUND, CONFLICT */
+/** Returns the leaderboard if it accepts scores. @throws DomainError NOT_FOUND, CONFLICT */
 const takesScores = async (work: Work, projectId: string, ref: string): Promise<Leaderboard> => {
   const leaderboard = await getLeaderboard(work, projectId, ref);
   const refusal = refusalOf(boardOf(leaderboard));
@@ -92,7 +92,7 @@ export const changeOf = ({ accepted, improved, score, held }: Scored): ScoreChan
   reviewId: held?.reviewId ?? null,
 });
 
-/** What a score that did not count is answered with; undefined when it did, or waits. */
+/** Returns why a score did not count; undefined when it did, or is held. */
 export const problemOf = (outcome: ScoreOutcome): ScoreProblem | undefined => {
   if ("problem" in outcome) return outcome.problem;
   const { refusal } = outcome.scored;
@@ -102,8 +102,8 @@ export const problemOf = (outcome: ScoreOutcome): ScoreProblem | undefined => {
 /**
  * Submits a player's score to a CUSTOM leaderboard by its operator, in the period of its time. `accepted` is
  * false when a newer score stands (LATEST), when it does not suffice to enter, and when it is held. The ranks
- * are those before and after, as far as others do not score at the same time; the one after is `finish`'s to
- * find, once the score is committed.
+ * are those before and after, unless others score at the same time; the one after is computed by `finish`,
+ * once the score is committed.
  * @throws DomainError NOT_FOUND; CONFLICT: LEADERBOARD_CLOSED, PLAYER_INACTIVE, NOT_ELIGIBLE, LIMIT_REACHED,
  * SCORE_OUT_OF_BOUNDS, INSUFFICIENT_FUNDS
  */
@@ -130,7 +130,7 @@ export const submitPlayerScore = async (
   };
 };
 
-/** What became of one score of many. */
+/** The outcome of one score of a batch. */
 export type BatchScore = ScoreChange & {
   playerId: string | null;
   error: { code: string; reason: string | null; message: string } | null;
@@ -138,7 +138,7 @@ export type BatchScore = ScoreChange & {
 
 const NOTHING: ScoreChange = { accepted: false, improved: false, score: null, held: false, reviewId: null };
 
-/** A score that cannot be read, in its place. */
+/** The result for an invalid score. */
 export const unreadable = (message: string): BatchScore => failed({ code: "VALIDATION_ERROR", message });
 
 const failed = (problem: ScoreProblem): BatchScore => {
@@ -148,10 +148,9 @@ const failed = (problem: ScoreProblem): BatchScore => {
 };
 
 /**
- * Submits many scores to one leaderboard, each as if alone: one result for each, and a bad one leaves the
- * others as they are.
- * @throws DomainError NOT_FOUND for an unknown leaderboard; CONFLICT: LEADERBOARD_CLOSED,
- * LEADERBOARD_DERIVED
+ * Submits many scores to one leaderboard, each as if alone: one result for each, and a faulty one does not
+ * affect the others.
+ * @throws DomainError NOT_FOUND for an unknown leaderboard; CONFLICT: LEADERBOARD_CLOSED, LEADERBOARD_DERIVED
  */
 export const submitScores = async (
   work: Work,
@@ -170,7 +169,7 @@ export const submitScores = async (
   });
 };
 
-/** The index is memory that is built anew at need: no score is refused for want of it. */
+/** The index is memory that is rebuilt when needed: its failure must not refuse a score. */
 const unlessAway = async <T>(ask: () => Promise<T>): Promise<T | undefined> => {
   try {
     return await ask();
@@ -185,7 +184,9 @@ const rankIn = async (ranks: RankStore, period: PeriodRef, playerId: string): Pr
 
 type Applied = { playerId: string; change: EntryChange | undefined };
 
-/** The rank once the entry is in the index. The relay applies it as well; versions make that harmless. */
+/**
+ * Returns the rank once the entry is in the index. The relay applies it as well; versions make that harmless.
+ */
 const rankAfter = async (
   { ranks, topics }: Pick<ScoreParts, "ranks" | "topics">,
   period: PeriodRef,
@@ -193,7 +194,7 @@ const rankAfter = async (
 ): Promise<number | null> => {
   const { projectId, periodId } = period;
   const moved = change && (await unlessAway(() => ranks.apply(projectId, periodId, [change])));
-  // To the relay it is nothing new, so those who watch hear of it here.
+  // The relay will find nothing new, so watchers are notified here.
   if (moved) topics.publish(periodTopic(projectId, periodId), moved);
   return rankIn(ranks, period, playerId);
 };

@@ -5,7 +5,7 @@ import { segmentKind } from "../economy/segments/kind.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Standing } from "../evaluation/boards/ranks.ts";
 
-/** Places looked at for the players of a segment. */
+/** Maximum number of places examined for the players of a segment. */
 export const SCOPE_EXAMINED_MAX = 10_000;
 
 export type Scope = { segmentKey: string };
@@ -13,7 +13,7 @@ export type Scope = { segmentKey: string };
 const SEGMENT = /^segment:(.+)$/;
 const LATER = /^(friends|group:.+|league)$/;
 
-/** Reads `scope`. @throws DomainError VALIDATION_ERROR */
+/** Parses `scope`. @throws DomainError VALIDATION_ERROR */
 export const scopeOf = (scope: string | undefined): Scope | undefined => {
   if (scope === undefined) return undefined;
   if (LATER.test(scope)) throw invalid("scope", `${scope} is not available yet`);
@@ -27,7 +27,7 @@ export const checkSegment = async (work: Work, projectId: string, { segmentKey }
   await getDefinition(work, projectId, segmentKind, segmentKey);
 };
 
-/** Those of `standings` whose players are in the segment, in order. */
+/** Returns those of `standings` whose players are in the segment, in order. */
 export const inSegment = async (
   { db }: Work,
   { projectId, segmentKey }: Scope & { projectId: string },

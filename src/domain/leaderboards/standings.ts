@@ -1,9 +1,11 @@
 import type { Ranked, Standing, Ties } from "../evaluation/boards/ranks.ts";
 
-/** What a run of neighbours needs to be numbered: the position and the displayed rank of its first member. */
+/**
+ * Start of a sequence of neighbours that is to be numbered: position and displayed rank of its first member.
+ */
 export type RunStart = { ties: Ties; position: number; rank: number };
 
-/** Numbers members that follow one another in storage order. */
+/** Numbers consecutive members in storage order. */
 export const numberStandings = (
   { ties, position, rank }: RunStart,
   members: readonly Ranked[],
@@ -24,8 +26,8 @@ const rankAfter = (ties: Ties, before: Standing, member: Ranked, position: numbe
 };
 
 /**
- * The first position of a window of `limit` around `position`: the player in the middle, at the ends less
- * so.
+ * Returns the first position of a window of `limit` around `position`: the player is in the middle, except
+ * near the ends.
  */
 export const windowStart = (position: number, total: number, limit: number): number =>
   Math.max(0, Math.min(position - Math.floor((limit - 1) / 2), total - limit));

@@ -16,10 +16,9 @@ import {
 type Report = { count: number; skipped: { key: string; reason: string }[]; closedPeriodIds: string[] };
 
 /**
- * Gives one project the leaderboards of another, by key, with entries of its own: a board that exists keeps
- * them, a new XP board starts with the XP of its players. A board whose scores mean something else there
- * stays as it is. Call it under the config locks of both.
- *
+ * Copies the leaderboards of one project to another, by key, with entries of its own: an existing board keeps
+ * them, a new XP board starts with the XP of its players. A board whose scores have another meaning there is
+ * left unchanged. Must be called under the config locks of both.
  * @throws CONFLICT LEADERBOARD_LIMIT
  */
 export const syncLeaderboards = async (
@@ -40,7 +39,7 @@ export const syncLeaderboards = async (
   return report;
 };
 
-/** Of something that is archived by now, or larger than new ones may be: there is nothing to copy. */
+/** Reasons to skip a board: it names something archived, or exceeds the limits for new ones. */
 const NOT_COPIED: ReadonlySet<string | undefined> = new Set([UNKNOWN_REFERENCE, TOO_LARGE]);
 
 type Step = { source: Leaderboard; report: Report };
@@ -59,7 +58,7 @@ const addBoard = async (work: Work, projectId: string, { source, report }: Step)
   }
 };
 
-/** One of both is archived, which is final. */
+/** Handles boards of which one is archived, which is final. */
 const archiveOrSkip = async (work: Work, board: Leaderboard, { source, report }: Step): Promise<void> => {
   if (board.status === source.status) return;
   if (board.status === "ARCHIVED") {
@@ -87,7 +86,7 @@ const changeBoard = async (work: Work, board: Leaderboard, { source, report }: S
   if (board.status !== source.status) await changeStatus(work, board, { source, report });
 };
 
-/** What entries are made by; another meaning is another board. */
+/** The properties that entries depend on; a board with others is a different board. */
 const meaningOf = ({ metric, sort, operator, scoreDecimals, period, ties, ...more }: Definition) => ({
   metric,
   sort,

@@ -15,9 +15,8 @@ import { findPlayer, lockKnown, refreshPlayer } from "../progression/players/pla
 export type Alias = { anonymousId: string; externalUserId: string; cause: Cause };
 
 /**
- * Says that the player of `anonymousId` is `externalUserId`: gives the player that id where it is new, else
- * merges the player into the one who has it. Both ids stand for the player from then on, so saying it again
- * changes nothing.
+ * Identifies the player of `anonymousId` as `externalUserId`: assigns that id to the player if it is new,
+ * otherwise merges the player into the one who has it. Both ids refer to the player from then on. Idempotent.
  * @throws DomainError NOT_FOUND for an unknown anonymousId; CONFLICT PLAYER_INACTIVE
  */
 export const aliasPlayer = async (
@@ -26,15 +25,15 @@ export const aliasPlayer = async (
   { anonymousId, externalUserId, cause }: Alias,
 ): Promise<{ player: Player; merged: boolean }> => {
   await lockMerges(work, projectId);
-  // In the order in which batches lock: the definitions before the players.
+  // In the locking order of batches: the definitions before the players.
   await shareConfig(work, [projectId]);
   const source = await findPlayer(work, projectId, `ext:${anonymousId}`);
   if (!source) throw notFound("player");
   const known = await findPlayer(work, projectId, `ext:${externalUserId}`);
   if (!known) {
-    // Before the name, as batches lock the players they know before they make others.
+    // Before the name, because batches lock the players they know before they create others.
     await lockKnown(work, projectId, source.id);
-    const isTaken = await takeName(work, projectId, externalUserId);
+    const isTaken = await reserveName(work, projectId, externalUserId);
     if (isTaken) return { player: await rename(work, source, { externalUserId, cause }), merged: false };
   }
   const target = known ?? (await findPlayer(work, projectId, `ext:${externalUserId}`));
@@ -53,10 +52,13 @@ export const aliasPlayer = async (
 };
 
 /**
- * Keeps a name from everybody else until commit, as the row of a player merged into nobody yet; false when
- * somebody has it.
+ * Reserves a name until commit, as the row of a merged player without a target yet; false when it is taken.
  */
-const takeName = async ({ db, now }: Work, projectId: string, externalUserId: string): Promise<boolean> => {
+const reserveName = async (
+  { db, now }: Work,
+  projectId: string,
+  externalUserId: string,
+): Promise<boolean> => {
   const made = await sql`
     insert into players (project_id, id, external_user_id, status, created_at, updated_at)
     values (${projectId}, ${newId()}, ${externalUserId}, 'MERGED', ${now.toISOString()}::timestamptz,
@@ -65,7 +67,7 @@ const takeName = async ({ db, now }: Work, projectId: string, externalUserId: st
   return made.rows.length > 0;
 };
 
-/** The row that took the new name takes the old one, and stands for the player. */
+/** Swaps the names of both rows, so that the reserving row keeps the old name and refers to the player. */
 const rename = async (
   work: Work,
   { projectId, id: asked }: Player,
@@ -91,7 +93,7 @@ const rename = async (
 
 type Swap = { projectId: string; id: string; from: string; to: string };
 
-/** In three steps, since a name is taken by one row at any moment. */
+/** In three steps, since a name must be unique at any moment. */
 const swapNames = async ({ db }: Work, { projectId, id, from, to }: Swap): Promise<void> => {
   const between = `renaming:${id}`;
   await sql`

@@ -5,23 +5,23 @@ import { eraseLobbies } from "../social/lobbies/personal.ts";
 import type { Work } from "../kernel/work.ts";
 import { PERSONAL_TABLES } from "./personal-tables.ts";
 import { type Person, texts, uuids } from "../players/person.ts";
-import { tellEntries } from "./visibility.ts";
+import { updateRankEntries } from "./visibility.ts";
 
-/** Rows by table that an erasure has changed or deleted. */
+/** Number of rows by table that an erasure has changed or deleted. */
 export type Counts = Record<string, number>;
 
-/** What stands in the place of a text that may have told of the person. */
+/** Replacement for a text that may have described the person. */
 const ERASED = "erased";
 
 const EVENTS_AT_ONCE = 1_000;
 const ROWS_AT_ONCE = 5_000;
-/** How far apart the clock of an id and that of its transaction may be, in ms. */
+/** Maximum difference between the clock of an id and that of its transaction, in ms. */
 const CLOCKS_MS = 60_000;
 
-/** What the person is called from now on: an id that tells nothing and nobody else can have. */
+/** The person's new name: an id that reveals nothing and is unique. */
 export const erasedName = (playerId: string): string => `erased:${playerId}`;
 
-/** Counts rows of a table; none are not listed. */
+/** Counts rows of a table; zero counts are omitted. */
 export const add = (rows: Counts, table: string, count: number): void => {
   if (count > 0) rows[table] = (rows[table] ?? 0) + count;
 };
@@ -29,7 +29,7 @@ export const add = (rows: Counts, table: string, count: number): void => {
 const count = async (work: Work, statement: RawBuilder<unknown>): Promise<number> =>
   (await statement.execute(work.db)).rows.length;
 
-/** The newest event of the person that there is; undefined events are later ones, and somebody else's. */
+/** Returns the person's newest existing event; later events without a player are somebody else's. */
 export const newestEvent = async ({ db }: Work, person: Person): Promise<string | null> => {
   const found = await sql<{ id: string | null }>`
     select max(id::text) as id from tracked_events
@@ -38,8 +38,8 @@ export const newestEvent = async ({ db }: Work, person: Person): Promise<string 
 };
 
 /**
- * Makes the events that wait nobody's: when their turn comes they are REJECTED, since their player is ERASED.
- * Nobody processes them meanwhile: they are held.
+ * Detaches waiting events from the person: when they are processed they are REJECTED, since their player is
+ * ERASED. Nobody processes them meanwhile: they are held.
  */
 export const eraseQueued = async (work: Work, person: Person, rows: Counts): Promise<void> => {
   const { projectId, names } = person;
@@ -53,7 +53,7 @@ export const eraseQueued = async (work: Work, person: Person, rows: Counts): Pro
   );
   const ids = waiting.rows.map(({ id }) => id);
   await eraseThese(work, person, { ids, rows });
-  // A claim that has read them with their names does not find them in the queue, and is undone.
+  // A claim that has read them with their names does not find them in the queue, and is rolled back.
   await sql`
     update event_q set seq = default
     where project_id = ${projectId} and event_id = any(${uuids(ids)})`.execute(work.db);
@@ -80,7 +80,7 @@ const eraseThese = async (work: Work, person: Person, { ids, rows }: These): Pro
   if (ids.length === 0) return;
   const { projectId, playerId } = person;
   const ofEvents = sql`project_id = ${projectId} and event_id = any(${uuids(ids)})`;
-  // Before the events, which know the keys.
+  // Before the events, which contain the keys.
   add(rows, "event_dedupe", await eraseKeys(work, person, ids));
   add(rows, "event_traces", await count(work, sql`delete from event_traces where ${ofEvents} returning 1`));
   await eraseFailures(work, person, ids);
@@ -101,8 +101,8 @@ const eraseThese = async (work: Work, person: Person, { ids, rows }: These): Pro
 };
 
 /**
- * Idempotency keys that name the person go; the others stay, so that what is sent again does not count for
- * somebody new.
+ * Deletes idempotency keys that contain the person's names; the others stay, so that a repeated event does
+ * not count for somebody new.
  */
 const eraseKeys = (work: Work, { projectId, names }: Person, ids: readonly string[]): Promise<number> =>
   count(
@@ -118,7 +118,7 @@ const eraseKeys = (work: Work, { projectId, names }: Person, ids: readonly strin
 
 type FailureRow = { event_id: string; processed_at: Date | string };
 
-/** `event.failed` tells who sent it, and is no line of the player's stream: it is found by its time. */
+/** `event.failed` names the sender but is no line of the player's stream: it is found by its time. */
 const eraseFailures = async (work: Work, person: Person, ids: readonly string[]): Promise<void> => {
   const { projectId, playerId } = person;
   const failed = await sql<FailureRow>`
@@ -135,10 +135,10 @@ const eraseFailures = async (work: Work, person: Person, ids: readonly string[])
   }
 };
 
-/** Ends the player's own rows: all that a person of ordinary size has, in one transaction. */
+/** Erases the player's own rows: everything that a typical person has, in one transaction. */
 export const eraseOwnRows = async (work: Work, person: Person, rows: Counts): Promise<void> => {
   const { projectId, playerId, ids } = person;
-  await tellEntries(work, { projectId, id: playerId }, true);
+  await updateRankEntries(work, { projectId, id: playerId }, true);
   add(rows, "lobbies", await eraseLobbies(work, person));
   for (const one of PERSONAL_TABLES) {
     if (one.onErase !== "DELETED" || one.table === "event_traces") continue;
@@ -164,7 +164,7 @@ export const eraseOwnRows = async (work: Work, person: Person, rows: Counts): Pr
   for (const [table, statement] of changes) add(rows, table, await count(work, statement));
 };
 
-/** Whoever was merged into the player keeps standing for them, under a name that tells nothing. */
+/** Players who were merged into this one keep referring to it, under an anonymous name. */
 const erasePlayers = ({ now }: Work, { projectId, playerId, ids }: Person): RawBuilder<unknown> => sql`
   update players set external_user_id = 'erased:' || id, display_name = null, avatar_url = null,
     timezone = null, zone_changed_at = null, locale = null, country = null,
@@ -174,7 +174,7 @@ const erasePlayers = ({ now }: Work, { projectId, playerId, ids }: Person): RawB
     updated_at = ${now.toISOString()}::timestamptz
   where project_id = ${projectId} and id = any(${uuids(ids)}) returning 1`;
 
-/** What other long work shows of the player: results of exports, samples of backtests that were given up. */
+/** Erases the player from other jobs' results: exports, samples of abandoned backtests. */
 const forgetResults = ({ projectId, ids, names }: Person): RawBuilder<unknown> => sql`
   update project_jobs set result = null, state = case when ${GIVEN_UP_BACKTEST} then '{}' else state end
   where project_id = ${projectId} and (result is not null or ${GIVEN_UP_BACKTEST})
@@ -187,7 +187,10 @@ const GIVEN_UP_BACKTEST = sql`(kind = 'BACKTEST' and status in ('FAILED', 'CANCE
 
 type Paged = { after: readonly (string | number)[]; rows: Counts };
 
-/** The texts of a page of the ledger: who, and why in free words. @returns where the next page begins */
+/**
+ * Erases the texts of a page of the ledger: actors, and reasons in free text. @returns where the next page
+ * begins
+ */
 export const eraseLedger = async (
   work: Work,
   { projectId, ids }: Person,
@@ -210,7 +213,7 @@ export const eraseLedger = async (
   return changed.rows.length === ROWS_AT_ONCE ? [last!.player_id, Number(last!.seq)] : undefined;
 };
 
-/** What a page of the player's stream says; its lines stay, so that their numbers have no gap. */
+/** Erases the content of a page of the player's stream; its lines stay, so that their seqs have no gap. */
 export const eraseOutbox = async (
   work: Work,
   { projectId, ids }: Person,

@@ -5,16 +5,16 @@ import { idFloor } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { type Person, uuids } from "../players/person.ts";
 
-/** Rows that one step looks at. */
+/** Number of rows examined per step. */
 const SHARED_AT_ONCE = 2_000;
-/** How far apart the clock of an id and that of its transaction may be, in ms. */
+/** Maximum difference between the clock of an id and that of its transaction, in ms. */
 const CLOCKS_MS = 60_000;
 
 type Row = { id: string; type: string | null; data: Json };
 
-type Who = { ids: ReadonlySet<string>; name: string };
+type PersonNames = { ids: ReadonlySet<string>; name: string };
 
-/** What is told of a person where they are named: their places and teams stay, and are nobody's. */
+/** Replaces a person's named record: their places and teams stay, anonymously. */
 const nobody = ({ stats: _stats, ...named }: Json, name: string): Json => ({
   ...named,
   ...("externalUserId" in named ? { externalUserId: name } : {}),
@@ -22,8 +22,8 @@ const nobody = ({ stats: _stats, ...named }: Json, name: string): Json => ({
   ...("data" in named ? { data: {} } : {}),
 });
 
-/** The same value without the names and data of a person, wherever they are named in it. */
-const withoutPerson = (value: unknown, who: Who): unknown => {
+/** Returns the value without the names and data of a person, wherever it contains them. */
+const withoutPerson = (value: unknown, who: PersonNames): unknown => {
   if (Array.isArray(value)) return value.map((one) => withoutPerson(one, who));
   if (!isJsonObject(value)) return value;
   const { playerId } = value;
@@ -32,7 +32,7 @@ const withoutPerson = (value: unknown, who: Who): unknown => {
   return Object.fromEntries(Object.entries(kept).map(([key, one]) => [key, withoutPerson(one, who)]));
 };
 
-/** What a lobby's host has written may be about them: its name and data go with everybody in it. */
+/** Removes texts of a lobby's host, which may be about them: its name and data, for all members. */
 const withoutTexts = (data: Json): Json => ({
   ...data,
   ...("metadata" in data ? { metadata: {} } : {}),
@@ -41,15 +41,15 @@ const withoutTexts = (data: Json): Json => ({
 
 type Occurred = { name: string; data: Json };
 
-const erasedOf = (type: string, data: Json, who: Who): Json => {
-  const told = withoutPerson(data, who) as Json;
-  if (!type.startsWith("lobby.")) return told;
-  const occurrences = told["occurrences"] as Occurred[] | undefined;
-  if (!occurrences) return withoutTexts(told);
-  return { ...told, occurrences: occurrences.map((one) => ({ ...one, data: withoutTexts(one.data) })) };
+const erasedOf = (type: string, data: Json, who: PersonNames): Json => {
+  const changed = withoutPerson(data, who) as Json;
+  if (!type.startsWith("lobby.")) return changed;
+  const occurrences = changed["occurrences"] as Occurred[] | undefined;
+  if (!occurrences) return withoutTexts(changed);
+  return { ...changed, occurrences: occurrences.map((one) => ({ ...one, data: withoutTexts(one.data) })) };
 };
 
-/** The lines that may name a person begin when the oldest of the person's players was made. */
+/** Lines that may name a person begin when the oldest of the person's players was created. */
 const firstOf = async ({ db }: Work, { projectId, ids }: Person): Promise<string> => {
   const found = await sql<{ at: Date | string }>`
     select min(created_at) as at from players
@@ -58,8 +58,8 @@ const firstOf = async ({ db }: Work, { projectId, ids }: Person): Promise<string
 };
 
 /**
- * Rows after `after` that belong to no player: those that name the person, or are of a lobby that the person
- * was the last host of, with what they say.
+ * Reads rows after `after` that belong to no player: those that name the person, or are of a lobby whose last
+ * host was the person, with their content.
  */
 const readPage = async ({ db }: Work, { projectId, ids }: Person, after: string): Promise<Row[]> => {
   const found = await sql<Row>`
@@ -81,8 +81,8 @@ const readPage = async ({ db }: Work, { projectId, ids }: Person, after: string)
 };
 
 /**
- * Takes a person out of a page of what is told of several players at once, such as a lobby's game or the
- * first places of a board. The rows stay, and what they say of others.
+ * Removes a person from a page of events about several players, such as a lobby's game or the first places of
+ * a board. The rows stay, with what they say of others.
  * @returns where the next page begins
  */
 export const eraseShared = async (
@@ -91,7 +91,7 @@ export const eraseShared = async (
   { after, name }: { after: string | undefined; name: string },
 ): Promise<{ count: number; after: string | undefined }> => {
   const page = await readPage(work, person, after ?? (await firstOf(work, person)));
-  const who: Who = { ids: new Set(person.ids), name };
+  const who: PersonNames = { ids: new Set(person.ids), name };
   const changed = page.flatMap(({ id, type, data }) =>
     type === null ? [] : [{ i: id, d: erasedOf(type, data, who) }],
   );

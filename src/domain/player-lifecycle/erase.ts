@@ -4,7 +4,7 @@ import { ADMINS } from "../kernel/access.ts";
 import { audit } from "../accounts/audit/audit.ts";
 import { tenantOf } from "../kernel/caller.ts";
 import { holdEvents } from "../kernel/config-lock.ts";
-import { eraseLetters, eraseMentions } from "../social/chat/erase-mentions.ts";
+import { eraseInboxMessages, eraseMentions } from "../social/chat/erase-mentions.ts";
 import { eraseChat } from "../social/chat/personal.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { partitionOf } from "../kernel/ids.ts";
@@ -36,14 +36,14 @@ import { lockOne } from "../progression/players/players.ts";
 const Params = z.object({ playerId: z.uuid(), isDryRun: z.boolean(), requestedAt: z.iso.datetime() });
 type Params = z.output<typeof Params>;
 
-/** What is left to do, and for whom: the names are gone from everywhere else. */
+/** The remaining work, and the person: the names are erased everywhere else. */
 const State = z.object({
   ids: z.array(z.string()),
   names: z.array(z.string()),
-  /** The newest event of before; later ones are of another player who has the name by now. */
+  /** The newest event at the start; later ones belong to another player who has the name by now. */
   newestEvent: z.string().nullable(),
   phase: z.enum(["EVENTS", "CHAT", "MENTIONS", "LEDGER", "OUTBOX", "SHARED", "WEBHOOKS"]),
-  /** Where the phase goes on. */
+  /** Where the phase continues. */
   after: z.array(z.union([z.string(), z.number()])),
   rows: z.record(z.string(), z.number()),
   erasedAt: z.string(),
@@ -51,10 +51,10 @@ const State = z.object({
 type State = z.output<typeof State>;
 
 /**
- * Takes everything that identifies a person out of the database. The first step, in one transaction, ends the
- * player: status ERASED, names and profile gone, what waits in the queue made nobody's. The steps after it go
- * through events, chat, ledger, stream and what was told of several players. The ledger's amounts, keys and
- * hashes stay, and so do the numbers of the stream's lines.
+ * Erases everything that identifies a person from the database. The first step, in one transaction, ends the
+ * player: status ERASED, names and profile removed, waiting events detached. The following steps go through
+ * events, chat, ledger, stream and events about several players. The ledger's amounts, keys and hashes stay,
+ * and so do the seqs of the stream's lines.
  */
 export const playerErase = jobKind({
   kind: "PLAYER_ERASE",
@@ -97,7 +97,9 @@ const countRows = async (work: Work, { projectId, params }: JobInHand<Params>): 
   return { dryRun: true, playerId: params.playerId, rows };
 };
 
-/** Names are read again under the player's lock: a merge in between has brought some whose events may run. */
+/**
+ * Names are read again under the player's lock: a merge in between may have added some with running events.
+ */
 const begin = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
   const { projectId, params } = job;
   const before = await findPerson(work, { projectId, playerId: params.playerId });
@@ -113,7 +115,7 @@ const begin = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
   });
   const player = state!;
   const person = await findPerson(work, { projectId, playerId: player.id });
-  if (player.status === "ERASED") return takeUp(work, job, person);
+  if (player.status === "ERASED") return resume(work, job, person);
   if (person.names.some((name) => !before.names.includes(name)))
     throw new Error("another player was merged into this one meanwhile");
   const erasedAt = work.now.toISOString();
@@ -140,8 +142,8 @@ const begin = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
   return { state: next, progress: 10 };
 };
 
-/** Goes on with what an earlier job, which was cancelled or has failed, has left. */
-const takeUp = async (
+/** Continues the work of an earlier job that was cancelled or has failed. */
+const resume = async (
   work: Work,
   { id, projectId, params }: JobInHand<Params>,
   person: Person,
@@ -160,7 +162,7 @@ const takeUp = async (
 type Page = { state: State; rows: Counts };
 type After = State["after"];
 
-/** Does a page of a phase. @returns where its next page begins; undefined at its end */
+/** Processes a page of a phase. @returns where its next page begins; undefined at its end */
 type Phase = (work: Work, person: Person, page: Page) => Promise<After | undefined>;
 
 /** In this order. */
@@ -172,7 +174,7 @@ const PHASES: Readonly<Record<State["phase"], Phase>> = {
   CHAT: async (work, person, { rows }) => {
     const { count, isMore } = await eraseChat(work, person);
     add(rows, "chat_messages", count);
-    const areMoreLetters = await eraseLetters(work, person);
+    const areMoreLetters = await eraseInboxMessages(work, person);
     return isMore || areMoreLetters ? [] : undefined;
   },
   MENTIONS: async (work, person, { state, rows }) => {
@@ -188,7 +190,7 @@ const PHASES: Readonly<Record<State["phase"], Phase>> = {
     add(rows, "outbox", count);
     return after === undefined ? undefined : [after];
   },
-  // Last: what the phases before have not reached in time was relayed by now, and is in the feed.
+  // Last: lines that the earlier phases did not reach in time have been relayed by now, and are in the feed.
   WEBHOOKS: async (work, person, { state, rows }) => {
     const from = Number(state.after[0] ?? 0);
     const { erasedAt } = state;
@@ -215,7 +217,7 @@ const goOn = async (work: Work, { projectId, params }: JobInHand<Params>, state:
   return { result: { dryRun: false, playerId, erasedAt, rows } };
 };
 
-/** What jobs about the player have left behind; this job's own goes with its end. */
+/** Clears the states of jobs about the player; this job's own is cleared when it ends. */
 const forgetStates = async ({ db }: Work, { projectId, playerId }: Person): Promise<void> => {
   await sql`
     update project_jobs set state = '{}'

@@ -10,12 +10,15 @@ import { PERSONAL_TABLES } from "./personal-tables.ts";
 import { findPerson, type Person } from "../players/person.ts";
 import type { Player } from "../players/player.ts";
 
-/** Rows of one table in an export; what is beyond is counted and can be read by the lists of the API. */
+/**
+ * Maximum number of rows of one table in an export; further rows are counted and can be read by the lists of
+ * the API.
+ */
 export const EXPORT_ROWS_MAX = 20_000;
-/** Bytes of all rows of an export. */
+/** Maximum bytes of all rows of an export. */
 export const EXPORT_BYTES_MAX = 16 * 1024 * 1024;
 
-/** Copies everything that is kept of a player into the job's result. */
+/** Copies all stored data of a player into the job's result. */
 export const playerExport = jobKind({
   kind: "PLAYER_EXPORT",
   access: { scope: "players:write", roles: ADMINS },
@@ -37,9 +40,9 @@ export const startExport = async (
 };
 
 /**
- * Every row that is the person's, by table, without what moderators keep to themselves. `incomplete` names
- * the tables of which there are more rows, with how many in all. Rows stay text: parsed, they may take twenty
- * times as much memory.
+ * Reads every row of the person, by table, without moderators' internal data. `incomplete` names the tables
+ * that have more rows, with their total numbers. Rows stay text: parsed, they may take twenty times as much
+ * memory.
  */
 const readBundle = async (work: Work, person: Person): Promise<string> => {
   const tables: string[] = [];
@@ -61,7 +64,7 @@ type Read = { one: PersonalTable; room: number };
 /** `rows`: each as JSON text. */
 type Rows = { rows: string[]; bytes: number; isCut: boolean };
 
-/** The rows that fit into `room` bytes, and whether there are more. */
+/** Reads rows up to `room` bytes, and whether there are more. */
 const readRows = async ({ db }: Work, person: Person, { one, room }: Read): Promise<Rows> => {
   const found = await sql<{ r: string; upto: string | number; n: string | number }>`
     with first as (
@@ -81,7 +84,7 @@ const readRows = async ({ db }: Work, person: Person, { one, room }: Read): Prom
   };
 };
 
-/** How many rows of a table are the person's. */
+/** Returns the number of the person's rows in a table. */
 export const countPersonal = async ({ db }: Work, person: Person, one: PersonalTable): Promise<number> => {
   const counted = await sql<{ n: string | number }>`
     select count(*) as n from ${sql.table(one.table)} t where ${one.isOf(person)}`.execute(db);

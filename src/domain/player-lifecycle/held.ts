@@ -4,22 +4,22 @@ import { mergeBadges, mergeCurrencies, type Merging } from "./merge-holdings.ts"
 import { mergeBoosts, mergeEntries, mergeSegments, mergeStreaks } from "./merge-progress.ts";
 import { inLists, ofPlayer, type PersonalTable } from "./personal-table.ts";
 
-/** What becomes of a kind of thing that players hold, when players are merged, shown, exported and erased. */
+/** Handling of a kind of holdings when players are merged, shown, exported and erased. */
 export type HeldLife = {
-  /** How what the source holds comes along; null: with another kind. */
+  /** How the source's holdings are merged; null: with another kind. */
   merge: ((merging: Merging) => Pieces<void>) | null;
-  /** Where it is kept. */
+  /** The table that stores it. */
   table: PersonalTable;
-  /** Whether the source's rows go when they have been merged. */
+  /** Whether the source's rows are deleted after the merge. */
   isLeftBehind: boolean;
-  /** Whether it can be read together with a player, where it is asked for. */
+  /** Whether it can be included when a player is read. */
   isIncluded: boolean;
 };
 
-/** Steps of a segment, a boost or a place on a leaderboard. */
+/** Steps for a segment, a boost or a place on a leaderboard. */
 const ROW_STEPS = 40;
 
-/** Merges what takes the same steps for each thing that the source holds. */
+/** Merges holdings that take the same number of steps for each row. */
 const byRow = (name: HeldName, merge: (merging: Merging) => void) =>
   function* (merging: Merging): Pieces<void> {
     yield ROW_STEPS * merging.source.player[name].size;
@@ -49,7 +49,7 @@ export const HELD_LIFE = {
   entries: {
     merge: byRow("entries", mergeEntries),
     table: { table: "leaderboard_entries", orderBy: "period_id", onErase: "DELETED", isOf: inLists },
-    // Those of lists that are open go, and others go along; see merge-rows.ts.
+    // Those of open lists are deleted, and others move along; see merge-rows.ts.
     isLeftBehind: false,
     // Ranks are not in the database.
     isIncluded: false,
@@ -58,7 +58,7 @@ export const HELD_LIFE = {
     merge: mergeCurrencies,
     table: ofPlayer("player_balances", "currency_key", "KEPT"),
     isLeftBehind: true,
-    // Always there.
+    // Always included.
     isIncluded: false,
   },
   lots: { merge: null, table: ofPlayer("currency_lots", "id"), isLeftBehind: true, isIncluded: false },

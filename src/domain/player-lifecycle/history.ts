@@ -5,7 +5,7 @@ import { projectPlans, readPlan } from "../progression/plan.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Player } from "../players/player.ts";
 
-/** What a player was at a moment, as it was recorded then. */
+/** A player's state at a moment, as it was recorded then. */
 export type PointInTimeState = {
   playerId: string;
   at: string;
@@ -15,7 +15,7 @@ export type PointInTimeState = {
   badges: { badgeKey: string; tier: number }[];
   streaks: { streakKey: string; current: number }[];
   quests: { questKey: string; cycleKey: string; state: string }[];
-  /** What of this cannot be known exactly, and why. */
+  /** Which parts of this are uncertain, and why. */
   caveats: string[];
 };
 
@@ -27,7 +27,7 @@ const ALWAYS = [
 ];
 
 /**
- * A player's state at a moment, from the ledger, the log of badges and the player stream.
+ * Returns a player's state at a moment, from the ledger, the badge log and the player stream.
  * @throws DomainError VALIDATION_ERROR for a moment before the player was known, or in the future
  */
 export const readStateAt = async (work: Work, player: Player, at: Date): Promise<PointInTimeState> => {
@@ -43,7 +43,7 @@ export const readStateAt = async (work: Work, player: Player, at: Date): Promise
     playerId: player.id,
     at: at.toISOString(),
     xp,
-    // A loss of XP takes no level where the project does not allow it.
+    // A loss of XP lowers no level where the project does not allow it.
     level: levelOf(plan.curve, plan.settings.allowLevelDown ? xp : highest),
     currencies: Object.fromEntries(currencies) as Record<string, number>,
     badges: await readBadges(work, player, at),
@@ -93,7 +93,7 @@ const readBadges = async (
 
 type StreakRow = { key: string; type: string; current: number | null };
 
-/** The last that the player stream told of each streak. Lines that are gone are gaps in what is known. */
+/** Returns the last recorded state of each streak in the player stream. Pruned lines are gaps. */
 const readStreaks = async (
   { db }: Work,
   { projectId, id, seq }: Player,

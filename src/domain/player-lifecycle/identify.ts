@@ -10,7 +10,7 @@ import { noSharedCounters } from "../evaluation/shared-counters.ts";
 import { refreshSegments } from "../evaluation/segments/membership.ts";
 import type { Work } from "../kernel/work.ts";
 
-/** A player as it is first known. */
+/** A player's data on creation. */
 export type NewPlayer = {
   externalUserId: string;
   displayName: string;
@@ -20,9 +20,9 @@ export type NewPlayer = {
 };
 
 /**
- * Makes those of `players` that do not exist yet, with their profiles, and announces them as one batch; the
- * others stay as they are.
- * @returns how many were made
+ * Creates those of `players` that do not exist yet, with their profiles, and emits their events as one batch;
+ * the others stay unchanged.
+ * @returns the number of created players
  */
 export const identifyPlayers = async (
   work: Work,

@@ -15,7 +15,7 @@ type Life = typeof HELD_LIFE;
 type IncludedHeld = { [Name in HeldName]: Life[Name]["isIncluded"] extends true ? Name : never }[HeldName];
 export type Include = IncludedHeld | "identities";
 
-/** What can be read together with a player, besides ranks. */
+/** Data that can be included with a player, besides ranks. */
 export const INCLUDES: readonly Include[] = [
   ...HELD_NAMES.filter((name): name is IncludedHeld => HELD_LIFE[name].isIncluded),
   "identities",
@@ -51,7 +51,7 @@ const READERS: Readers = {
   identities: listIdentities,
 };
 
-/** Reads what is asked for of a player. */
+/** Reads the requested data of a player. */
 export const showIncluded = async (
   work: Work,
   player: Player,

@@ -6,7 +6,7 @@ import type { Cause } from "../kernel/events/events.ts";
 import { newId } from "../kernel/ids.ts";
 import { appendLedger } from "../evaluation/ledger/append.ts";
 import { currentLives, showLives } from "../evaluation/lives/lives.ts";
-import { tell } from "../evaluation/emit.ts";
+import { publish } from "../evaluation/emit.ts";
 import type { Pieces } from "../kernel/pace.ts";
 import { write } from "../evaluation/event-steps.ts";
 import type { BadgeState, BalanceState } from "../evaluation/player-state.ts";
@@ -15,7 +15,7 @@ import type { Turn } from "../evaluation/turn.ts";
 import { grantXp, XP_MAX } from "../evaluation/xp/xp.ts";
 import type { MergeStrategy, MergeSummary } from "../kernel/events/merge-plan.ts";
 
-/** Two players on their way to be one. Effects on the source are told in its own stream. */
+/** Two players being merged. Effects on the source go to its own stream. */
 export type Merging = {
   target: PlanTurn;
   source: PlanTurn;
@@ -27,13 +27,16 @@ export type Merging = {
 
 const REASON = "merge";
 
-/** What the target gains of something that both have. */
+/** Returns the target's gain of something that both have. */
 const gainOf = (how: MergeStrategy["xp"], target: number, source: number): number => {
   if (how === "KEEP_TARGET") return 0;
   return how === "SUM" ? source : Math.max(0, source - target);
 };
 
-/** XP by strategy; the level of the sum is reached, and rewards only what neither was rewarded for. */
+/**
+ * Merges XP by strategy; the level of the sum is reached, and rewards only levels for which neither was
+ * rewarded.
+ */
 export const mergeXp = ({ target, source, mergeId, strategy, cause, summary }: Merging): void => {
   const before = { target: target.player.xp, source: source.player.xp };
   const key = `mrg:${mergeId}:xp`;
@@ -51,14 +54,14 @@ export const mergeXp = ({ target, source, mergeId, strategy, cause, summary }: M
 
 const rewardedLevel = ({ player: { doc, level } }: Turn): number => Math.max(level, doc.v ?? 0);
 
-/** Steps of a balance or a badge that comes along: its line or award, and what is told of it. */
+/** Steps for merging a balance or a badge: its ledger entry or award, and its event. */
 const HOLDING_STEPS = 100;
 
 const lotsOf = ({ player }: Turn, key: string): number => player.lots.get(key)?.length ?? 0;
 
 /**
- * Balances by strategy, with the lots that make them up; what is beyond a currency's maximum is lost. In
- * pieces.
+ * Merges balances by strategy, with the lots that make them up; amounts beyond a currency's maximum are lost.
+ * In pieces.
  */
 export function* mergeCurrencies(merging: Merging): Pieces<void> {
   const { target, source } = merging;
@@ -97,7 +100,7 @@ const mergeCurrency = (merging: Merging, key: string, max: number): void => {
 
 const capped = (amount: number): number => Math.min(BALANCE_MAX, amount);
 
-/** @param left what does not come along; it is taken from what expires first */
+/** @param left the amount that is not moved; it is deducted from what expires first */
 const moveLots = ({ target, source }: Merging, key: string, left: number): void => {
   takeFromLots(source.player, key, left);
   const lots = (source.player.lots.get(key) ?? []).filter(({ remaining }) => remaining > 0);
@@ -125,7 +128,7 @@ const addLine = ({ mergeId, cause }: Merging, turn: Turn, { key, amount, balance
   turn.emit("player.currency_granted", { ...ref, amount, balance, expiresAt: null, cause });
 };
 
-/** The more lives of the two, and the longer time of unlimited ones. */
+/** Merges lives: the higher number of the two, and the longer time of unlimited ones. */
 export const mergeLives = (merging: Merging): void => {
   const { target, source, mergeId, cause, summary } = merging;
   const [mine, theirs] = [currentLives(target), currentLives(source)];
@@ -140,18 +143,20 @@ export const mergeLives = (merging: Merging): void => {
   const line = { asset: "LIVES", reason: REASON, key, cause, txId: mergeId } as const;
   if (theirs > 0) appendLedger(source, { ...line, amount: -theirs, balanceAfter: 0 });
   if (result === mine) return;
-  // Written down as they are now: who never used one has those of the start, by the source's age.
+  // Recorded as of now: a player who never used a life has the initial ones, by the source's age.
   target.player.lives = { ...taken, count: result, anchorMs: target.nowMs, unlimitedUntilMs: until };
   appendLedger(target, { ...line, amount: result - mine, balanceAfter: result });
   const lives = showLives(target.project.settings.lives, target.player, target.nowMs)!;
   const { id: playerId, externalUserId } = target.player;
-  tell(target, "player.lives_changed", { playerId, externalUserId, delta: result - mine, lives, cause });
+  publish(target, "player.lives_changed", { playerId, externalUserId, delta: result - mine, lives, cause });
 };
 
 const laterOf = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? (a ?? b) : Math.max(a, b);
 
-/** All badges of both; of one that both have the higher tier and the further progress. In pieces. */
+/**
+ * Merges the badges of both; of a common one the higher tier and the further progress are kept. In pieces.
+ */
 export function* mergeBadges(merging: Merging): Pieces<void> {
   const { target, source, summary } = merging;
   for (const [key, theirs] of source.player.badges) {
@@ -168,7 +173,7 @@ export function* mergeBadges(merging: Merging): Pieces<void> {
 }
 
 const joined = (mine: BadgeState, theirs: BadgeState, isRepeatable: boolean): BadgeState => {
-  // One that was revoked comes back, which counts: its tiers' rewards are named by the count.
+  // A revoked badge is restored, which counts as an award: its tiers' rewards are named by the count.
   const isBack = mine.tier === 0 && mine.timesAwarded > 0 && theirs.tier > 0;
   const times = [mine.timesAwarded + (isBack ? 1 : 0), theirs.timesAwarded] as const;
   const tier = Math.max(mine.tier, theirs.tier);
@@ -188,7 +193,9 @@ const earlierOf = (a: number | null, b: number | null): number | null =>
 
 type BadgeChange = { mine: BadgeState; merged: BadgeState };
 
-/** One line in the log of awards, and one event: the badge's rewards were given to the source. */
+/**
+ * Writes one line to the log of awards, and emits one event: the badge's rewards were given to the source.
+ */
 const announceBadge = (
   { target, mergeId, cause }: Merging,
   badgeKey: string,

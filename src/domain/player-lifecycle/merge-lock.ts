@@ -7,12 +7,11 @@ import { unanswered } from "../kernel/statements.ts";
 const LOCK_SPACE = 83;
 
 /**
- * Merges and aliases of a project are done one at a time: each may change who any of the others are about.
- * The first lock of the transaction.
- *
+ * Serializes merges and aliases of a project: each may change whom the others are about. Must be the first
+ * lock of the transaction.
  * A merge also changes the rows of those who were merged before. A batch that began before such a merge may
  * hold one of them while it waits for this merge's players; the database then ends one of the two, and
- * nothing is lost: the batch is done again, and the caller is answered 503 and asks again.
+ * nothing is lost: the batch is repeated, or the caller gets 503 and retries.
  */
 export const lockMerges = async ({ db }: Work, projectId: string): Promise<void> => {
   const key = fnv1a(projectId) | 0;

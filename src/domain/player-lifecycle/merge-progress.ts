@@ -21,10 +21,7 @@ import type { Run, StreakDoc } from "../evaluation/streaks/state.ts";
 import { FREEZES_MAX } from "../evaluation/streaks/streak.ts";
 import type { Merging } from "./merge-holdings.ts";
 
-/**
- * Counters are joined by their aggregate, where there is room for those of both; limits count the firings of
- * both. In pieces.
- */
+/** Merges counters by their aggregate, if those of both fit; limits count the firings of both. In pieces. */
 export function* mergeDoc({ target, source, summary }: Merging): Pieces<void> {
   const [mine, theirs] = [target.player.doc, source.player.doc];
   const counters = theirs.c && (yield* countersOf(target.project, mine.c, theirs.c));
@@ -41,7 +38,7 @@ export function* mergeDoc({ target, source, summary }: Merging): Pieces<void> {
   target.player.dirty.doc = true;
 }
 
-/** The document of both; where there is no room for it, with the counters of the target alone. */
+/** Returns the merged document; if it is too large, with the counters of the target alone. */
 const fitting = (doc: PlayerDoc, { target, summary }: Pick<Merging, "target" | "summary">): PlayerDoc => {
   if (isWithinRoom(doc)) return doc;
   const read = withoutUnread(target.project, doc);
@@ -50,10 +47,10 @@ const fitting = (doc: PlayerDoc, { target, summary }: Pick<Merging, "target" | "
   return { ...read, c: target.player.doc.c ?? {} };
 };
 
-/** Steps of finding a metric that was compiled before. */
+/** Steps for finding a metric that was compiled before. */
 const METRIC_STEPS = 4;
 
-/** A counter that nothing reads any more stays as one of the two had it. */
+/** A counter that is no longer used stays as one of the two had it. */
 function* countersOf(plan: ProjectPlan, mine: Json | undefined, theirs: Json): Pieces<Json> {
   const definitions = [
     ...plan.rules.metrics,
@@ -101,12 +98,12 @@ const dayOf = (mine: DayXp | undefined, theirs: DayXp): DayXp => {
   return theirs[0] === mine[0] ? [mine[0], mine[1] + theirs[1]] : mine;
 };
 
-/** Steps of settling a streak of both, and of what is written down of it. */
+/** Steps for settling a streak of both, and for recording it. */
 const STREAK_STEPS = 300;
 
 /**
- * Of each streak the run that is alive, of two the longer one; the longest of both ever, the freezes of both
- * up to the maximum. A run that gives way goes into the history. In pieces.
+ * Merges streaks: of each the active run, of two the longer one; the longest of both ever, the freezes of
+ * both up to the maximum. A replaced run goes into the history. In pieces.
  */
 export function* mergeStreaks({ target, source, summary }: Merging): Pieces<void> {
   for (const [key, theirs] of source.player.streaks) {
@@ -162,7 +159,7 @@ const archiveLoser = (turn: Turn, streak: CompiledStreak, { winner, both }: Outc
   });
 };
 
-/** Static segments of both; dynamic ones follow from what the target has become. */
+/** Merges static segments; dynamic ones are evaluated for the target. */
 export const mergeSegments = ({ target, source, summary }: Merging): void => {
   for (const key of source.player.segments.keys()) {
     if (target.player.segments.has(key)) continue;
@@ -170,7 +167,7 @@ export const mergeSegments = ({ target, source, summary }: Merging): void => {
   }
 };
 
-/** The source's boosts go on at the target. */
+/** Moves the source's boosts to the target. */
 export const mergeBoosts = ({ target, source, summary }: Merging): void => {
   for (const boost of source.player.boosts.values()) {
     if (boost.expiresMs <= target.nowMs) continue;
@@ -180,7 +177,7 @@ export const mergeBoosts = ({ target, source, summary }: Merging): void => {
   }
 };
 
-/** The board of a list in which the source may have an entry, and whether the list takes scores. */
+/** Returns the board of a list in which the source may have an entry, and whether the list accepts scores. */
 const boardOfList = ({ target }: Merging, listId: string): { board: Board; isOpen: boolean } | undefined => {
   const list = target.player.lists.get(listId);
   if (list) return { board: list.board, isOpen: list.status === null || list.status === "OPEN" };
@@ -189,8 +186,8 @@ const boardOfList = ({ target }: Merging, listId: string): { board: Board; isOpe
 };
 
 /**
- * Scores by the boards' operators, in every list that is open. Boards of what players have follow what the
- * target has by themselves.
+ * Merges scores by the boards' operators, in every open list. Boards of holdings follow the target by
+ * themselves.
  */
 export const mergeEntries = (merging: Merging): void => {
   for (const [listId, theirs] of merging.source.player.entries) {
@@ -210,7 +207,7 @@ const mergeEntry = (
   if (mine && strategy.leaderboards === "KEEP_TARGET") return;
   const { rankScore, latestUs } = theirs;
   const atUs = board.operator === "LATEST" ? latestUs : reachedUs(board, theirs.rankTie);
-  // What was taken off is negative already: both add up.
+  // Deductions are negative already: both add up.
   const operator = board.operator === "DECR" ? "SUM" : board.operator;
   const entry = mine
     ? nextEntry(board, mine, { operator, rankScore, atUs })
@@ -222,7 +219,7 @@ const mergeEntry = (
   summary.leaderboards.push({ leaderboardKey: board.key, score });
 };
 
-/** Attributes key by key, tags of both. What would be beyond a limit is left out and reported. */
+/** Merges attributes key by key, and the tags of both. Values beyond a limit are left out and reported. */
 export const mergeAttributes = ({ target, source, strategy, summary }: Merging): void => {
   const [mine, theirs] = [target.player, source.player];
   const isSource = strategy.profile === "SOURCE_WINS";

@@ -11,7 +11,7 @@ import { METADATA_MAX_BYTES, type PlayerProfile, type ProfileColumns } from "../
 
 const COLUMNS = ["displayName", "avatarUrl", "timezone", "locale", "country"] as const;
 
-/** What of the source's profile the target takes over. */
+/** Returns the parts of the source's profile that the target takes over. */
 export const mergedProfile = (
   { target, source, strategy, summary }: Merging,
   columns: ReadonlyMap<string, ProfileColumns>,
@@ -27,7 +27,7 @@ export const mergedProfile = (
   return profile;
 };
 
-/** Everything that the source is and has, before any of it goes. */
+/** Returns a snapshot of the source before anything is removed. */
 export const snapshotOf = (source: PlayerState, columns: ProfileColumns): string => {
   const { dirty: _, ...row } = source;
   const held = eachHeld((name) => Object.fromEntries<unknown>(source[name]));
@@ -38,13 +38,15 @@ export const snapshotOf = (source: PlayerState, columns: ProfileColumns): string
 
 type Moving = { projectId: string; mergeId: string; targetId: string; sourceId: string };
 
-/** Where the source's things are kept that the target has by now. Awards and runs stay as its history. */
+/** Tables of the source's holdings that were merged into the target. Awards and runs stay as its history. */
 const LEFT_BEHIND = [
   "player_states",
   ...Object.values(HELD_LIFE).flatMap(({ isLeftBehind, table }) => (isLeftBehind ? [table.table] : [])),
 ];
 
-/** What is the same row at another player; grants keep a key of their own, as both may have `lvl:5`. */
+/**
+ * Moves rows that are the same for another player; grants keep a key of their own, as both may have `lvl:5`.
+ */
 export const moveRows = async (work: Work, merge: Moving): Promise<void> => {
   const { db, now } = work;
   const { projectId, mergeId, targetId, sourceId } = merge;
@@ -55,7 +57,7 @@ export const moveRows = async (work: Work, merge: Moving): Promise<void> => {
     delete from leaderboard_entries where ${ofSource} and period_id in (${openLists(projectId)})`.execute(db);
   await sql`
     delete from leaderboard_notices where ${ofSource} and period_id in (${allLists(projectId)})`.execute(db);
-  // Places in what is closed go along: the target may have two in one list then.
+  // Places in closed lists move along: the target may have two in one list then.
   await sql`update leaderboard_results set player_id = ${targetId} where ${ofSource}`.execute(db);
   await sql`
     update leaderboard_periods set leader_id = ${targetId}
@@ -72,7 +74,7 @@ export const moveRows = async (work: Work, merge: Moving): Promise<void> => {
     update reward_grants set player_id = ${targetId}, updated_at = ${at},
       idempotency_key = ${`mrg:${mergeId}:`} || idempotency_key
     where ${ofSource}`.execute(db);
-  // Whoever had become the source is the target now: a row always names the last of the chain.
+  // Players merged into the source now refer to the target: a row always names the last of the chain.
   await sql`
     update players set merged_into = ${targetId}, updated_at = ${at}
     where project_id = ${projectId} and merged_into = ${sourceId}`.execute(db);
@@ -85,7 +87,7 @@ export const moveRows = async (work: Work, merge: Moving): Promise<void> => {
 
 type MergeRow = { merging: Merging; snapshot: string; createdBy: string };
 
-/** Keeps what was merged, by whom and how. */
+/** Records what was merged, by whom and how. */
 export const writeMerge = async (
   { db, now }: Work,
   { merging, snapshot, createdBy }: MergeRow,

@@ -6,7 +6,7 @@ import { newId } from "../kernel/ids.ts";
 import { loadBoards } from "../progression/load-boards.ts";
 import { touchOpenLists } from "../leaderboards/open-lists.ts";
 import { leaveLobbies } from "../social/lobbies/leave-all.ts";
-import { tell } from "../evaluation/emit.ts";
+import { publish } from "../evaluation/emit.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
 import { PLAYER_PARTS } from "../progression/parts/parts.ts";
@@ -20,14 +20,14 @@ import { emptySummary, type MergeStrategy, type MergeSummary } from "../kernel/e
 import { mergeAttributes, mergeDoc } from "./merge-progress.ts";
 import { mergedProfile, moveRows, snapshotOf, writeMerge } from "./merge-rows.ts";
 import { readColumns, takeColumns, writeColumns } from "../players/profile.ts";
-import { tellEntries } from "./visibility.ts";
+import { updateRankEntries } from "./visibility.ts";
 
 export type Merge = {
   projectId: string;
   targetId: string;
   sourceId: string;
   strategy: MergeStrategy;
-  /** Works the summary out and changes nothing. */
+  /** Computes the summary without changing anything. */
   isDryRun?: boolean;
   cause: Omit<Cause, "kind">;
 };
@@ -35,10 +35,10 @@ export type Merge = {
 export type Merged = { targetId: string; mergeId: string | null; summary: MergeSummary };
 
 /**
- * Makes one player of two, for good: what the source has goes to the target by `strategy`, the source becomes
- * MERGED and its ids stand for the target from then on. Events of the source that still wait count for the
- * target. Both ledgers stay true: the target's gains and the source's losses are entries `mrg:{mergeId}:…`.
- * No rule hears of what comes along, only of `player.merged`.
+ * Merges two players permanently: the source's data goes to the target by `strategy`, the source becomes
+ * MERGED and its ids refer to the target from then on. Waiting events of the source count for the target.
+ * Both ledgers stay consistent: the target's gains and the source's losses are entries `mrg:{mergeId}:…`. No
+ * rules are triggered by merged holdings, only by `player.merged`.
  * @throws DomainError NOT_FOUND; CONFLICT: SAME_PLAYER, PLAYER_INACTIVE unless both are ACTIVE
  */
 export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> => {
@@ -78,7 +78,7 @@ export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> =>
   await several.save();
   await writeColumns(work, projectId, [{ id: target.id, profile, zoneChangedMs: target.zoneChangedMs }]);
   await leaveLobbies(work, { projectId, playerId: source.id }, "LEFT");
-  await tellEntries(work, source, true);
+  await updateRankEntries(work, source, true);
   await moveRows(work, { projectId, mergeId, targetId: target.id, sourceId: source.id });
   await writeMerge(work, { merging, snapshot, createdBy: merge.cause.actor ?? "system" });
   await auditDefinition(work, "player.merged", { projectId, id: target.id });
@@ -102,7 +102,7 @@ const countHolds = async ({ db }: Work, { projectId, id }: PlayerState): Promise
   return Number(counted.rows[0]!.n);
 };
 
-/** Makes the target what both are, in pieces. */
+/** Merges everything into the target, in pieces. */
 function* join(merging: Merging): Pieces<void> {
   const { target, source, summary } = merging;
   const level = target.player.level;
@@ -121,14 +121,14 @@ const announce = async (
   { target, source, mergeId, cause, summary }: Merging,
 ): Promise<void> => {
   const refOf = ({ id, externalUserId }: PlayerState) => ({ playerId: id, externalUserId });
-  tell(source, "player.updated", {
+  publish(source, "player.updated", {
     ...refOf(source.player),
     changed: ["status"],
     before: { status: "ACTIVE" },
     after: { status: "MERGED" },
     cause,
   });
-  // What came along had its effects when the source got it.
+  // Merged holdings had their effects when the source got them.
   target.root.derived.length = 0;
   const parties = { target: refOf(target.player), source: refOf(source.player) };
   target.emit("player.merged", { ...parties, mergeId, summary });

@@ -12,7 +12,7 @@ const byEvent = (person: Person): RawBuilder<unknown> => sql`
     select e.id from tracked_events e
     where e.project_id = ${person.projectId} and e.external_user_id = any(${texts(person.names)}))`;
 
-/** Keys are found by the events that have them: there is no index by event. */
+/** Keys are found by their events: there is no index by event. */
 const byKey = (person: Person): RawBuilder<unknown> => sql`
   t.project_id = ${person.projectId} and t.idempotency_key in (
     select e.idempotency_key from tracked_events e
@@ -27,7 +27,7 @@ const ofEvent = (table: string, onErase: PersonalTable["onErase"]): PersonalTabl
 });
 
 /**
- * Every table with rows of players. A new one is a line here: a test holds this list against the database.
+ * Every table with rows of players. A new one is a line here: a test checks this list against the database.
  */
 export const PERSONAL_TABLES: readonly PersonalTable[] = [
   {
@@ -50,23 +50,23 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
     orderBy: "channel_id, seq",
     onErase: "KEPT",
     isOf: ({ projectId, ids }) => sql`t.project_id = ${projectId} and t.sender_id = any(${uuids(ids)})`,
-    // Former texts, and those of messages that were deleted or removed, are kept for moderators alone.
+    // Former texts, and those of deleted or removed messages, are kept for moderators alone.
     exported: sql`to_jsonb(t) - 'original'`,
   },
   ofPlayer("chat_members", "channel_id"),
   ofPlayer("chat_reactions", "channel_id, seq"),
   {
     ...ofPlayer("chat_sanctions", "id"),
-    // The reason of a shadow mute is a moderator's note; the others are told to the player.
+    // The reason of a shadow mute is a moderator's note; the player sees the others.
     exported: sql`case when t.kind = 'SHADOW_MUTE' then to_jsonb(t) - 'reason' else to_jsonb(t) end`,
   },
-  // Those that the person made: who has reported them is not theirs to know.
+  // Reports made by the person; who has reported the person is not disclosed.
   {
     table: "chat_reports",
     orderBy: "id",
     onErase: "KEPT",
     isOf: ({ projectId, ids }) => sql`t.project_id = ${projectId} and t.reporter_id = any(${uuids(ids)})`,
-    // What moderators made of a report is not the reporter's.
+    // The outcome of a report is not disclosed to the reporter.
     exported: sql`to_jsonb(t) - 'assignee' - 'resolved_by' - 'action'`,
   },
   ofPlayer("lobby_members", "lobby_id"),
@@ -83,7 +83,7 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
     isOf: inLists,
     isNotExported: true,
   },
-  // Places of closed periods stay, and are nobody's once their player is ERASED.
+  // Places of closed periods stay, anonymous once their player is ERASED.
   ofPlayer("leaderboard_results", "period_id, position", "NOTHING"),
   ofPlayer("score_reviews", "id"),
   {
@@ -99,7 +99,7 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
     exported: sql`case when t.type = 'chat.player_sanctioned' and t.data->>'kind' = 'SHADOW_MUTE'
       then to_jsonb(t) #- '{data,reason}' else to_jsonb(t) end`,
   },
-  // What webhooks were sent is what the stream says. No index leads from a player to it: it is walked.
+  // Webhooks contain the same as the stream. No index leads from a player to it: it is scanned.
   {
     table: "webhook_events",
     orderBy: "seq",

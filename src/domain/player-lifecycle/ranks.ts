@@ -16,7 +16,7 @@ export type PlayerRank = {
 };
 
 /**
- * A player's places on all active boards, by key.
+ * Returns a player's places on all active boards, by key.
  * @throws DomainError SERVICE_UNAVAILABLE while the rank index is being built
  */
 export const readRanks = async (

@@ -5,7 +5,7 @@ import { firstZone } from "../kernel/zones.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Player } from "../players/player.ts";
 
-/** The longest span of one recap. */
+/** Maximum span of one recap. */
 export const RECAP_DAYS_MAX = 366;
 const DAY_MS = 86_400_000;
 
@@ -13,7 +13,7 @@ export type Recap = {
   playerId: string;
   from: string;
   to: string;
-  /** The zone by which days are told: the player's, else the project's. */
+  /** The zone that defines days: the player's, otherwise the project's. */
   timezone: string;
   xpGained: number;
   levelsGained: number;
@@ -26,7 +26,7 @@ export type Recap = {
   streaks: { streakKey: string; longest: number }[];
 };
 
-/** What a player has done in a span, as it was recorded. @throws DomainError VALIDATION_ERROR */
+/** Summarizes a player's recorded activity in a span. @throws DomainError VALIDATION_ERROR */
 export const readRecap = async (
   work: Work,
   player: Player,
@@ -62,7 +62,7 @@ const spanOf = ({ projectId, id }: Player, from: Date, to: Date) =>
   sql`project_id = ${projectId} and player_id = ${id} and created_at >= ${from.toISOString()}::timestamptz
     and created_at < ${to.toISOString()}::timestamptz`;
 
-/** XP gained by local day; what merges brought is of the days on which the other player gained it. */
+/** Returns XP gained by local day; merged XP belongs to the days on which the other player gained it. */
 const readDays = async ({ db }: Work, span: Span, zone: string): Promise<{ date: string; xp: number }[]> => {
   const found = await sql<{ date: string; xp: string | number }>`
     select to_char(created_at at time zone ${zone}, 'YYYY-MM-DD') as date, sum(amount) as xp
@@ -85,7 +85,7 @@ const readCurrencies = async ({ db }: Work, span: Span): Promise<Recap["currenci
   }));
 };
 
-/** Badges that one span may show. */
+/** Maximum number of badges shown for one span. */
 const BADGES_MAX = 1_000;
 
 const readBadges = async ({ db }: Work, span: Span): Promise<Recap["badges"]> => {

@@ -8,18 +8,18 @@ import { openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Player } from "../players/player.ts";
 import { lockKnown, refreshPlayer } from "../progression/players/players.ts";
-import { tellEntries } from "./visibility.ts";
+import { updateRankEntries } from "./visibility.ts";
 
-/** Statuses that a player is given by hand. */
+/** Statuses that can be set by hand. */
 export const SETTABLE_STATUSES = ["ACTIVE", "SUSPENDED", "BANNED"] as const;
 export type SettableStatus = (typeof SETTABLE_STATUSES)[number];
 
 const REASON_OF_DELETION = "deleted";
 
 /**
- * Gives a player a status: events of one who is not ACTIVE are REJECTED when they are processed, and who is
- * BANNED is on no board and may not connect. Scores are kept meanwhile, and count again when the player comes
- * back. `player.updated` tells it, unless it was so.
+ * Sets a player's status: events of a player who is not ACTIVE are REJECTED when they are processed, and a
+ * BANNED one is on no board and may not connect. Scores are kept meanwhile, and count again when the player
+ * returns. Emits `player.updated`, unless nothing changes.
  * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for an erased player
  */
 export const setStatus = async (
@@ -32,7 +32,7 @@ export const setStatus = async (
   return changed;
 };
 
-/** Hides a player from lists and boards and suspends them, until they are given a status again. */
+/** Hides a player from lists and boards and suspends them, until a status is set again. */
 export const deletePlayer = async (work: Work, player: Player, cause: Cause): Promise<void> => {
   const deletion = { ...cause, note: REASON_OF_DELETION };
   const { id } = await change(work, player, { status: "SUSPENDED", isDeleted: true, cause: deletion });
@@ -76,6 +76,6 @@ const change = async (
     update players set status = ${status}, deleted_at = ${isDeleted ? now : null}::timestamptz
     where project_id = ${projectId} and id = ${id}`.execute(work.db);
   if (isHidden(player)) await leaveLobbies(work, { projectId, playerId: id }, "KICKED");
-  if (isHidden(player) !== wasHidden) await tellEntries(work, { projectId, id }, isHidden(player));
+  if (isHidden(player) !== wasHidden) await updateRankEntries(work, { projectId, id }, isHidden(player));
   return refreshPlayer(work, projectId, id);
 };

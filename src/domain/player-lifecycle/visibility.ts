@@ -11,10 +11,10 @@ type EntryRow = {
 };
 
 /**
- * Tells the rank index anew of every entry that a player has, as places or as hidden ones. The entries
- * themselves stay, so that a player who comes back has the scores of before. The player's row is locked.
+ * Updates every entry of a player in the rank index, as visible or hidden. The entries themselves stay, so
+ * that a player who returns has the earlier scores. The player's row is locked.
  */
-export const tellEntries = async (
+export const updateRankEntries = async (
   work: Work,
   { projectId, id }: { projectId: string; id: string },
   isHidden: boolean,

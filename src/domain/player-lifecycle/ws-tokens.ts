@@ -21,11 +21,10 @@ export type WsToken = SignedToken & { playerId?: string };
 type WsTokenParts = { transact: Transact; tokens: Tokens; limiter: Limiter; clock: () => Date };
 
 /**
- * A token for the rooms: an API key asks for one of its players, a console user for a project. An unknown
- * externalUserId makes the player where the project creates players by itself.
- *
+ * Issues a token for the rooms: an API key requests it for one of its players, a console user for a project.
+ * An unknown externalUserId creates the player where the project creates players automatically.
  * @throws NOT_FOUND, FORBIDDEN PLAYER_BANNED, PROJECT_MISMATCH, VALIDATION_ERROR; RateLimited USER_RATE past
- *   60 a minute for one player or console user
+ * 60 a minute for one player or console user
  */
 export const issueWsToken = async (
   parts: WsTokenParts,
@@ -74,14 +73,14 @@ const requestedPlayer = async (
     throw invalid("playerId", "give playerId or externalUserId, one of the two");
   }
   const player = await findPlayer(work, projectId, playerId ?? `ext:${externalUserId}`);
-  // A merged player's token would show nobody; an erased one is gone.
+  // A merged player's token would show nothing; an erased one no longer exists.
   if (player?.status === "MERGED" || player?.status === "ERASED") throw notFound("Player");
   if (player) return player;
   if (externalUserId === undefined || !request.mayCreate) throw notFound("Player");
   return (await identifyPlayer(work, projectId, { externalUserId })).player;
 };
 
-/** A console user's token outlives what happens to its user. @throws UNAUTHORIZED SESSION_REVOKED */
+/** A console user's token stays valid after changes to its user. @throws UNAUTHORIZED SESSION_REVOKED */
 export const requireMember = async (transact: Transact, userId: string): Promise<void> => {
   const user = await transact(({ em }) =>
     em.findOne(User, { id: userId, status: "ACTIVE", disabledAt: null }),

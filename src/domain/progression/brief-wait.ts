@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { isLockTimeout } from "../kernel/outages.ts";
-import { BATCH, chosenPatience } from "../kernel/patience.ts";
+import { BATCH, chosenTimeouts } from "../kernel/timeouts.ts";
 import type { Work } from "../kernel/work.ts";
 import { savepoint } from "../kernel/savepoint.ts";
 import { unanswered } from "../kernel/statements.ts";
@@ -21,7 +21,7 @@ export const waitBriefly = async <T>(work: Work, run: () => Promise<T>): Promise
     return await savepoint(work, async () => {
       await limitWaits(work, BRIEF_MS);
       const value = await run();
-      await limitWaits(work, (chosenPatience() ?? BATCH).lockMs);
+      await limitWaits(work, (chosenTimeouts() ?? BATCH).lockMs);
       return value;
     });
   } catch (error) {

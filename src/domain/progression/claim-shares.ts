@@ -13,7 +13,7 @@ export const NEIGHBOUR_MS = 10_000;
 export const EXPENSIVE_CLAIMS_MAX = 3;
 /**
  * CPU time in ms that one event exceeds only if its steps are grossly underestimated: half as long as the
- * transaction of a claim may be idle (`BATCH` in patience.ts).
+ * transaction of a claim may be idle (`BATCH` in timeouts.ts).
  */
 export const SLOW_EVENT_MS = 1_500;
 /** How long the events of a project with such an event stay in the queue, as a multiple of its CPU time. */

@@ -74,7 +74,7 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
     badges,
     badgesByMetric: indexFollowers(badges),
     streaks,
-    streaksHearing: indexStreaks(streaks),
+    streaksByEventType: indexStreaks(streaks),
     segments,
     segmentIndex: indexSegments([...segments.values()]),
     rewards,
@@ -83,9 +83,9 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
     boosts: [...(yield* compiled(given, "boost", compileCampaign)).values()],
     leftOut,
     metrics: index,
-    hears: (eventType) =>
+    hasListeners: (eventType) =>
       rules.listeners(eventType).length > 0 ||
       index.forEvent(eventType).length > 0 ||
-      [...streaks.values()].some((streak) => streak.hears(eventType)),
+      [...streaks.values()].some((streak) => streak.listensTo(eventType)),
   };
 }

@@ -1,4 +1,4 @@
-import { FairLine } from "../kernel/fair-line.ts";
+import { FairQueue } from "../kernel/fair-queue.ts";
 import { createSizedCache } from "../kernel/sized-cache.ts";
 import type { Version } from "./plan-parts.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
@@ -40,7 +40,7 @@ export type PlanCache = {
   preparing: Map<string, Promise<void>>;
   begin(projectId: string, preparing: Promise<void>): void;
   /** Queue in which plans are prepared one after the other. */
-  line: FairLine;
+  queue: FairQueue;
 };
 
 export type PlanCacheOptions = {
@@ -100,7 +100,7 @@ export const createPlanCache = ({
       preparing.set(projectId, running);
       onPreparing(projectId, Promise.allSettled([running]));
     },
-    line: new FairLine(),
+    queue: new FairQueue(),
   };
 };
 

@@ -13,7 +13,7 @@ export const preparePlan = (transact: Transact, version: Version, cache: PlanCac
   const { projectId, tenantId } = version;
   const running = cache.preparing.get(projectId);
   if (running) return running;
-  const preparing = cache.line
+  const preparing = cache.queue
     .run(tenantId, (steps) => prepareNow(transact, version, { cache, steps }))
     .finally(() => cache.preparing.delete(projectId));
   cache.begin(projectId, preparing);

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { nextTurn } from "../kernel/slices.ts";
+import { nextSlice } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
 import type { RuleStatus } from "../evaluation/running/rule-status.ts";
@@ -20,7 +20,7 @@ export const loadVersions = async <V extends Version>(
   take: (version: V, definition: RuleDocument) => void,
 ): Promise<void> => {
   for (let from = 0; from < versions.length; from += PAGE_RULES) {
-    if (from > 0) await nextTurn();
+    if (from > 0) await nextSlice();
     const page = new Map(versions.slice(from, from + PAGE_RULES).map((one) => [one.id, one]));
     const ids = `{${[...page.keys()].join(",")}}`;
     const numbers = `{${[...page.values()].map(({ version }) => version).join(",")}}`;

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { outageOf } from "../kernel/outages.ts";
-import { BATCH, chosenPatience } from "../kernel/patience.ts";
+import { BATCH, chosenTimeouts } from "../kernel/timeouts.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import { SLOW_EVENT_MS } from "./claim-shares.ts";
 import type { ClaimBudget } from "./claim-budget.ts";
@@ -31,7 +31,7 @@ export const blameSlowest = async (
   { error, steps: { slowest }, onError }: FailedClaim,
 ): Promise<QueuedEvent | undefined> => {
   if (outageOf(error) === undefined || slowest === undefined) return undefined;
-  const { idleMs } = chosenPatience() ?? BATCH;
+  const { idleMs } = chosenTimeouts() ?? BATCH;
   if (slowest.ms < Math.min(SLOW_EVENT_MS, idleMs / 2)) return undefined;
   const { event, ms } = slowest;
   try {

@@ -7,7 +7,7 @@ import { segmentKind } from "../economy/segments/kind.ts";
 import { streakKind } from "../economy/streaks/kind.ts";
 import type { DefinitionKind } from "../economy/definitions/kind.ts";
 
-/** Every kind, in the order in which an import makes them: what others name comes first. */
+/** Every kind, in the order in which an import creates them: referenced ones come first. */
 export const DEFINITION_KINDS: readonly DefinitionKind[] = [
   currencyKind,
   segmentKind,

@@ -16,7 +16,7 @@ import { Invitation } from "../accounts/team/invitation.ts";
 import { Tenant } from "../accounts/tenants/tenant.ts";
 import { Webhook } from "../delivery/webhooks/webhook.ts";
 
-/** Everything the EntityManager knows; a new entity is a line here. */
+/** All entities of the EntityManager; add a new one here. */
 export const entities = [
   Tenant,
   User,

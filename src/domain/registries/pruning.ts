@@ -7,14 +7,14 @@ import type { Work } from "../kernel/work.ts";
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** Rows that nobody asks for any more. */
+/** A kind of rows that expire. */
 type Prune = {
   table: string;
-  /** Which rows of `table` those are. */
+  /** Selects the expired rows of `table`. */
   isOver: (now: Date) => RawBuilder<unknown>;
-  /** A column that is emptied instead of the row deleted. */
+  /** A column that is cleared instead of deleting the row. */
   clears?: string;
-  /** Rows of other tables that go along: those whose `column` names the id, in the same project. */
+  /** Dependent rows that are deleted too: those whose `column` contains the id, in the same project. */
   along?: { column: string; tables: readonly string[] };
 };
 
@@ -25,7 +25,7 @@ const expired = (table: string, keptMs = 0): Prune => ({
   isOver: (now) => sql`expires_at <= ${ago(now, keptMs)}`,
 });
 
-/** How long counters over all players are kept: far more than the windows that late events count in. */
+/** How long counters over all players are kept: far longer than the windows that late events count in. */
 const COUNTERS_KEPT_MS: Readonly<Record<CalendarUnit, number>> = {
   DAY: 70 * DAY_MS,
   WEEK: 400 * DAY_MS,
@@ -33,8 +33,8 @@ const COUNTERS_KEPT_MS: Readonly<Record<CalendarUnit, number>> = {
 };
 
 /**
- * Counters of limits and budgets of calendar windows. One of an old window may be young: an import or a
- * backfill of old events must not begin to count again.
+ * Counters of limits and budgets of calendar windows. A counter of an old window may be recent: an import or
+ * a backfill of old events must not restart it.
  */
 const oldCounters = (unit: CalendarUnit): Prune => ({
   table: "shared_counters",
@@ -47,8 +47,7 @@ const oldCounters = (unit: CalendarUnit): Prune => ({
 });
 
 /**
- * A new kind of row that ends is a line here, and an index in a migration. Rows that belong to one that goes,
- * go with it.
+ * A new kind of expiring row is a line here, and an index in a migration. Dependent rows are deleted with it.
  */
 export const PRUNES: readonly Prune[] = [
   expired("ip_blocks"),
@@ -69,19 +68,19 @@ export const PRUNES: readonly Prune[] = [
     table: "sessions",
     isOver: (now) => sql`least(expires_at, revoked_at) <= ${ago(now, 30 * DAY_MS)}`,
   },
-  // What a player was before a merge; the merge itself stays known.
+  // The snapshot of a player before a merge; the merge itself stays recorded.
   {
     table: "player_merges",
     clears: "source_snapshot",
     isOver: (now) => sql`source_snapshot is not null and created_at <= ${ago(now, 30 * DAY_MS)}`,
   },
-  // Exports of players among them.
+  // Including exports of players.
   {
     table: "project_jobs",
     clears: "result",
     isOver: (now) => sql`result is not null and finished_at <= ${ago(now, DAY_MS)}`,
   },
-  // Backfills say from when on a rule's counters count; erasures that were given up, where to go on.
+  // Backfills record since when a rule's counters count; abandoned erasures, where to continue.
   {
     table: "project_jobs",
     isOver: (now) => sql`finished_at <= ${ago(now, 30 * DAY_MS)}
@@ -104,8 +103,8 @@ export const PRUNES: readonly Prune[] = [
 ];
 
 /**
- * Deletes up to `limit` rows. Rows that another transaction has at hand are left for the next time.
- * @returns how many were deleted
+ * Deletes up to `limit` rows. Rows locked by another transaction are left for the next run.
+ * @returns the number of deleted rows
  */
 export const prune = async (
   { db, now }: Work,
@@ -121,7 +120,7 @@ export const prune = async (
   return gone.rows.length;
 };
 
-/** Deletes rows, and what belongs to them, in one statement. */
+/** Deletes rows and their dependents in one statement. */
 const deleteWith = (
   name: RawBuilder<unknown>,
   rows: RawBuilder<unknown>,

@@ -10,7 +10,7 @@ import type {
   CausedFiring,
   CausedGrant,
   CausedLine,
-  CausedTold,
+  CausedEvent,
   LoggedAward,
   RevertedEvent,
 } from "./record.ts";
@@ -18,17 +18,17 @@ import type { CounterStarts } from "./reverse-counters.ts";
 import { controlsOf, type FiredRules, firingKey } from "./reverse-firings.ts";
 import type { BoardStarts } from "./reverse-scores.ts";
 
-/** Rows of several events and players, to be told apart. */
-type Of<T> = T & { eventId: string; playerId: string };
+/** Rows of several events and players, with their owners. */
+type Owned<T> = T & { eventId: string; playerId: string };
 
 export type Caused = {
-  ledger: Of<CausedLine>[];
-  grants: Of<CausedGrant>[];
-  firings: Of<CausedFiring>[];
-  told: Of<CausedTold>[];
+  ledger: Owned<CausedLine>[];
+  grants: Owned<CausedGrant>[];
+  firings: Owned<CausedFiring>[];
+  emitted: Owned<CausedEvent>[];
   /**
-   * Of the badges that the events have awarded: what they did; besides, with `eventId` null or another, the
-   * last time that each was revoked, and the highest tier that something else has awarded since.
+   * Awards of the badges that the events have awarded: their own; also, with `eventId` null or another, the
+   * last revocation of each badge, and the highest tier that something else has awarded since.
    */
   awards: (LoggedAward & { eventId: string | null; playerId: string })[];
 };
@@ -58,10 +58,15 @@ const eventOf = (row: EventRow): RevertedEvent => {
 
 const COLUMNS = sql.raw("e.id, e.event_type, e.external_user_id, e.properties, e.occurred_at, e.received_at");
 
-/** Events that one event may have sent to others in turn; more are too much for one transaction. */
+/**
+ * Maximum number of events that one event may have sent directly and indirectly; more are too much for one
+ * transaction.
+ */
 export const SENT_EVENTS_MAX = 1_000;
 
-/** An event and all that it has sent to other players or to later times, and these in turn. */
+/**
+ * Reads an event and all events that it has sent to other players or later times, directly and indirectly.
+ */
 export const readEvents = async (
   { db }: Work,
   projectId: string,
@@ -81,12 +86,15 @@ export const readEvents = async (
   return found.rows.map(eventOf);
 };
 
-/** Rows of a kind that what is taken back together may have caused: what two floods of one event are. */
+/**
+ * Maximum number of rows of a kind that the reverted events may have caused together: those of two floods of
+ * one event.
+ */
 export const CAUSED_ROWS_MAX = 20_000;
-/** Bytes of what events have told, as PostgreSQL keeps it. */
+/** Maximum bytes of emitted events, as PostgreSQL stores them. */
 export const CAUSED_BYTES_MAX = 32 * 1024 * 1024;
 
-/** Whether events have caused no more than one transaction can take back. Counts no further than that. */
+/** Whether events have caused no more than one transaction can revert. Counts no further than that. */
 export const isBounded = async (
   { db }: Work,
   projectId: string,
@@ -108,7 +116,7 @@ export const isBounded = async (
   return found.rows[0]!.ok;
 };
 
-/** Everything that events have caused, as far as it was kept and has not been taken back yet. */
+/** Reads everything that events have caused, as far as it was stored and has not been reverted yet. */
 export const readCaused = async (
   work: Work,
   projectId: string,
@@ -116,18 +124,18 @@ export const readCaused = async (
 ): Promise<Caused> => {
   const { db } = work;
   const ids = sql`any(${idsOf(eventIds)}::uuid[])`;
-  const grants = await sql<Of<CausedGrant>>`
+  const grants = await sql<Owned<CausedGrant>>`
     select id, reward_key as "rewardKey", quantity, status, idempotency_key as key, code,
       event_id as "eventId", player_id as "playerId"
     from reward_grants where project_id = ${projectId} and event_id = ${ids}
       and status not in ('REVOKED', 'EXPIRED')`.execute(db);
-  const firings = await sql<Of<CausedFiring>>`
+  const firings = await sql<Owned<CausedFiring>>`
     select rule_id as "ruleId", rule_version as "ruleVersion", event_id as "eventId", player_id as "playerId"
     from rule_executions
     where project_id = ${projectId} and event_id = ${ids} and mode = 'LIVE' and reverted_at is null`.execute(
     db,
   );
-  const told = await sql<Of<CausedTold>>`
+  const emitted = await sql<Owned<CausedEvent>>`
     select type, data, event_id as "eventId", player_id as "playerId" from outbox
     where project_id = ${projectId} and event_id = ${ids} and player_id is not null
     order by player_seq, id`.execute(db);
@@ -135,12 +143,12 @@ export const readCaused = async (
     ledger: await readLines(work, projectId, { eventIds, grants: grants.rows }),
     grants: grants.rows,
     firings: firings.rows,
-    told: told.rows,
+    emitted: emitted.rows,
     awards: await readAwards(work, projectId, eventIds),
   };
 };
 
-/** A log may be as long as a badge can be awarded again: only what decides about it is read. */
+/** A log may contain any number of repeated awards: only the decisive ones are read. */
 const readAwards = async (
   { db }: Work,
   projectId: string,
@@ -172,18 +180,18 @@ type AwardRow = Omit<Caused["awards"][number], "serialNo"> & { serialNo: string 
 
 const toNumber = (value: string | number | null): number | null => (value === null ? null : Number(value));
 
-type LineRow = Omit<Of<CausedLine>, "seq" | "amount" | "cause"> & {
+type LineRow = Omit<Owned<CausedLine>, "seq" | "amount" | "cause"> & {
   seq: string | number;
   amount: string | number;
   cause: Cause;
 };
 
-/** The lines of events, and those of their rewards that were claimed later. */
+/** Reads the ledger entries of events, and those of their rewards that were claimed later. */
 const readLines = async (
   { db }: Work,
   projectId: string,
-  { eventIds, grants }: { eventIds: readonly string[]; grants: readonly Of<CausedGrant>[] },
-): Promise<Of<CausedLine>[]> => {
+  { eventIds, grants }: { eventIds: readonly string[]; grants: readonly Owned<CausedGrant>[] },
+): Promise<Owned<CausedLine>[]> => {
   const claimed = grants
     .filter(({ status }) => status === "CLAIMED" || status === "FULFILLED")
     .map(({ playerId, key, eventId }) => ({ i: playerId, k: `${key}:`, e: eventId }));
@@ -203,7 +211,7 @@ const readLines = async (
   return found.rows.map((row) => ({ ...row, seq: Number(row.seq), amount: Number(row.amount) }));
 };
 
-/** The rules that fired, as they were then, and what of their actions cannot be taken back. */
+/** Reads the rules that fired, in the version of that time, and which of their actions cannot be reverted. */
 export const readRules = async (
   { db }: Work,
   projectId: string,
@@ -239,8 +247,8 @@ const leftBy = ({ actions }: RuleDocument): string[] =>
   });
 
 /**
- * When the counters of a project began: with the first definition that asks for them, unless what came before
- * was counted afterwards.
+ * Returns when the counters of a project began: with the first definition that uses them, unless earlier
+ * events were counted afterwards.
  */
 export const readCounterStarts = async (
   { db }: Work,
@@ -270,14 +278,14 @@ export const readCounterStarts = async (
   return starts;
 };
 
-/** When boards were made, by id. */
+/** Returns when boards were created, by id. */
 export const readBoardStarts = async ({ db }: Work, projectId: string): Promise<BoardStarts> => {
   const found = await sql<{ id: string; at: Date | string }>`
     select id, created_at as at from leaderboards where project_id = ${projectId}`.execute(db);
   return new Map(found.rows.map(({ id, at }) => [id, new Date(at).getTime()]));
 };
 
-/** The longest runs that are archived of a player's streaks. */
+/** Reads the longest archived runs of a player's streaks. */
 export const readLongestRuns = async (
   { db }: Work,
   projectId: string,

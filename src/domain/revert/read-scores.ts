@@ -13,17 +13,17 @@ import type { Work } from "../kernel/work.ts";
 import type { OtherScores, RevertedEvent } from "./record.ts";
 import { type BoardStarts, isFrom } from "./reverse-scores.ts";
 
-/** Events of one player that are read to find the next best score, and the steps that they may take. */
+/** Maximum number of one player's events read to find the next best score, and of steps for them. */
 const EVENTS_READ_MAX = 50_000;
 const STEPS_READ_MAX = 20_000_000;
 
-type Whose = { plan: ProjectPlan; player: PlayerState; event: RevertedEvent; starts: BoardStarts };
+type ScoredPlayer = { plan: ProjectPlan; player: PlayerState; event: RevertedEvent; starts: BoardStarts };
 
 /**
- * What the player's other events come to on those boards whose entry the event has made by itself, by list.
- * Nothing for a board of which the player has no other event: a place cannot be taken away.
+ * Computes the scores of the player's other events on boards whose entry the reverted event has made by
+ * itself, by list. Omits boards on which the player has no other event: a place cannot be removed.
  */
-export const readOtherScores = async (work: Work, whose: Whose): Promise<Map<string, OtherScores>> => {
+export const readOtherScores = async (work: Work, whose: ScoredPlayer): Promise<Map<string, OtherScores>> => {
   const lists = listsOf(whose);
   const scores = new Map<string, OtherScores>();
   if (lists.size === 0) return scores;
@@ -44,8 +44,8 @@ export const readOtherScores = async (work: Work, whose: Whose): Promise<Map<str
   return scores;
 };
 
-/** The lists that are asked about, by board: an event is in one list of a board. */
-const listsOf = ({ plan, player, event, starts }: Whose): Map<Board, List> =>
+/** The relevant lists, by board: an event is in one list of a board. */
+const listsOf = ({ plan, player, event, starts }: ScoredPlayer): Map<Board, List> =>
   new Map(
     plan.boardIndex.forEvent(event.type).flatMap(({ board, scoreOf }) => {
       const list = findList(board, player, event.at);
@@ -70,7 +70,10 @@ type Adding = {
   steps: StepBudget;
 };
 
-const addScores = ({ plan, player, starts }: Whose, { entries, lists, other, steps }: Adding): void => {
+const addScores = (
+  { plan, player, starts }: ScoredPlayer,
+  { entries, lists, other, steps }: Adding,
+): void => {
   for (const { board, scoreOf, steps: cost } of plan.boardIndex.forEvent(other.type)) {
     steps.spend(cost);
     // Ids are in order of arrival.

@@ -1,7 +1,7 @@
 import type { Cause, Json } from "../kernel/events/events.ts";
 import type { LedgerRow } from "../evaluation/effects.ts";
 
-/** A tracked event that is to be taken back, as evaluation saw it. */
+/** A tracked event to revert, as evaluation saw it. */
 export type RevertedEvent = {
   id: string;
   type: string;
@@ -12,10 +12,10 @@ export type RevertedEvent = {
   externalUserId: string;
 };
 
-/** A line of the ledger that an event has caused. */
+/** A ledger entry that an event has caused. */
 export type CausedLine = Pick<LedgerRow, "id" | "seq" | "asset" | "currencyKey" | "amount" | "key" | "cause">;
 
-/** A line of the log of badges; `isOfEvent`: the event that is taken back caused it. In order of time. */
+/** An entry of the badge log; `isOfEvent`: the reverted event caused it. In order of time. */
 export type LoggedAward = {
   badgeKey: string;
   tier: number;
@@ -34,32 +34,32 @@ export type CausedGrant = {
   code: string | null;
 };
 
-/** A firing of a rule, by the version that fired. */
+/** A firing of a rule, with the version that fired. */
 export type CausedFiring = { ruleId: string; ruleVersion: number };
 
-/** What the event has told of the player. */
-export type CausedTold = { type: string; data: Json };
+/** An event about the player that the reverted event has emitted. */
+export type CausedEvent = { type: string; data: Json };
 
-/** Everything that one event has caused for one player, as far as it was kept. */
+/** Everything that one event has caused for one player, as far as it was stored. */
 export type PlayerRecord = {
   event: RevertedEvent;
   ledger: readonly CausedLine[];
   awards: readonly LoggedAward[];
   grants: readonly CausedGrant[];
   firings: readonly CausedFiring[];
-  told: readonly CausedTold[];
-  /** Lengths of the longest runs that are archived, by key of the streak. */
+  emitted: readonly CausedEvent[];
+  /** Lengths of the longest archived runs, by key of the streak. */
   longestRuns: ReadonlyMap<string, number>;
-  /** Boards by id, with the score that the player's other events come to; see read-scores.ts. */
+  /** Boards by id, with the score of the player's other events; see read-scores.ts. */
   scores: ReadonlyMap<string, OtherScores>;
   /** Whether the event itself is this player's, and not only an effect of it. */
   isOwn: boolean;
 };
 
-/** What a board would hold of the player without the event. Undefined where that cannot be told. */
+/** The player's entry on a board without the event. Undefined where it cannot be determined. */
 export type OtherScores = { rankScore: number; rankTie: number; latestUs: number } | undefined;
 
-/** What is taken back, summed over players, and what is not. */
+/** What is reverted, summed over players, and what is not. */
 export type Reversal = {
   cause: Cause;
   reason: string;
@@ -71,9 +71,9 @@ export type Reversal = {
   streaks: Set<string>;
   /** Ids of grants of rewards. */
   grants: string[];
-  /** What could not be taken because it was no longer there: `xp`, `lives`, `currency:{key}`. */
+  /** Amounts that were no longer there to take back: `xp`, `lives`, `currency:{key}`. */
   shortfall: Record<string, number>;
-  /** What stays as it is, in words. */
+  /** Effects that remain, in words. */
   left: Set<string>;
 };
 

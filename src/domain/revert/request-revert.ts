@@ -9,7 +9,7 @@ import type { Revert } from "./revert-event.ts";
 import { eventRevert } from "./revert-job.ts";
 
 /**
- * Queues the revert of an event. Asked for again, it answers the job that has done it or is about to.
+ * Queues the revert of an event. A repetition returns the job that has done it or will do it.
  * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE for an event that has no effects, JOB_LIMIT
  */
 export const requestRevert = async (work: Work, projectId: string, revert: Revert): Promise<ProjectJob> => {
@@ -25,7 +25,7 @@ export const requestRevert = async (work: Work, projectId: string, revert: Rever
   return queueJob(work, projectId, { kind: eventRevert, params, createdBy: actor });
 };
 
-/** The job that has taken the event back, or is about to. */
+/** Returns the job that has reverted the event, or will do so. */
 const findJob = async (work: Work, projectId: string, eventId: string): Promise<ProjectJob | undefined> => {
   const found = await sql<{ id: string }>`
     select id from project_jobs

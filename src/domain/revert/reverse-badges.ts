@@ -5,11 +5,11 @@ import type { Turn } from "../evaluation/turn.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
 import type { LoggedAward, Reversal } from "./record.ts";
 
-/** The awards that a badge rests on: those since it was last revoked. */
+/** Returns the awards that a badge is based on: those since it was last revoked. */
 const standing = (log: readonly LoggedAward[]): LoggedAward[] =>
   log.slice(log.findLastIndex(({ action }) => action === "REVOKED") + 1);
 
-/** The tier that a badge has without the event's awards; undefined when the event gave it nothing. */
+/** Returns the tier that a badge has without the event's awards; undefined when the event awarded none. */
 const tierWithout = (log: readonly LoggedAward[]): number | undefined => {
   const awards = standing(log);
   if (!awards.some(({ isOfEvent }) => isOfEvent)) return undefined;
@@ -17,9 +17,9 @@ const tierWithout = (log: readonly LoggedAward[]): number | undefined => {
 };
 
 /**
- * Takes back the tiers of badges that rest on the event's awards alone. A badge that something else has
- * awarded too stays at what that gave.
- * @returns the tier that is left of each badge that fell, by its key
+ * Reverts the tiers of badges that are based on the event's awards alone. A badge that something else has
+ * awarded too keeps the tier of that.
+ * @returns the remaining tier of each badge that fell, by its key
  */
 export const reverseBadges = (
   turn: Turn,
@@ -49,7 +49,7 @@ const lower = (
   const state = player.badges.get(badgeKey)!;
   player.badges.set(badgeKey, { ...state, tier });
   player.dirty.badges.add(badgeKey);
-  // Else the rewards of a tier that is earned anew would have the ledger keys of those taken back.
+  // Otherwise the rewards of a tier that is earned again would have the ledger keys of the reverted ones.
   const { r = {} } = player.doc;
   player.doc = { ...player.doc, r: { ...r, [`b:${badgeKey}`]: (r[`b:${badgeKey}`] ?? 0) + 1 } };
   player.dirty.doc = true;
@@ -57,7 +57,7 @@ const lower = (
   emit("player.badge_revoked", { playerId, externalUserId, badgeKey, tier: state.tier, cause });
 };
 
-/** Only the number that was given last can be given again: no two may have the same one. */
+/** Only the number that was assigned last can be reused: numbers must be unique. */
 const giveBackNumber = (
   { shared, project }: Turn,
   badgeKey: string,
@@ -69,7 +69,7 @@ const giveBackNumber = (
   else reversal.left.add(`number ${serialNo} of badge ${badgeKey}`);
 };
 
-/** Badges that follow a metric of the event follow it back; tiers do not. */
+/** Lowers the progress of badges that follow a metric of the event; tiers stay. */
 export const followBack = (turn: Turn, fallen: ReadonlyMap<string, number>): void => {
   const { project, player, event } = turn;
   if (player.badges.size === 0) return;
@@ -80,7 +80,7 @@ export const followBack = (turn: Turn, fallen: ReadonlyMap<string, number>): voi
     const metric = followed.map((one) => metrics.get(metricId(one))).find((one) => one !== undefined);
     if (!state || !metric || state.revokedMs !== null) continue;
     const progress = Math.max(0, readMetric(turn, metric) ?? 0);
-    // A badge that has all its tiers follows no further up.
+    // A badge that has all its tiers no longer follows the metric upwards.
     if (progress >= state.progress && !fallen.has(definition.key)) continue;
     player.badges.set(definition.key, { ...state, progress });
     player.dirty.badges.add(definition.key);

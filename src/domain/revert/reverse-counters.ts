@@ -3,22 +3,22 @@ import { type PastEvent, sampleOfEvent } from "../evaluation/metrics/count.ts";
 import { type CounterState, isReversible, subtractFromCounter } from "../evaluation/metrics/counters.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import type { Pieces } from "../kernel/pace.ts";
-import type { CausedTold, Reversal } from "./record.ts";
+import type { CausedEvent, Reversal } from "./record.ts";
 
-/** When counters began, in ms, by id of the metric: an event that came before is not in them. */
+/** When counters began, in ms, by id of the metric: earlier events are not counted in them. */
 export type CounterStarts = ReadonlyMap<string, number>;
 
 const CUSTOM = "custom.";
 
-/** The events that the event brought about, as far as they were told. */
-export const derivedOf = (told: readonly CausedTold[], at: number): PastEvent[] =>
-  told.flatMap(({ type, data }) => {
+/** Returns the events derived from the event, as far as they were emitted. */
+export const derivedOf = (emitted: readonly CausedEvent[], at: number): PastEvent[] =>
+  emitted.flatMap(({ type, data }) => {
     if (!type.startsWith(CUSTOM)) return [{ type, at, properties: data }];
     const { eventType, properties } = data as { eventType: string; properties: PastEvent["properties"] };
     return [{ type: eventType, at, properties }];
   });
 
-/** Takes events out of the counters that counted them, in the windows that are still kept; in pieces. */
+/** Removes events from the counters that counted them, in the windows that are still kept; in pieces. */
 export function* reverseCounters(
   turn: Turn,
   events: readonly PastEvent[],
@@ -49,7 +49,7 @@ const reverseCounter = (
   }
   const next = subtractFromCounter(metric, old, counted.sample, counted.moment);
   if (next === old) return;
-  // In its place, as it was counted: a copy of all counters for each would take far longer.
+  // Changed in place: copying all counters for each event would take far longer.
   if (next === undefined) delete player.doc.c![metric.id];
   else player.doc.c![metric.id] = next;
   player.dirty.doc = true;

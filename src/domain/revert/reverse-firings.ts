@@ -15,9 +15,9 @@ export const firingKey = ({ ruleId, ruleVersion }: CausedFiring): string => `${r
 export const controlsOf = (ruleId: string, key: string, definition: RuleDocument): RuleControls =>
   compileControls({ id: ruleId, key, isShadow: false, definition });
 
-/** Steps of a limit or a budget of a rule: of its window, and of writing what is left of it. */
+/** Steps for a limit or a budget of a rule: for its window, and for writing the rest. */
 const CONTROL_STEPS = 30;
-/** Lines of the ledger that are looked at in a step. */
+/** Number of ledger entries examined per step. */
 const LINES_PER_STEP = 8;
 
 const stepsOf = (controls: RuleControls | undefined): number => {
@@ -25,7 +25,7 @@ const stepsOf = (controls: RuleControls | undefined): number => {
   return 5 + CONTROL_STEPS * ((limits ? 2 : 0) + globalLimits.length + budgets.length);
 };
 
-/** The shared counters that firings at a time have counted in, in pieces. */
+/** Yields the shared counters that firings at a time have counted in, in pieces. */
 export function* sharedKeysOfFirings(
   rules: FiredRules,
   firings: readonly CausedFiring[],
@@ -41,7 +41,7 @@ export function* sharedKeysOfFirings(
   return keys;
 }
 
-/** Gives back what firings have counted against the limits and budgets of their rules, in pieces. */
+/** Refunds what firings have consumed of the limits and budgets of their rules, in pieces. */
 export function* reverseFirings(
   turn: Turn,
   firings: readonly CausedFiring[],
@@ -56,18 +56,20 @@ export function* reverseFirings(
     const controls = rules.get(firingKey(firing));
     yield stepsOf(controls);
     if (!controls) continue;
-    controls.limits?.giveBack(turn);
-    for (const limit of controls.globalLimits) limit.giveBack(turn);
+    controls.limits?.refund(turn);
+    for (const limit of controls.globalLimits) limit.refund(turn);
     if (counted.has(firing.ruleId)) continue;
     counted.add(firing.ruleId);
     if (controls.budgets.length === 0) continue;
     yield ((1 + controls.budgets.length) * (ledger.length + grants.length)) / LINES_PER_STEP;
     const own = ledger.filter(({ cause }) => cause.ruleId === firing.ruleId);
-    for (const budget of controls.budgets) budget.giveBack(turn, givenBy(budget.asset, own, grants));
+    for (const budget of controls.budgets) budget.refund(turn, givenBy(budget.asset, own, grants));
   }
 }
 
-/** What a rule itself gave of an asset; what that set off is not given back to its budget. */
+/**
+ * Returns what a rule itself gave of an asset; the effects triggered by that are not refunded to its budget.
+ */
 const givenBy = (asset: string, ledger: readonly CausedLine[], grants: readonly CausedGrant[]): number => {
   const [kind, key] = asset.split(":") as [string, string?];
   if (kind === "reward")
@@ -82,7 +84,7 @@ const givenBy = (asset: string, ledger: readonly CausedLine[], grants: readonly 
 
 const GRANT_STEPS = 20;
 
-/** Gives back the stock of rewards, and what the player may have of them; in pieces. */
+/** Refunds the stock of rewards, and the player's limits for them; in pieces. */
 export function* reverseGrants(turn: Turn, grants: readonly CausedGrant[], reversal: Reversal): Pieces<void> {
   const { player, shared, project } = turn;
   const sums: Record<string, number> = { ...player.doc.w };

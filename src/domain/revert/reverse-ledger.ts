@@ -9,12 +9,12 @@ import { firstZone, localTime } from "../kernel/zones.ts";
 import type { Pieces } from "../kernel/pace.ts";
 import { addTo, type CausedLine, type Reversal } from "./record.ts";
 
-/** Steps of a line that takes another back: its hash, and what is told of it. */
+/** Steps for a reversing entry: its hash, and its event. */
 const LINE_STEPS = 100;
-/** Lots that are looked through in a step. */
+/** Number of lots examined per step. */
 const LOTS_PER_STEP = 8;
 
-/** Latest first: what an event gave and spent again is put back without ever being short. */
+/** Latest first: amounts that an event gave and spent again are restored without a temporary shortfall. */
 const backwards = (lines: readonly CausedLine[]): CausedLine[] => lines.toSorted((a, b) => b.seq - a.seq);
 
 const append = (
@@ -34,7 +34,7 @@ const append = (
   });
 
 /**
- * Takes the XP of lines back, each by an opposite line; never below 0. The level follows where the project
+ * Reverts the XP of entries, each by an opposite entry; never below 0. The level follows where the project
  * lets levels fall. In pieces.
  */
 export function* reverseXp(turn: Turn, lines: readonly CausedLine[], reversal: Reversal): Pieces<void> {
@@ -50,14 +50,14 @@ export function* reverseXp(turn: Turn, lines: readonly CausedLine[], reversal: R
     player.xp = xp;
     reversal.xp -= change;
     const entry = append(turn, line, { amount: change, balanceAfter: xp, reversal });
-    if (change > 0) tellGain(turn, entry);
+    if (change > 0) emitGain(turn, entry);
   }
   const reached = levelOf(project.curve, player.xp);
   player.level = project.settings.allowLevelDown ? reached : Math.max(player.level, reached);
-  if (player.xp < before.xp) tellLoss(turn, before, reversal);
+  if (player.xp < before.xp) emitLoss(turn, before, reversal);
 }
 
-/** The day's sum for the soft cap, where the line was one of that day's. */
+/** Reduces the day's sum for the soft cap, if the entry belongs to that day. */
 const takeFromDay = ({ player, project, event }: Turn, { amount, cause }: CausedLine): void => {
   const { x } = player.doc;
   if (!x || cause.kind !== "RULE" || amount < 0) return;
@@ -67,13 +67,13 @@ const takeFromDay = ({ player, project, event }: Turn, { amount, cause }: Caused
   player.dirty.doc = true;
 };
 
-const tellGain = ({ player, emit }: Turn, { id: ledgerEntryId, amount, cause }: LedgerRow): void => {
+const emitGain = ({ player, emit }: Turn, { id: ledgerEntryId, amount, cause }: LedgerRow): void => {
   const { id: playerId, externalUserId, xp, level } = player;
   const granted = { amount, baseAmount: amount, boostFactor: 1, xp, level, ledgerEntryId, cause };
   emit("player.xp_granted", { playerId, externalUserId, ...granted });
 };
 
-const tellLoss = (
+const emitLoss = (
   { player, emit }: Turn,
   before: { xp: number; level: number },
   { cause }: Reversal,
@@ -83,7 +83,7 @@ const tellLoss = (
   emit("player.updated", { playerId, externalUserId, changed, before, after: { xp, level }, cause });
 };
 
-/** Takes currencies and lives of lines back, each by an opposite line; never what is held. In pieces. */
+/** Reverts currencies and lives of entries, each by an opposite entry; never held amounts. In pieces. */
 export function* reverseHoldings(turn: Turn, lines: readonly CausedLine[], reversal: Reversal): Pieces<void> {
   for (const line of backwards(lines)) {
     const lots = line.currencyKey === null ? undefined : turn.player.lots.get(line.currencyKey);
@@ -104,12 +104,12 @@ const reverseCurrency = (turn: Turn, line: CausedLine, reversal: Reversal): void
   const change = line.amount > 0 ? -moved.amount : moved.amount;
   addTo(reversal.currencies, key, -change);
   const entry = append(turn, line, { amount: change, balanceAfter: balance, reversal });
-  tellCurrency(turn, { key, change, entry, expiresMs: moved.expiresMs }, reversal);
+  emitCurrency(turn, { key, change, entry, expiresMs: moved.expiresMs }, reversal);
 };
 
 type Moved = { amount: number; expiresMs?: number | undefined };
 
-/** Takes back what was gained, as far as it is there and not held. */
+/** Takes back a gain, as far as it is there and not held. */
 const takeGain = ({ player }: Turn, key: string, amount: number): Moved => {
   const state = player.balances.get(key) ?? NOTHING;
   const { balance, held, earned } = state;
@@ -125,7 +125,7 @@ const takeGain = ({ player }: Turn, key: string, amount: number): Moved => {
   return { amount: taken };
 };
 
-/** Gives back what was spent, as far as there is room; it expires anew. */
+/** Refunds spending, up to the limit; it gets a new expiry. */
 const putBack = ({ player, project, nowMs }: Turn, key: string, amount: number): Moved => {
   const currency = project.currencies.get(key);
   const state = player.balances.get(key) ?? NOTHING;
@@ -141,18 +141,18 @@ const putBack = ({ player, project, nowMs }: Turn, key: string, amount: number):
 
 type Changed = { key: string; change: number; entry: LedgerRow; expiresMs: number | undefined };
 
-const tellCurrency = (
+const emitCurrency = (
   { player, emit }: Turn,
   { key: currencyKey, change, entry, expiresMs }: Changed,
   { cause }: Reversal,
 ): void => {
   const { id: playerId, externalUserId } = player;
   const { balance } = player.balances.get(currencyKey)!;
-  const told = { playerId, externalUserId, currencyKey, balance, ledgerEntryId: entry.id, cause };
-  if (change < 0) emit("player.currency_spent", { ...told, amount: -change, reference: null });
+  const common = { playerId, externalUserId, currencyKey, balance, ledgerEntryId: entry.id, cause };
+  if (change < 0) emit("player.currency_spent", { ...common, amount: -change, reference: null });
   else {
     const expiresAt = expiresMs === undefined ? null : new Date(expiresMs).toISOString();
-    emit("player.currency_granted", { ...told, amount: change, expiresAt });
+    emit("player.currency_granted", { ...common, amount: change, expiresAt });
   }
 };
 

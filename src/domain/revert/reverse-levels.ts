@@ -1,24 +1,24 @@
 import type { Turn } from "../evaluation/turn.ts";
-import type { CausedTold, Reversal } from "./record.ts";
+import type { CausedEvent, Reversal } from "./record.ts";
 
 const LEVEL_KEY = /^lvl:(\d+)[:~]/;
 
-/** The level whose reward a key of the ledger, of an award or of a grant belongs to. */
+/** Returns the level whose reward a ledger, award or grant key belongs to. */
 export const levelOfKey = (key: string): number | undefined => {
   const match = LEVEL_KEY.exec(key);
   return match ? Number(match[1]) : undefined;
 };
 
 /**
- * Levels that the event reached and the player no longer has: their rewards go back, and can be given again.
- * A level that stays keeps its reward.
+ * Reverts levels that the event reached and the player no longer has: their rewards are taken back, and can
+ * be given again. A level that stays keeps its reward.
  */
 export const takeLevelsBack = (
   { player }: Turn,
-  told: readonly CausedTold[],
+  emitted: readonly CausedEvent[],
   reversal: Reversal,
 ): ReadonlySet<number> => {
-  const reached = told
+  const reached = emitted
     .filter(({ type }) => type === "player.level_up")
     .flatMap(({ data }) => {
       const { previousLevel, newLevel } = data as { previousLevel: number; newLevel: number };
@@ -27,7 +27,7 @@ export const takeLevelsBack = (
   const lost = reached.filter((level) => level > player.level);
   if (lost.length < reached.length) reversal.left.add(`level ${player.level}, with what it gave`);
   const { v, r = {} } = player.doc;
-  // Another event has been rewarded for a higher level since: what lies below stays given.
+  // Another event has been rewarded for a higher level since: lower levels keep their rewards.
   if (lost.length === 0 || v === undefined || Math.max(...lost) < v) return new Set();
   const again = { ...r };
   for (const level of lost) again[level] = (again[level] ?? 0) + 1;

@@ -9,27 +9,27 @@ import type { Turn } from "../evaluation/turn.ts";
 import type { Pieces } from "../kernel/pace.ts";
 import type { OtherScores, Reversal } from "./record.ts";
 
-/** When boards began, in ms, by id: an event that came before is not in them. */
+/** When boards began, in ms, by id: earlier events are not counted in them. */
 export type BoardStarts = ReadonlyMap<string, number>;
 
 export type ScoreContext = {
   starts: BoardStarts;
   receivedMs: number;
-  /** By list; for boards whose entry is one event's. */
+  /** By list; for boards whose entry comes from a single event. */
   others: ReadonlyMap<string, OtherScores>;
   reversal: Reversal;
 };
 
 const clamp = (value: number): number => Math.max(-RANK_MAX, Math.min(RANK_MAX, value));
 
-/** Whether the entry may be what this very event made it. */
+/** Whether the entry may come from this very event. */
 export const isFrom = (
   board: Board,
   entry: EntryState,
   { rankScore, at }: { rankScore: number; at: number },
 ) => (board.operator === "LATEST" ? entry.latestUs === toUs(at) : entry.rankScore === rankScore);
 
-/** Takes events out of the boards that count them, in pieces. */
+/** Removes events from the boards that count them, in pieces. */
 export function* reverseScores(
   turn: PlanTurn,
   events: readonly PastEvent[],
@@ -45,7 +45,7 @@ export function* reverseScores(
       const entry = entryAt(board, turn.player, at);
       if (score === undefined || !entry) continue;
       if (typeof list === "string") reversal.left.add(`leaderboard ${board.key}: its period is closed`);
-      // Whether a board was filled with what came before it is not kept.
+      // It is not stored whether a board was filled with earlier events.
       else if (receivedMs < (starts.get(board.id) ?? -Infinity))
         reversal.left.add(`leaderboard ${board.key}`);
       else reverseScore(turn, list, { entry, rankScore: toRankScore(board, score), at, context });

@@ -7,29 +7,29 @@ import type { CompiledStreak } from "../evaluation/streaks/compile.ts";
 import { deadlineAfter, periodAt, periodName } from "../evaluation/streaks/periods.ts";
 import { isEnough, statesOf } from "../evaluation/streaks/progress.ts";
 import { type Run, type Streak, without } from "../evaluation/streaks/state.ts";
-import type { CausedTold, PlayerRecord, Reversal } from "./record.ts";
+import type { CausedEvent, PlayerRecord, Reversal } from "./record.ts";
 
 type Extended = { streakKey: string; current: number; period: string; milestone: number | null };
 
-const extensionsOf = (told: readonly CausedTold[]): Extended[] =>
-  told.filter(({ type }) => type === "player.streak_extended").map(({ data }) => data as Extended);
+const extensionsOf = (emitted: readonly CausedEvent[]): Extended[] =>
+  emitted.filter(({ type }) => type === "player.streak_extended").map(({ data }) => data as Extended);
 
 /**
- * Takes the event out of the streaks that it counted for, and a period away again that it alone has done,
- * where that is the latest one of the run. What else it did to streaks stays, and is told.
- * @returns keys of the streaks whose period went, where what the period's length gave goes too
+ * Removes the event from the streaks that counted it, and a period that it alone has completed, if that is
+ * the latest one of the run. Its other effects on streaks remain, and are reported.
+ * @returns keys of the streaks that lost a period, whose rewards for that length are taken back too
  */
 export const reverseStreaks = (
   turn: Turn,
-  { event, told, longestRuns }: PlayerRecord,
+  { event, emitted, longestRuns }: PlayerRecord,
   reversal: Reversal,
 ): ReadonlySet<string> => {
   const shortened = new Set<string>();
-  const extensions = new Map(extensionsOf(told).map((one) => [one.streakKey, one]));
+  const extensions = new Map(extensionsOf(emitted).map((one) => [one.streakKey, one]));
   for (const streak of turn.project.streaks.values()) {
     const { key } = streak.definition;
     const extended = extensions.get(key);
-    if (!extended && !streak.hears(event.type)) continue;
+    if (!extended && !streak.listensTo(event.type)) continue;
     const isShorter = reverseStreak(turn, streak, { extended, longest: longestRuns.get(key) ?? 0 });
     if (isShorter) shortened.add(key);
     else if (extended) reversal.left.add(`streak ${key}: the period that it extended`);
@@ -40,7 +40,7 @@ export const reverseStreaks = (
 
 type Was = { extended: Extended | undefined; longest: number };
 
-/** @returns whether a period went */
+/** @returns whether a period was removed */
 const reverseStreak = (turn: Turn, streak: CompiledStreak, { extended, longest }: Was): boolean => {
   const before = stateOf(streak, turn);
   const less = withoutEvent(streak, before, turn);
@@ -56,17 +56,17 @@ const isLatest = ({ definition }: CompiledStreak, { current, doc }: Streak, exte
   current === extended.current &&
   periodName(definition.period, doc.run.last) === extended.period;
 
-type Less = { state: Streak; states: readonly (AggregateState | null)[] };
+type StreakWithoutEvent = { state: Streak; states: readonly (AggregateState | null)[] };
 
-/** The streak with what its period has gathered but for the event; undefined where that is not known. */
-const withoutEvent = (streak: CompiledStreak, state: Streak, turn: Turn): Less | undefined => {
+/** Returns the streak with its period's progress without the event; undefined where that is not known. */
+const withoutEvent = (streak: CompiledStreak, state: Streak, turn: Turn): StreakWithoutEvent | undefined => {
   const { event } = turn;
   const { progress, zone } = state.doc;
   if (streak.definition.mode !== "PERIODIC" || !progress || zone === undefined) return undefined;
   const period = periodAt(streak.calendar, zone, event.at);
   if (!progress.periods.some(([one]) => one === period)) return undefined;
   const states = [...statesOf(streak, progress, period)];
-  for (const place of streak.heard(event.type).parts) {
+  for (const place of streak.impactOf(event.type).parts) {
     const { metric } = streak.definition.qualify.parts[place]!;
     const sample = compileSample(metric)(turn);
     const old = states[place];
@@ -80,14 +80,14 @@ const withoutEvent = (streak: CompiledStreak, state: Streak, turn: Turn): Less |
   return { states, state: { ...state, doc: { ...state.doc, progress: { ...progress, periods } } } };
 };
 
-/** The last period that was done before the one that goes. */
+/** Returns the last completed period before the removed one. */
 const doneBefore = ({ first, last, frozen }: Run): number => {
   let period = last - 1;
   while (period > first && frozen.includes(period)) period--;
   return period;
 };
 
-/** Takes the latest period of the run in hand away. */
+/** Removes the latest period of the current run. */
 const shorten = (
   turn: Turn,
   streak: CompiledStreak,
@@ -124,7 +124,7 @@ const runBefore = (
   if (current === 1) return { deadlineMs: null, doc: without(doc, "run") };
   const last = doneBefore(run);
   const covered = Math.max(last, run.frozen.at(-1) ?? last);
-  // Under another name, so that a milestone that is reached again gives again what is taken back now.
+  // Under another name, so that a milestone that is reached again gives its rewards again.
   const [name, times = "0"] = run.name.split("~") as [string, string?];
   return {
     deadlineMs: deadlineAfter(calendar, doc.zone!, covered),
@@ -132,7 +132,7 @@ const runBefore = (
   };
 };
 
-/** The freeze that the run's length has earned, where it must have: at the maximum nobody can tell. */
+/** Returns the freeze earned by the run's length, if it can be determined: not at the maximum. */
 const earnedBy = ({ definition: { freeze } }: CompiledStreak, { current, freezes }: Streak): number => {
   const every = freeze?.enabled ? freeze.autoEarnEvery : undefined;
   const isEarned = every !== undefined && current % every === 0;
@@ -141,5 +141,5 @@ const earnedBy = ({ definition: { freeze } }: CompiledStreak, { current, freezes
 
 const STREAK_KEY = /^stk:([^:]+):/;
 
-/** The streak whose milestone a key of the ledger, of an award or of a grant belongs to. */
+/** Returns the streak whose milestone a ledger, award or grant key belongs to. */
 export const streakOfKey = (key: string): string | undefined => STREAK_KEY.exec(key)?.[1];

@@ -25,19 +25,19 @@ export type ReverseContext = {
 
 const STREAK_STEPS = 20;
 
-/** What stays given, because what it was given for stays. */
+/** Whether something stays granted, because its reason remains. */
 type Kept = (key: string) => boolean;
 
 /**
- * Takes back what an event has caused for the turn's player, in memory. The turn is one of the event's own
- * type and time, so that windows are those that it counted in. Rules do not hear of it. In pieces.
+ * Reverts what an event has caused for the turn's player, in memory. The turn has the event's own type and
+ * time, so that windows are those in which it was counted. No rules are triggered. In pieces.
  */
 export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: ReverseContext): Pieces<void> {
   const { player, root } = turn;
   const { reversal } = context;
   const xpBefore = player.xp;
-  const { ledger, awards: log, told } = record;
-  yield ledger.length + log.length + told.length + STREAK_STEPS * turn.project.streaks.size;
+  const { ledger, awards: log, emitted } = record;
+  yield ledger.length + log.length + emitted.length + STREAK_STEPS * turn.project.streaks.size;
   const past = pastEvents(turn, record);
   yield* reverseCounters(turn, past, {
     starts: context.counterStarts,
@@ -50,7 +50,7 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
     return streakKey !== undefined && !shortened.has(streakKey);
   };
   yield* reverseXp(turn, linesOf(record, "XP", keptByStreak), reversal);
-  const lost = takeLevelsBack(turn, record.told, reversal);
+  const lost = takeLevelsBack(turn, record.emitted, reversal);
   const kept: Kept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
   const awards = log.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
   const fallen = reverseBadges(turn, awards, reversal);
@@ -70,20 +70,20 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
   for (const key of scoreHoldings(turn.project.boardIndex, turn, xpBefore))
     reversal.left.add(`leaderboard ${key}: its period is closed`);
   refreshSegments(turn.project.segmentIndex, turn);
-  // What is taken back sets nothing off.
+  // A reversal triggers nothing.
   root.derived.length = 0;
   yield stepsOf(root.accounts);
 }
 
-/** Events that a tracked event can have brought about at most: by itself, and by making its player. */
+/** Maximum number of events derived from a tracked event: by itself, and by creating its player. */
 const COUNTED_MAX = 2 * DERIVED_MAX;
 
-/** What counted the event: itself, for its own player, and what it brought about. */
-const pastEvents = ({ project }: Turn, { event, told, isOwn }: PlayerRecord): PastEvent[] => {
+/** The counted events: the event itself, for its own player, and those derived from it. */
+const pastEvents = ({ project }: Turn, { event, emitted, isOwn }: PlayerRecord): PastEvent[] => {
   const { type, at, properties } = event;
   const own = isOwn && !type.startsWith("system.") ? [{ type, at, properties }] : [];
-  const derived = derivedOf(told, at).filter((one) => project.hears(one.type));
-  // What the loop guard has cut was told, and counted nowhere.
+  const derived = derivedOf(emitted, at).filter((one) => project.hasListeners(one.type));
+  // Events cut off by the loop guard were emitted, but not counted.
   return [...own, ...derived.slice(0, COUNTED_MAX)];
 };
 
@@ -106,8 +106,8 @@ const isOfKeptBadge = (key: string, fallen: ReadonlyMap<string, number>): boolea
 };
 
 /**
- * How each kind of thing that players hold is taken back where it depends on nothing else; null: by a step of
- * `reversePlayer`, in its order.
+ * How each kind of holdings is reverted where it depends on nothing else; null: by a step of `reversePlayer`,
+ * in its order.
  */
 const BY_ITSELF: Readonly<Record<HeldName, ((turn: Turn, record: PlayerRecord) => void) | null>> = {
   entries: null,

@@ -19,30 +19,30 @@ import { lockAll, playerIdOf, reachedBy, readScene, recordOf, type Scene } from 
 export type Revert = {
   eventId: string;
   reason: string;
-  /** What becomes of it when what was given is no longer there: taken as far as it goes, or not at all. */
+  /** What happens when granted amounts are no longer there: take back what is left, or nothing at all. */
   onShortfall: "CLAMP" | "REJECT";
   actor: string;
 };
 
-/** What a revert came to, as its job answers it. */
+/** Result of a revert's job. */
 export type RevertResult = {
   eventId: string;
-  /** False where the event had been taken back before. */
+  /** False if the event had been reverted before. */
   isReverted: boolean;
   reversed: EventData<"event.reverted">["reversed"];
   lives: number;
   streaks: string[];
   shortfall: Record<string, number>;
-  /** Actions that were on their way to other players or to later times, and will not be done. */
+  /** Number of pending actions on other players or for later times that were cancelled. */
   cancelled: number;
   players: number;
-  /** What stays as it is. */
+  /** Effects that remain. */
   left: string[];
 };
 
 /**
- * Takes one event back with everything that it has brought about, for all players whom it reached, in one
- * transaction. No worker has these players' events meanwhile. Doing it again changes nothing.
+ * Reverts one event with everything that it has caused, for all affected players, in one transaction. No
+ * worker processes these players' events meanwhile. Idempotent.
  * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE for an event without effects, EVENT_TOO_LARGE,
  * SHORTFALL
  */
@@ -67,13 +67,13 @@ export const revertEvent = async (work: Work, projectId: string, revert: Revert)
   });
 };
 
-/** Steps that taking an event back may take, with all that it has sent: a few seconds. */
+/** Maximum steps for reverting an event with everything that it has sent: a few seconds. */
 const REVERT_STEPS_MAX = 20_000_000;
 
 const tooLarge = (why: string): DomainError =>
   conflict("EVENT_TOO_LARGE", `the event is too large to be taken back: ${why}`);
 
-/** @throws DomainError CONFLICT EVENT_TOO_LARGE for what `run` does not come to an end with */
+/** @throws DomainError CONFLICT EVENT_TOO_LARGE when `run` exceeds the limits */
 const bounded = async <T>(run: () => Promise<T>): Promise<T> => {
   try {
     return await run();
@@ -105,7 +105,7 @@ const reversedOf = ({ xp, currencies, badges, scores }: Reversal): RevertResult[
   scores: [...scores].toSorted(),
 });
 
-/** Reads the event and what it has sent, and keeps workers away from the players whose events these are. */
+/** Reads the event and what it has sent, and keeps workers away from the players of these events. */
 const holdAll = async (work: Work, projectId: string, eventId: string): Promise<RevertedEvent[]> => {
   const held = new Set<number>();
   for (;;) {
@@ -114,7 +114,7 @@ const holdAll = async (work: Work, projectId: string, eventId: string): Promise<
     if (events.length > SENT_EVENTS_MAX) throw tooLarge(`it has reached more than ${SENT_EVENTS_MAX} others`);
     const parts = events.map(({ externalUserId }) => partitionOf(projectId, externalUserId));
     if (parts.every((part) => held.has(part))) return events;
-    // A batch that was under way may have sent more: read again, now that there is none.
+    // A batch in progress may have sent more: read again, now that there is none.
     await holdEvents(work, projectId, parts);
     for (const part of parts) held.add(part);
   }
@@ -132,7 +132,7 @@ const statusesOf = async (
 
 const idsOf = (rows: readonly { id: string }[]): string => `{${rows.map(({ id }) => id).join(",")}}`;
 
-/** Takes events that wait out of the queue. */
+/** Removes waiting events from the queue. */
 const cancel = async ({ db }: Work, projectId: string, events: readonly RevertedEvent[]): Promise<void> => {
   if (events.length === 0) return;
   const those = sql`project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[])`;
@@ -168,7 +168,7 @@ type Reversing = {
   revert: Revert;
 };
 
-/** Takes the effects back, and tells it once. @returns how many players it has reached */
+/** Reverts the effects, and emits one event about it. @returns the number of affected players */
 const reverseAll = async (
   work: Work,
   projectId: string,
@@ -184,24 +184,24 @@ const reverseAll = async (
   const steps = new PacedBudget(REVERT_STEPS_MAX);
   const scene = await readScene(work, plan, { done, caused, players, reversal, steps });
   noteForgotten(caused, reversal);
-  // What came last goes first.
+  // In reverse order.
   for (const event of done.toReversed())
     await reverseEvent(work, scene, { event, ownerId: event.id === root.id ? ownerId : undefined });
   checkShortfall(reversal, revert);
-  tellReverted(work, scene, { root, ownerId });
+  emitReverted(work, scene, { root, ownerId });
   const states = [...new Set(players.values())];
   const { effects, shared } = scene;
   await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });
   return states.length;
 };
 
-/** What an event told is kept for a time only; what it gave is kept for good. */
-const noteForgotten = ({ ledger, told }: Caused, { left }: Reversal): void => {
-  if (ledger.length > 0 && told.length === 0)
+/** Emitted events are kept only for a time; ledger entries are kept permanently. */
+const noteForgotten = ({ ledger, emitted }: Caused, { left }: Reversal): void => {
+  if (ledger.length > 0 && emitted.length === 0)
     left.add("counters, levels and streaks of what the event brought about: it is no longer known");
 };
 
-/** Takes one event back for all whom it reached. */
+/** Reverts one event for all affected players. */
 const reverseEvent = async (
   work: Work,
   scene: Scene,
@@ -224,7 +224,7 @@ const checkShortfall = ({ shortfall }: Reversal, { onShortfall }: Revert): void 
     throw conflict("SHORTFALL", `not all of it is still there: ${missing.join(", ")} missing`);
 };
 
-const tellReverted = (
+const emitReverted = (
   work: Work,
   { plan, players, effects, shared, reversal }: Scene,
   { root, ownerId }: { root: RevertedEvent; ownerId: string | undefined },

@@ -5,7 +5,7 @@ import { revertEvent } from "./revert-event.ts";
 
 export const ON_SHORTFALL = ["CLAMP", "REJECT"] as const;
 
-/** Takes one event back; all of it is one step. */
+/** Reverts one event; all of it is one step. */
 export const eventRevert = jobKind({
   kind: "EVENT_REVERT",
   access: { scope: "players:write", roles: ADMINS },

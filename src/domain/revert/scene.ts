@@ -23,7 +23,7 @@ import type { PlayerRecord, Reversal, RevertedEvent } from "./record.ts";
 import type { ReverseContext } from "./reverse.ts";
 import { type FiredRules, sharedKeysOfFirings } from "./reverse-firings.ts";
 
-/** The player of an external id; whoever was merged is the other one. */
+/** Returns the player of an external id; a merged player resolves to the other one. */
 export const playerIdOf = async (
   { db }: Work,
   projectId: string,
@@ -37,7 +37,7 @@ export const playerIdOf = async (
 
 type Reached = { caused: Caused; root: RevertedEvent; ownerId: string | undefined };
 
-/** Locks everyone whom the events have reached, with what they have at the times of those. */
+/** Locks all players affected by the events, with their state at the times of those. */
 export const lockAll = async (
   work: Work,
   plan: ProjectPlan,
@@ -61,7 +61,7 @@ export const lockAll = async (
 
 type OfPlayer = Omit<Caused, "awards">;
 
-/** What events have caused, by event and player, and the logs of badges by player. */
+/** Effects of events, by event and player, and the logs of badges by player. */
 type Sorted = {
   byEvent: ReadonlyMap<string, ReadonlyMap<PlayerState, OfPlayer>>;
   logs: ReadonlyMap<PlayerState | undefined, Caused["awards"]>;
@@ -75,27 +75,27 @@ const sorted = ({ awards, ...caused }: Caused, players: ReadonlyMap<string, Play
     let ofEvent = byEvent.get(eventId);
     if (!ofEvent) byEvent.set(eventId, (ofEvent = new Map()));
     let place = ofEvent.get(player);
-    if (!place) ofEvent.set(player, (place = { ledger: [], grants: [], firings: [], told: [] }));
+    if (!place) ofEvent.set(player, (place = { ledger: [], grants: [], firings: [], emitted: [] }));
     return place;
   };
   for (const row of caused.ledger) placeOf(row)?.ledger.push(row);
   for (const row of caused.grants) placeOf(row)?.grants.push(row);
   for (const row of caused.firings) placeOf(row)?.firings.push(row);
-  for (const row of caused.told) placeOf(row)?.told.push(row);
+  for (const row of caused.emitted) placeOf(row)?.emitted.push(row);
   for (const row of awards) placeOf(row);
   return { byEvent, logs: Map.groupBy(awards, ({ playerId }) => players.get(playerId)) };
 };
 
-/** What events are taken back in. */
+/** The context in which events are reverted. */
 export type Scene = Omit<ReverseContext, "reversal"> & {
   plan: ProjectPlan;
-  /** By the id under which they were reached. */
+  /** By the id under which they were affected. */
   players: ReadonlyMap<string, PlayerState>;
   caused: Sorted;
   shared: SharedCounters;
   effects: Effects;
   reversal: Reversal;
-  /** What taking all of them back may take. */
+  /** Step budget for reverting all of them. */
   steps: PacedBudget;
 };
 
@@ -104,7 +104,7 @@ type Held = Pick<Scene, "players" | "reversal" | "steps"> & {
   done: readonly RevertedEvent[];
 };
 
-/** Reads what else is needed, and locks what the players share. */
+/** Reads everything else needed, and locks what the players share. */
 export const readScene = async (
   work: Work,
   plan: ProjectPlan,
@@ -147,21 +147,21 @@ function* sharedKeysOf(
   return [...keys, ...ofBadges, ...ofRewards];
 }
 
-/** Whom an event has reached. */
+/** Returns the players affected by an event. */
 export const reachedBy = (
   { caused }: Pick<Scene, "caused">,
   { id }: RevertedEvent,
   owner: PlayerState | undefined,
 ): Set<PlayerState> => new Set([...(owner ? [owner] : []), ...(caused.byEvent.get(id)?.keys() ?? [])]);
 
-/** What one event has caused for one player. */
+/** Returns what one event has caused for one player. */
 export const recordOf = async (
   work: Work,
   { plan, caused, boardStarts: starts }: Scene,
   { event, player, isOwn }: { event: RevertedEvent; player: PlayerState; isOwn: boolean },
 ): Promise<PlayerRecord> => ({
   event,
-  ...(caused.byEvent.get(event.id)?.get(player) ?? { ledger: [], grants: [], firings: [], told: [] }),
+  ...(caused.byEvent.get(event.id)?.get(player) ?? { ledger: [], grants: [], firings: [], emitted: [] }),
   awards: caused.logs.get(player) ?? [],
   longestRuns: isOwn ? await readLongestRuns(work, plan.projectId, player.id) : new Map(),
   scores: isOwn ? await readOtherScores(work, { plan, player, event, starts }) : new Map(),

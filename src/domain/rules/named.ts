@@ -8,17 +8,17 @@ import type { FindDefinition } from "../evaluation/actions/action.ts";
 import type { Mention, NamedKind } from "../evaluation/language/mention.ts";
 import { mentionsOf } from "../evaluation/language/mentions.ts";
 
-/** A definition as far as rules depend on it. `document` is null of one that is archived. */
-type Known = { document: Json | null };
+/** The part of a definition that rules depend on. `document` is null for an archived one. */
+type KnownDefinition = { document: Json | null };
 
-/** What rules name, by kind and key. */
-export type KnownByName = ReadonlyMap<string, Known>;
+/** The definitions that rules name, by kind and key. */
+export type KnownByName = ReadonlyMap<string, KnownDefinition>;
 
 const nameOf = (kind: NamedKind, key: string): string => `${kind} ${key}`;
 
 type Row = { kind: NamedKind; key: string; document: Json | null };
 
-/** Reads what rules name: one statement. */
+/** Reads the definitions that rules name, in one statement. */
 export const loadNamed = async (
   { db }: Work,
   projectId: string,
@@ -35,15 +35,15 @@ export const loadNamed = async (
   return new Map(found.rows.map(({ kind, key, document }) => [nameOf(kind, key), { document }]));
 };
 
-const missing = ({ kind, key, path }: Mention, known: Known | undefined): FieldProblem[] => {
+const missing = ({ kind, key, path }: Mention, known: KnownDefinition | undefined): FieldProblem[] => {
   if (known?.document) return [];
   const why = known ? `the ${kind} is archived` : `there is no such ${kind}`;
   return [{ field: path, message: `${key}: ${why}` }];
 };
 
 /**
- * What keeps a rule from running in a project: definitions that it names and that are not there, are archived
- * or do not take what the rule does to them.
+ * Returns what keeps a rule from running in a project: named definitions that do not exist, are archived or
+ * do not support what the rule does to them.
  */
 export const namedProblems = async (
   work: Work,
@@ -54,7 +54,7 @@ export const namedProblems = async (
   return namedProblemsOf(rule, mentions, await loadNamed(work, projectId, mentions));
 };
 
-/** As `namedProblems`, with what is known of all `mentions` of the rule. */
+/** As `namedProblems`, given the definitions behind all `mentions` of the rule. */
 export const namedProblemsOf = (
   rule: RuleDocument,
   mentions: readonly Mention[],

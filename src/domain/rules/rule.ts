@@ -13,7 +13,7 @@ export const RuleSchema = defineEntity({
     status: p.text().$type<RuleStatus>(),
     /** Why the engine paused it: LOOP_GUARD, BUDGET, STEPS or UNFIT. */
     pauseReason: p.text().nullable(),
-    /** What designers edit; only publishing makes it run. */
+    /** The version that designers edit; it takes effect only by publishing. */
     draft: p.json<RuleDocument>(),
     draftVersion: p.integer(),
     publishedVersion: p.integer().nullable(),
@@ -27,7 +27,7 @@ export class Rule extends RuleSchema.class {}
 
 RuleSchema.setClass(Rule);
 
-/** A published definition; never changed. */
+/** A published version; never changed. */
 export const RuleVersionSchema = defineEntity({
   name: "RuleVersion",
   tableName: "rule_versions",

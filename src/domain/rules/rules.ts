@@ -13,13 +13,13 @@ import { patternsOf } from "../evaluation/language/patterns.ts";
 import { Rule, type RuleToShow, RuleVersion, type ShownRule, showRule } from "./rule.ts";
 import type { RuleStatus } from "../evaluation/running/rule-status.ts";
 
-/** Rules of a project that are not archived. */
+/** Maximum number of a project's rules that are not archived. */
 export const RULES_MAX = 2_000;
 
-/** Rules of a project with the archived ones, whose keys and history are kept. */
+/** Maximum number of a project's rules including archived ones, whose keys and history are kept. */
 export const RULES_WITH_ARCHIVED_MAX = 20_000;
 
-/** Words that stand where a key does in paths of the API. */
+/** Words used in place of a key in paths of the API. */
 const RESERVED_KEYS: ReadonlySet<string> = new Set(["catalogue", "graph", "order", "simulate", "validate"]);
 
 export const KEY_TAKEN = (key: string) =>
@@ -56,7 +56,9 @@ export const createRule = async (
   return showRule(rule, null);
 };
 
-/** `kept`, `all`: rules without and with the archived ones. @throws DomainError CONFLICT: RULE_LIMIT */
+/**
+ * `kept`, `all`: number of rules without and with the archived ones. @throws DomainError CONFLICT: RULE_LIMIT
+ */
 export const refuseFull = ({ kept, all }: { kept: number; all: number }): void => {
   if (kept < RULES_MAX && all < RULES_WITH_ARCHIVED_MAX) return;
   throw conflict(
@@ -65,14 +67,14 @@ export const refuseFull = ({ kept, all }: { kept: number; all: number }): void =
   );
 };
 
-/** A document as it is kept. @throws DomainError VALIDATION_ERROR TOO_LARGE */
+/** Returns a document in its stored form. @throws DomainError VALIDATION_ERROR TOO_LARGE */
 const keptAs = (document: RuleDocument): RuleDocument => {
   const draft = { ...document, actions: identifyActions(document.actions) };
   checkSize("rule", draft, RULE_MAX_BYTES);
   return draft;
 };
 
-/** Two may have found the key free at once. */
+/** Two transactions may have found the key free at the same time. */
 const flushKey = async ({ em }: Work, key: string): Promise<void> => {
   try {
     await em.flush();
@@ -91,7 +93,7 @@ const checkKey = async ({ em }: Work, projectId: string, key: string): Promise<v
   if ((await em.count(Rule, { projectId, key })) > 0) throw KEY_TAKEN(key);
 };
 
-/** The rule by `{ruleId}` of a path: the UUID or the key. */
+/** Returns the rule named by `{ruleId}` in a path: the UUID or the key. */
 export const findRule = async (
   { em }: Work,
   projectId: string,
@@ -112,7 +114,7 @@ export const lockRule = async (work: Work, projectId: string, ref: string): Prom
   return rule;
 };
 
-/** Shows rules with what they have published. */
+/** Returns rules in their API form, with their published versions. */
 export const presentRules = async ({ em }: Work, rules: readonly Rule[]): Promise<ShownRule[]> => {
   const published = rules.flatMap(({ id, publishedVersion }) =>
     publishedVersion == null ? [] : [{ ruleId: id, version: publishedVersion }],
@@ -134,7 +136,7 @@ export type ListRules = PageQuery & {
   /** Rules whose draft listens to this event type, by name or by pattern. */
   eventType?: string | undefined;
   tag?: string | undefined;
-  /** Part of the name or key, in any case. */
+  /** Substring of the name or key, case-insensitive. */
   search?: string | undefined;
   /** Default: createdAt. */
   sort?: RuleSort | undefined;
@@ -142,7 +144,7 @@ export type ListRules = PageQuery & {
   order?: "asc" | "desc" | undefined;
 };
 
-/** What lists of rules can be sorted by; `priority` is that of the draft. */
+/** Sort orders of rule lists; `priority` is that of the draft. */
 const SORTS = {
   createdAt: sql`created_at`,
   updatedAt: sql`updated_at`,
@@ -156,7 +158,7 @@ export type RuleSort = keyof typeof SORTS;
 
 export const RULE_SORTS = Object.keys(SORTS) as [RuleSort, ...RuleSort[]];
 
-/** A page of rules. */
+/** Lists rules. */
 export const listRules = async (
   work: Work,
   projectId: string,
@@ -167,7 +169,7 @@ export const listRules = async (
     total: string | number;
   }>`select count(*) as total from rules where ${where}`.execute(work.db);
   const direction = query.order === "asc" ? sql`asc` : sql`desc`;
-  // As plain rows: the unit of work would compare each document with what it was, though none has changed.
+  // As plain rows: the unit of work would compare every document with its original, though none has changed.
   const page = await sql<ListedRow>`
     select id, key, name, status, pause_reason as "pauseReason", draft, draft_version as "draftVersion",
       published_version as "publishedVersion", created_by as "createdBy", created_at as "createdAt",
@@ -209,7 +211,7 @@ const filterOf = (projectId: string, { status, eventType, tag, search }: ListRul
 const draftHolds = (part: object): RawBuilder<unknown> => sql`draft @> ${JSON.stringify(part)}::jsonb`;
 
 /**
- * Edits the draft; what runs does not change until it is published.
+ * Edits the draft; the running version does not change until it is published.
  * @throws DomainError CONFLICT: VERSION_CONFLICT when somebody else has edited it since, KEY_TAKEN;
  * VALIDATION_ERROR
  */

@@ -6,13 +6,13 @@ import type { RuleDocument, ScheduleTrigger } from "../evaluation/language/docum
 import { type Rule, RuleVersion } from "./rule.ts";
 import { SCHEDULE_TYPE } from "../evaluation/language/triggers.ts";
 
-/** Players to whom one transaction brings a rule. */
+/** Number of players per transaction for whom a rule is scheduled. */
 export const SCHEDULE_PAGE = 500;
 
-/** A project with more waiting events gets no more of its schedules until they are fewer. */
+/** Number of waiting events above which a project's schedules are held back. */
 export const BACKLOG_MAX = 5_000;
 
-/** The schedules of a rule, by their place among its triggers. */
+/** Returns a rule's schedules, with their index among its triggers. */
 const schedulesOf = ({ triggers }: RuleDocument): [triggerNo: number, trigger: ScheduleTrigger][] =>
   triggers.flatMap((trigger, i) => (trigger.kind === "SCHEDULE" ? [[i, trigger] as const] : [])) as [
     number,
@@ -22,8 +22,8 @@ const schedulesOf = ({ triggers }: RuleDocument): [triggerNo: number, trigger: S
 const isRunning = ({ status }: Rule): boolean => status === "ACTIVE" || status === "SHADOW";
 
 /**
- * Brings what is planned for a rule into line with what is published, and with its status. A run that is on
- * its way goes on, with the new version.
+ * Aligns a rule's schedules with its published version and its status. A run in progress continues with the
+ * new version.
  */
 export const planSchedules = async (work: Work, rule: Rule): Promise<void> => {
   const version = rule.publishedVersion ?? undefined;
@@ -34,7 +34,7 @@ export const planSchedules = async (work: Work, rule: Rule): Promise<void> => {
   await planAllSchedules(work, rule.projectId, [{ id: rule.id, running: published?.definition }]);
 };
 
-/** As `planSchedules`, for many rules in two statements. `running`: what runs of a rule, if it runs. */
+/** As `planSchedules`, for many rules in two statements. `running`: the version that runs, if any. */
 export const planAllSchedules = async (
   { db, now }: Work,
   projectId: string,
@@ -61,7 +61,7 @@ export const planAllSchedules = async (
     where s.after_player is null`.execute(db);
 };
 
-/** A schedule that is due, as far as it was brought to players. */
+/** A due schedule, and its progress through the players. */
 type Due = {
   projectId: string;
   ruleId: string;
@@ -71,16 +71,16 @@ type Due = {
   trigger: ScheduleTrigger | undefined;
 };
 
-/** Where a walk over due schedules stands; undefined at its beginning. */
+/** Position in a walk over due schedules; undefined at its beginning. */
 export type ScheduleCursor = { projectId: string; ruleId: string; triggerNo: number };
 
-/** `isFull`: the project has so many waiting events that this schedule has to wait. */
+/** `isFull`: the project has so many waiting events that this schedule is held back. */
 export type ScheduleStep = { cursor: ScheduleCursor; players: number; isFull: boolean };
 
 /**
- * Brings the next due schedule after `cursor` to a page of players: one event for each, whose id follows from
- * rule, time and player, so that nobody gets two. A schedule that was missed runs once, for the latest of the
- * times it was due. Works over all projects.
+ * Runs the next due schedule after `cursor` for a page of players: one event for each, whose id is derived
+ * from rule, time and player, so that nobody gets two. A missed schedule runs once, for the latest time at
+ * which it was due. Works over all projects.
  * @returns undefined when there is none after `cursor`
  */
 export const stepSchedules = async (
@@ -152,7 +152,7 @@ type PagedPlayer = { id: string; external_user_id: string };
 
 const NO_PLAYER = "00000000-0000-0000-0000-000000000000";
 
-/** The next ACTIVE players, or of them the members of a segment, in id order. */
+/** Reads the next ACTIVE players, or those of them in a segment, in id order. */
 const readPage = async (
   { db }: Work,
   { projectId, afterPlayer }: Due,

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
-import { FairLine } from "../kernel/fair-line.ts";
+import { FairQueue } from "../kernel/fair-queue.ts";
 import { createSizedCache } from "../kernel/sized-cache.ts";
 import type { StepBudget } from "../kernel/step-budget.ts";
 import type { Transact } from "../kernel/work.ts";
@@ -24,9 +24,9 @@ export type EventSchemas = {
 const PROPERTIES = "properties";
 
 /** A compiled schema. `version` rises with each change. */
-type CompiledEventSchema = { version: number; enforcement: "WARN" | "REJECT"; validate: Validate };
+type Compiled = { version: number; enforcement: "WARN" | "REJECT"; validate: Validate };
 
-const schemasOf = (ready: ReadonlyMap<string, CompiledEventSchema>): EventSchemas => ({
+const schemasOf = (ready: ReadonlyMap<string, Compiled>): EventSchemas => ({
   check: (eventType, properties, shared) => {
     const type = ready.get(eventType);
     if (!type) return undefined;
@@ -63,8 +63,8 @@ const HEAD_BYTES = 256;
 const PROJECTS_MAX = 10_000;
 
 /** Metadata of an enforced schema, without the schema itself. */
-type SchemaHead = { name: string; version: number; enforcement: "WARN" | "REJECT"; characters: number };
-type SchemaHeads = { stamp: number; byName: ReadonlyMap<string, SchemaHead> };
+type Head = { name: string; version: number; enforcement: "WARN" | "REJECT"; characters: number };
+type Heads = { stamp: number; byName: ReadonlyMap<string, Head> };
 
 const MANY: Validate = () => [
   {
@@ -77,14 +77,11 @@ const MANY: Validate = () => [
 
 /** @param bytesMax maximum memory of cached schemas */
 export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX): SchemaStore => {
-  const heads = createSizedCache<SchemaHeads>({ items: PROJECTS_MAX, bytes: HEADS_BYTES_MAX });
-  const kept = createSizedCache<CompiledEventSchema>({
-    items: Math.ceil(bytesMax / SCHEMA_BYTES),
-    bytes: bytesMax,
-  });
-  const line = new FairLine();
+  const heads = createSizedCache<Heads>({ items: PROJECTS_MAX, bytes: HEADS_BYTES_MAX });
+  const kept = createSizedCache<Compiled>({ items: Math.ceil(bytesMax / SCHEMA_BYTES), bytes: bytesMax });
+  const queue = new FairQueue();
 
-  const headsOf = async ({ id, tenantId, stamp }: SchemaProject): Promise<SchemaHeads["byName"]> => {
+  const headsOf = async ({ id, tenantId, stamp }: SchemaProject): Promise<Heads["byName"]> => {
     const known = heads.get(id);
     if (known?.stamp === stamp) return known.byName;
     const byName = new Map((await readHeads(transact, id)).map((head) => [head.name, head]));
@@ -94,11 +91,7 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
   };
 
   /** Copies the cached schemas to `ready`. @returns the others */
-  const takeKept = (
-    { id }: SchemaProject,
-    asked: readonly SchemaHead[],
-    ready: Map<string, CompiledEventSchema>,
-  ): SchemaHead[] =>
+  const takeKept = ({ id }: SchemaProject, asked: readonly Head[], ready: Map<string, Compiled>): Head[] =>
     asked.filter(({ name, version }) => {
       const found = kept.get(keyOf(id, name));
       if (!found || found.version < version) return true;
@@ -106,12 +99,8 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
       return false;
     });
 
-  const compile = (
-    { id, tenantId }: SchemaProject,
-    asked: readonly SchemaHead[],
-    ready: Map<string, CompiledEventSchema>,
-  ) =>
-    line.run(tenantId, async (steps) => {
+  const compile = ({ id, tenantId }: SchemaProject, asked: readonly Head[], ready: Map<string, Compiled>) =>
+    queue.run(tenantId, async (steps) => {
       // A request before this one may have loaded the same.
       const missing = takeKept({ id, tenantId, stamp: null }, asked, ready);
       for (const stored of missing.length === 0 ? [] : await readSchemas(transact, id, missing)) {
@@ -131,8 +120,8 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
     for (const [project, types] of wanted) {
       if (project.stamp === null) continue;
       const known = await headsOf(project);
-      const ready = new Map<string, CompiledEventSchema>();
-      const asked: SchemaHead[] = [];
+      const ready = new Map<string, Compiled>();
+      const asked: Head[] = [];
       for (const type of types) {
         const head = known.get(type);
         if (!head) continue;
@@ -150,9 +139,9 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
 
 const keyOf = (projectId: string, name: string): string => `${projectId} ${name}`;
 
-type StoredSchema = SchemaHead & { schema: unknown };
+type StoredSchema = Head & { schema: unknown };
 
-const readyOf = ({ version, enforcement, schema }: StoredSchema): CompiledEventSchema => {
+const readyOf = ({ version, enforcement, schema }: StoredSchema): Compiled => {
   const made = compileSchema(schema);
   // A stored schema has been compiled once; one of another server version that fails to compile accepts
   // everything.
@@ -162,9 +151,9 @@ const readyOf = ({ version, enforcement, schema }: StoredSchema): CompiledEventS
 const HEAD = sql`name, schema_version as version, enforcement, octet_length(schema::text) as characters`;
 const ENFORCED = sql`schema_version > 0 and schema is not null and enforcement <> 'OFF'`;
 
-const readHeads = (transact: Transact, projectId: string): Promise<SchemaHead[]> =>
+const readHeads = (transact: Transact, projectId: string): Promise<Head[]> =>
   transact(async ({ db }) => {
-    const { rows } = await sql<SchemaHead>`
+    const { rows } = await sql<Head>`
       select ${HEAD} from event_types where project_id = ${projectId} and ${ENFORCED}`.execute(db);
     return rows;
   });
@@ -172,7 +161,7 @@ const readHeads = (transact: Transact, projectId: string): Promise<SchemaHead[]>
 const readSchemas = (
   transact: Transact,
   projectId: string,
-  heads: readonly SchemaHead[],
+  heads: readonly Head[],
 ): Promise<StoredSchema[]> =>
   transact(async ({ db }) => {
     const names = JSON.stringify(heads.map(({ name }) => name));

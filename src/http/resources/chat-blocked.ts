@@ -6,7 +6,7 @@ import { findPlayer } from "../../domain/progression/players/players.ts";
 export type RefusedSend = { projectId: string; channelId: string; playerId?: string | undefined };
 
 /** Counts a message refused for its content against the player; after the third the player is muted. */
-export const noteBlocked = async (
+export const countBlocked = async (
   app: App,
   { projectId, channelId: asked, playerId: ref }: RefusedSend,
   error: unknown,

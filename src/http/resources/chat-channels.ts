@@ -59,9 +59,9 @@ const statusRoute = (step: string, status: ChannelStatus, texts: { id: string; s
       ),
   });
 
-type Asked = { projectId: string; caller: Caller; channelId: string; playerId?: string | undefined };
+type ChannelRequest = { projectId: string; caller: Caller; channelId: string; playerId?: string | undefined };
 
-const readOne = (app: App, { projectId, caller, channelId, playerId }: Asked) =>
+const readOne = (app: App, { projectId, caller, channelId, playerId }: ChannelRequest) =>
   app.transact(async (work) => {
     const actor = await chatActorOf(work, projectId, caller, playerId);
     return readChannel(work, await channelRefOf(work, projectId, channelId), actor);

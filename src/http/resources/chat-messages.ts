@@ -33,7 +33,7 @@ import {
   ReactionList,
   ReactionParams,
 } from "./chat-bodies.ts";
-import { noteBlocked } from "./chat-blocked.ts";
+import { countBlocked } from "./chat-blocked.ts";
 import { channelRefOf } from "./chat-channels.ts";
 
 const common = { tag: "Chat", project: "caller" } as const;
@@ -64,10 +64,10 @@ const HistoryBody = z.object({
   }),
 });
 
-type Place = { actor: ChatActor; ref: ChannelRef };
-type Asked = { caller: Caller; projectId: string; channelId: string; playerId?: string | undefined };
+type ChannelAccess = { actor: ChatActor; ref: ChannelRef };
+type ChannelRequest = { caller: Caller; projectId: string; channelId: string; playerId?: string | undefined };
 
-const placeOf = async (work: Work, asked: Asked): Promise<Place> => ({
+const accessOf = async (work: Work, asked: ChannelRequest): Promise<ChannelAccess> => ({
   actor: await chatActorOf(work, asked.projectId, asked.caller, asked.playerId),
   ref: await channelRefOf(work, asked.projectId, asked.channelId),
 });
@@ -75,7 +75,7 @@ const placeOf = async (work: Work, asked: Asked): Promise<Place> => ({
 /** Seqs have no gaps, so a page can begin at a known one. */
 const rangeOf = async (
   work: Work,
-  { actor, ref }: Place,
+  { actor, ref }: ChannelAccess,
   { page, before, after, limit }: z.output<typeof History>,
 ): Promise<Pick<HistoryQuery, "before" | "after">> => {
   if (page === undefined) return { before, after };
@@ -88,10 +88,14 @@ const rangeOf = async (
  * Rate-limits a send before its transaction, and loads the word lists for it.
  * @throws RateLimited, and as readChannel
  */
-const admit = async (app: App, asked: Asked, send: { content: string; clientMsgId?: string | undefined }) => {
+const admit = async (
+  app: App,
+  asked: ChannelRequest,
+  send: { content: string; clientMsgId?: string | undefined },
+) => {
   const { actor, ref, settings } = await app.transact(async (work) => {
-    const place = await placeOf(work, asked);
-    return { ...place, settings: await readSettings(work, place.ref, place.actor) };
+    const access = await accessOf(work, asked);
+    return { ...access, settings: await readSettings(work, access.ref, access.actor) };
   });
   await prepareFilter(app, ref.projectId);
   return { actor, ref, giveBack: await admitSend(app, ref, { actor, send, settings }) };
@@ -105,9 +109,9 @@ const answerOf = (sent: Sent): Reply<z.input<typeof ChatMessageBody>> => {
   return new Reply(sent.isDuplicate ? 200 : 201, sent.message);
 };
 
-const runReact = (app: App, asked: Asked, reaction: React) =>
+const runReact = (app: App, asked: ChannelRequest, reaction: React) =>
   app.transact(async (work) => {
-    const { actor, ref } = await placeOf(work, asked);
+    const { actor, ref } = await accessOf(work, asked);
     return (await react(work, ref, actor, reaction)).reply;
   });
 
@@ -146,7 +150,7 @@ export const chatMessageRoutes = [
     run: (app, { projectId, caller, params, query }) =>
       app.transact(async (work) => {
         const { playerId, limit } = query;
-        const { actor, ref } = await placeOf(work, { projectId, caller, ...params, playerId });
+        const { actor, ref } = await accessOf(work, { projectId, caller, ...params, playerId });
         const range = await rangeOf(work, { actor, ref }, query);
         const found = await readMessages(work, ref, actor, { ...range, limit: limit + 1 });
         return { data: found.slice(0, limit), pagination: { limit, hasMore: found.length > limit } };
@@ -170,9 +174,9 @@ export const chatMessageRoutes = [
     prepare: async (app, context) => {
       const { projectId, caller, params, body } = context;
       const asked = { projectId, caller, ...params, playerId: body.playerId };
-      const { giveBack, ...place } = await admit(app, asked, body);
+      const { giveBack, ...access } = await admit(app, asked, body);
       giveBacks.set(context, giveBack);
-      return place;
+      return access;
     },
     run: (app, { body, prepared: { actor, ref } }) =>
       app.transact(async (work) => {
@@ -183,7 +187,7 @@ export const chatMessageRoutes = [
     onRefused: async (app, context, error) => {
       const { projectId, params, body } = context;
       await giveBacks.get(context)?.(error);
-      await noteBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error);
+      await countBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error);
     },
   }),
   route({
@@ -201,11 +205,11 @@ export const chatMessageRoutes = [
       app.transact(async (work) => {
         const { channelId, seq } = params;
         const { playerId, content } = body;
-        const { actor, ref } = await placeOf(work, { projectId, caller, channelId, playerId });
+        const { actor, ref } = await accessOf(work, { projectId, caller, channelId, playerId });
         return (await editMessage(work, ref, actor, { seq, content })).reply;
       }),
     onRefused: (app, { projectId, params, body }, error) =>
-      noteBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error),
+      countBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error),
   }),
   route({
     ...common,
@@ -223,7 +227,7 @@ export const chatMessageRoutes = [
     run: (app, { projectId, caller, params, query }) =>
       app.transact(async (work) => {
         const { channelId, seq } = params;
-        const { actor, ref } = await placeOf(work, { projectId, caller, channelId, ...query });
+        const { actor, ref } = await accessOf(work, { projectId, caller, channelId, ...query });
         return (await deleteMessage(work, ref, actor, { seq })).reply;
       }),
   }),
@@ -242,7 +246,7 @@ export const chatMessageRoutes = [
     run: (app, { projectId, caller, params, body }) =>
       app.transact(async (work) => {
         const { playerId, seq } = body;
-        const { actor, ref } = await placeOf(work, { projectId, caller, ...params, playerId });
+        const { actor, ref } = await accessOf(work, { projectId, caller, ...params, playerId });
         return (await markRead(work, ref, actor, { seq })).reply;
       }),
   }),

@@ -31,9 +31,9 @@ export const JobBody = z
 const JobParams = z.object({ jobId: z.string().max(64) });
 const common = { tag: "Jobs", project: "caller", access: ANY_JOB } as const;
 
-type Asked = { caller: Caller; projectId: string; params: { jobId: string } };
+type JobRequest = { caller: Caller; projectId: string; params: { jobId: string } };
 
-const refOf = ({ caller, projectId, params }: Asked): JobRef => ({
+const refOf = ({ caller, projectId, params }: JobRequest): JobRef => ({
   projectId,
   id: params.jobId,
   kinds: jobKindsOf(caller),

@@ -20,7 +20,7 @@ import {
 } from "../../domain/delivery/webhooks/delivering/sender.ts";
 import {
   INTERRUPTED,
-  noteTest,
+  recordTest,
   type PlannedTest,
   planTest,
   testRequest,
@@ -128,7 +128,7 @@ const readRoutes = [
 
 /** Maximum number of concurrent tests per tenant and process: more would take capacity from deliveries. */
 const TESTS_AT_ONCE = 4;
-const testsOnTheirWay = new Map<string, number>();
+const testsInFlight = new Map<string, number>();
 
 const requestOf = (app: App, planned: PlannedTest, at: Date): WebhookRequest | undefined => {
   const { secretBox, config, log } = app;
@@ -143,24 +143,24 @@ const requestOf = (app: App, planned: PlannedTest, at: Date): WebhookRequest | u
 /** Sends a test, unless too many are in flight, which its owner is informed of. */
 const tryTest = async (app: App, planned: PlannedTest, at: Date): Promise<WebhookOutcome> => {
   const { tenantId } = planned.webhook;
-  const count = testsOnTheirWay.get(tenantId) ?? 0;
+  const count = testsInFlight.get(tenantId) ?? 0;
   if (count >= TESTS_AT_ONCE)
     return notSent(`${TESTS_AT_ONCE} tests of yours are on their way: wait until they have ended`);
-  testsOnTheirWay.set(tenantId, count + 1);
+  testsInFlight.set(tenantId, count + 1);
   try {
     const request = requestOf(app, planned, at);
     return request === undefined ? notSent(SECRET_UNREADABLE) : await app.webhookSender.send(request);
   } finally {
-    const left = (testsOnTheirWay.get(tenantId) ?? 1) - 1;
-    if (left > 0) testsOnTheirWay.set(tenantId, left);
-    else testsOnTheirWay.delete(tenantId);
+    const left = (testsInFlight.get(tenantId) ?? 1) - 1;
+    if (left > 0) testsInFlight.set(tenantId, left);
+    else testsInFlight.delete(tenantId);
   }
 };
 
 const sendTest = async (app: App, planned: PlannedTest): Promise<TestResult> => {
   const at = app.clock();
   const outcome = await tryTest(app, planned, at);
-  return app.transact((work) => noteTest(work, planned, { outcome, at }));
+  return app.transact((work) => recordTest(work, planned, { outcome, at }));
 };
 
 const TestResultBody = z.object({ success: z.boolean(), deliveryId: z.uuid(), ...Answer });

@@ -1,4 +1,4 @@
-import type { JudgeContext } from "../../../src/domain/social/chat/moderation/judge.ts";
+import type { ModerationContext } from "../../../src/domain/social/chat/moderation/moderate.ts";
 import { compileWords, NO_LISTS } from "../../../src/domain/social/chat/moderation/compile-words.ts";
 import type { ListAction, WordFilter } from "../../../src/domain/social/chat/moderation/word-filter.ts";
 import { settingsFor } from "../../../src/domain/social/chat/settings.ts";
@@ -25,7 +25,7 @@ export const filterOf = (...lists: List[]): WordFilter =>
 export const contextOf = (
   filter: WordFilter = NO_LISTS,
   settings: Partial<ChannelSettings> = {},
-): JudgeContext => ({
+): ModerationContext => ({
   now: NOW,
   channel: {
     id: "c",

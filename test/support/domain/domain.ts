@@ -46,7 +46,7 @@ export type Domain = {
 
 const silent: Topics = {
   publish: () => undefined,
-  publishToListeners: async () => undefined,
+  publishIfSubscribed: async () => undefined,
   subscribe: async () => () => undefined,
 };
 

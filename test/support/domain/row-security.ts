@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { ensurePartitions } from "../../../src/domain/tracking/partitions.ts";
-import type { Sight, Transact, TransactAs } from "../../../src/domain/kernel/work.ts";
+import type { RowScope, Transact, TransactAs } from "../../../src/domain/kernel/work.ts";
 
 export type Owner = { tenantId: string; projectId: string };
 
@@ -27,7 +27,7 @@ const owned = async (transact: Transact): Promise<Column[]> =>
     return rows.filter(({ table, column }) => column === "tenant_id" || !BY_TENANT_ALONE.has(table));
   });
 
-const scopeOf = ({ tenantId, projectId }: Owner): Sight => ({
+const scopeOf = ({ tenantId, projectId }: Owner): RowScope => ({
   role: "web",
   tenantId,
   projectIds: [projectId],
@@ -132,7 +132,7 @@ export const assertPartitionsShut = async (transact: Transact, transactAs: Trans
       where relnamespace = 'public'::regnamespace and relispartition and relkind = 'r'`.execute(work.db);
   });
   assert.ok(rows.length >= 8, `${rows.length} partitions`);
-  const scopes: Sight[] = [{ role: "accounts" }, { role: "web", tenantId: "", projectIds: [] }];
+  const scopes: RowScope[] = [{ role: "accounts" }, { role: "web", tenantId: "", projectIds: [] }];
   for (const { name } of rows)
     for (const scope of scopes) {
       const read = transactAs(scope)(({ db }) => sql`select 1 from ${sql.ref(name)} limit 1`.execute(db));

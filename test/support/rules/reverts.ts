@@ -126,7 +126,7 @@ export const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: Pl
     ],
     grants: [],
     firings: effects.executions.map(({ ruleId, ruleVersion }) => ({ ruleId, ruleVersion })),
-    told: effects.outbox.map((row) => ({ type: row.type, data: row.data as Json })),
+    emitted: effects.outbox.map((row) => ({ type: row.type, data: row.data as Json })),
     longestRuns: new Map(),
     scores: new Map(),
     isOwn: true,

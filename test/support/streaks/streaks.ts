@@ -44,7 +44,7 @@ export const aPlayedStreak = (streak: CompiledStreak, zone = "UTC", begin = unto
     hit: (at: number | string, { type = "done", properties = {} }: Played = {}): boolean => {
       const atMs = typeof at === "number" ? at : T(at);
       return take(
-        qualify(streak, state, { heard: pastEvent({ id: "e", type, at: atMs, properties }), zone: now }),
+        qualify(streak, state, { context: pastEvent({ id: "e", type, at: atMs, properties }), zone: now }),
       );
     },
     settle: (at: number | string) => void take(settle(streak, state, typeof at === "number" ? at : T(at))),

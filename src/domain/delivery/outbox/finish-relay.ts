@@ -7,7 +7,7 @@ import type { Work } from "../../kernel/work.ts";
 import { kept } from "../../kernel/statements.ts";
 import type { OutboxRow, TakenCommit } from "./read-queue.ts";
 
-/** Projects with events that webhooks may want. */
+/** Projects with events that webhooks may subscribe to. */
 export const projectsOfWebhooks = (rows: readonly OutboxRow[]): Set<string> =>
   new Set(rows.filter(({ type }) => isWebhookType(type)).map(({ project_id }) => project_id));
 
@@ -21,9 +21,9 @@ export const happened = (row: OutboxRow): Happened => ({
 });
 
 /**
- * Ends a round: its commits leave the queue, and what webhooks want of them is planned in the same commit.
- * Another relay may have sent them too; whose delete finds a commit in the queue as it was, plans it, so that
- * it is planned once, and after those before it.
+ * Finishes a round: removes its commits from the queue, and plans their webhook deliveries in the same
+ * commit. Another relay may have published them too; only the one whose delete finds a commit unchanged in
+ * the queue plans it, so that it is planned once, and after earlier ones.
  */
 export const finishRelay = async (
   work: Work,
@@ -38,10 +38,10 @@ export const finishRelay = async (
 };
 
 /**
- * Types whose rows nobody asks for again once they are relayed. Texts of chat are kept in its own tables, and
- * go from there.
+ * Types whose rows are no longer needed after relaying. Texts of chat are kept in its own tables, and deleted
+ * from there.
  */
-const TOLD_ONCE: ReadonlySet<string> = new Set<EventType>([
+const RELAYED_ONCE: ReadonlySet<string> = new Set<EventType>([
   "leaderboard.entries_changed",
   "leaderboard.changed",
   "chat.changed",
@@ -53,8 +53,8 @@ type Gone = Pick<TakenCommit, "project_id" | "part" | "seq">;
 const keyOf = ({ project_id: project, part, seq }: Gone): string => `${project}:${part}:${seq}`;
 
 /**
- * Lets the queue rows go, or the first ids of those that were taken in part, and with them what has been of
- * use: one statement.
+ * Deletes the queue rows, or the first ids of those that were taken in part, and with them outbox rows that
+ * are no longer needed: one statement.
  * @returns the outbox rows whose commits were still queued as they were taken
  */
 const deleteRelayed = async (
@@ -70,14 +70,14 @@ const deleteRelayed = async (
     n: waiting,
     k: length,
   }));
-  const told = rows
-    .filter(({ type, id }) => TOLD_ONCE.has(type) && ids.has(id))
+  const relayed = rows
+    .filter(({ type, id }) => RELAYED_ONCE.has(type) && ids.has(id))
     .map(({ project_id, id }) => ({ p: project_id, i: id }));
   const gone = await kept(
     db,
     sql<Gone>`
-    with told as (
-      delete from outbox o using json_to_recordset(${JSON.stringify(told)}::json) as x(p uuid, i uuid)
+    with relayed as (
+      delete from outbox o using json_to_recordset(${JSON.stringify(relayed)}::json) as x(p uuid, i uuid)
       where o.project_id = x.p and o.id = x.i),
     x as materialized (
       select * from json_to_recordset(${JSON.stringify(keys)}::json)

@@ -13,7 +13,7 @@ import {
 type Row = { project_id: string; type: EventType; data: Json };
 type Publish = (topics: Topics, projectId: string, data: Json) => void;
 
-/** What rooms are told of an outbox row, by its type. */
+/** How to publish an outbox row to rooms, by its type. */
 const PUBLISH: Partial<Record<EventType, Publish>> = {
   "lobby.changed": (topics, projectId, data) => {
     const { lobbyId, version, occurrences, isListed } = data as Events["lobby.changed"];
@@ -36,7 +36,7 @@ const PUBLISH: Partial<Record<EventType, Publish>> = {
 
 type Said = { channelId: string; lines: readonly ChatLine[] };
 
-/** What a row tells the readers of a channel. */
+/** Returns a row's line for the readers of a channel. */
 const saidIn = ({ type, data }: Row): Said | undefined => {
   if (type === "chat.changed") return data as Events["chat.changed"];
   if (type !== "chat.message_sent") return undefined;
@@ -45,8 +45,8 @@ const saidIn = ({ type, data }: Row): Said | undefined => {
 };
 
 /**
- * Wakes the rooms that show what these rows tell; rows of other types are nothing to them. A channel is told
- * all its lines at once: there may be many, and each word costs every process that listens.
+ * Notifies the rooms that show these rows; rows of other types are ignored. All lines of a channel are
+ * published at once: there may be many, and each message costs every listening process.
  */
 export const publishToRooms = (topics: Topics, rows: readonly Row[]): void => {
   const channels = new Map<string, ChatLine[]>();

@@ -3,16 +3,16 @@ import type { EventType } from "../../kernel/events/domain-events.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
 import { kept } from "../../kernel/statements.ts";
-import { BEFORE_ALL, type RelayTurns, type RoundPlan } from "./relay-turns.ts";
+import { BEFORE_ALL, type RelaySchedule, type RoundPlan } from "./relay-schedule.ts";
 
-/** Commits of a partition that a round takes, of how many projects at most, and at least of each of those. */
+/** Limits of a round: commits per partition, projects, and minimum commits per project. */
 const RELAY_COMMITS = 50;
 const RELAY_PROJECTS = 10;
 const COMMITS_EACH = RELAY_COMMITS / RELAY_PROJECTS;
 
-/** What announces the outbox rows of a commit to the relay. */
+/** A queue row, which announces the outbox rows of a commit to the relay. */
 export type QueueRow = { project_id: string; part: number; seq: string | number; outbox_ids: string[] };
-/** Of a commit what a round takes: its first rows, of so many that wait. */
+/** The part of a commit taken by a round: its first rows, out of `waiting` ones. */
 export type TakenCommit = QueueRow & { waiting: number };
 export type OutboxRow = {
   id: string;
@@ -22,35 +22,44 @@ export type OutboxRow = {
   player_seq: string | number | null;
   data: Json;
   created_at: Date | string;
-  /** Of `data` as text. */
+  /** Size of `data` as text. */
   bytes: number;
 };
 
-/** What a round has of the queue, and the partitions in which more may wait. */
+/** The part of the queue in a round, and the partitions in which more may wait. */
 export type Taken = { queued: TakenCommit[]; rows: OutboxRow[]; again: number[] };
 
 /**
- * The next rows of some partitions: of each the oldest commits of a few projects, which take turns by bytes,
- * so that nobody's rows stand before those of others. Each project and partition keeps its order.
- * @param seen is told of the projects of the round as soon as they are known
+ * Takes the next rows of some partitions: from each the oldest commits of a few projects, which alternate by
+ * bytes, so that no project's rows block those of others. The order within each project and partition is
+ * kept.
+ * @param seen receives the projects of the round as soon as they are known
  */
 export const takeRows = async (
   work: Work,
   parts: readonly number[],
-  { plan, turns, seen }: { plan: RoundPlan; turns: RelayTurns; seen: (projects: Set<string>) => void },
+  {
+    plan,
+    schedule,
+    seen,
+  }: { plan: RoundPlan; schedule: RelaySchedule; seen: (projects: Set<string>) => void },
 ): Promise<Taken> => {
-  const queue = await readQueue(work, parts, { plan, turns });
+  const queue = await readQueue(work, parts, { plan, schedule });
   seen(new Set(queue.map(({ project_id }) => project_id)));
   const lanes = [...Map.groupBy(queue, ({ part, project_id }) => `${part}:${project_id}`).values()];
-  const taken = await readRows(work, takeTurns(lanes, plan.rows), plan.bytes);
-  if (plan.only !== undefined || turns.hasReady) return { ...taken, again: [...parts] };
-  return { ...taken, again: partsAgain(parts, { turns, lanes, ...taken }) };
+  const taken = await readRows(work, alternate(lanes, plan.rows), plan.bytes);
+  if (plan.only !== undefined || schedule.hasReady) return { ...taken, again: [...parts] };
+  return { ...taken, again: partsAgain(parts, { schedule, lanes, ...taken }) };
 };
 
-/** The partitions in which more may wait; also sets where the next round of each begins. */
+/** Returns the partitions in which more may wait; also sets where the next round of each begins. */
 const partsAgain = (
   parts: readonly number[],
-  { turns, lanes, queued }: { turns: RelayTurns; lanes: readonly QueueRow[][]; queued: TakenCommit[] },
+  {
+    schedule,
+    lanes,
+    queued,
+  }: { schedule: RelaySchedule; lanes: readonly QueueRow[][]; queued: TakenCommit[] },
 ): number[] => {
   const found = Map.groupBy(lanes.flat(), ({ part }) => part);
   const whole = Map.groupBy(
@@ -60,25 +69,25 @@ const partsAgain = (
   return parts.filter((part) => {
     const here = lanes.filter(([first]) => first!.part === part);
     const isFull = here.length >= RELAY_PROJECTS;
-    const hadBefore = turns.placeOf(part) !== BEFORE_ALL;
-    turns.goOnBehind(part, isFull ? here.at(-1)![0]!.project_id : undefined);
+    const hadBefore = schedule.placeOf(part) !== BEFORE_ALL;
+    schedule.goOnBehind(part, isFull ? here.at(-1)![0]!.project_id : undefined);
     const commits = found.get(part)?.length ?? 0;
     const hasRest = commits > (whole.get(part)?.length ?? 0);
-    // Each project gives so many commits at most.
+    // Maximum number of commits per project.
     const each = Math.max(COMMITS_EACH, Math.floor(RELAY_COMMITS / Math.max(1, here.length)));
     return isFull || hadBefore || hasRest || here.some(({ length }) => length >= each);
   });
 };
 
-/** The oldest commits of each partition and project, in that order. */
+/** Reads the oldest commits of each partition and project, in that order. */
 const readQueue = async (
   { db }: Work,
   parts: readonly number[],
-  { plan: { only, without }, turns }: { plan: RoundPlan; turns: RelayTurns },
+  { plan: { only, without }, schedule }: { plan: RoundPlan; schedule: RelaySchedule },
 ): Promise<QueueRow[]> => {
-  const asked = JSON.stringify(parts.map((part) => ({ p: part, a: turns.placeOf(part) })));
+  const asked = JSON.stringify(parts.map((part) => ({ p: part, a: schedule.placeOf(part) })));
   const from = sql`json_to_recordset(${asked}::json) as x(p smallint, a uuid)`;
-  // One step through the index for each project.
+  // One index step per project.
   const next = (part: string, after: string) => sql`(select q.project_id from outbox_q q
     where q.part = ${sql.raw(part)} and q.project_id > ${sql.raw(after)} order by q.project_id limit 1)`;
   const lanes =
@@ -108,15 +117,15 @@ const readQueue = async (
   return found.rows;
 };
 
-/** A row of a round before it is read: `lane` and `commit` are places in lists. */
-type Asked = { lane: number; commit: QueueRow; id: string };
+/** A row of a round before it is read: `lane` and `commit` are indexes into lists. */
+type RequestedRow = { lane: number; commit: QueueRow; id: string };
 
 /**
- * The first rows, no more than so many: those of the first commit of each lane, of the second of each, and so
- * on. The last commit may be taken in part.
+ * Selects up to `rowsMax` rows: those of the first commit of each lane, of the second of each, and so on. The
+ * last commit may be taken in part.
  */
-const takeTurns = (lanes: readonly QueueRow[][], rowsMax: number): Asked[] => {
-  const asked: Asked[] = [];
+const alternate = (lanes: readonly QueueRow[][], rowsMax: number): RequestedRow[] => {
+  const asked: RequestedRow[] = [];
   for (let turn = 0; turn < RELAY_COMMITS; turn++) {
     for (const [lane, commits] of lanes.entries()) {
       const commit = commits[turn];
@@ -127,23 +136,23 @@ const takeTurns = (lanes: readonly QueueRow[][], rowsMax: number): Asked[] => {
   return asked;
 };
 
-/** A row that was asked for by its place, with nothing else where there is none any more. */
-type Found = { place: number } & (OutboxRow | { id: null });
+/** A row found by its index, with a null id where it no longer exists. */
+type FoundRow = { place: number } & (OutboxRow | { id: null });
 
 /**
- * Reads rows up to so many bytes: whose lane has had fewer comes first, and each lane has one at least. What
- * is not taken is not read.
+ * Reads rows up to a number of bytes: the lane with the fewest bytes so far comes first, and each lane gets
+ * at least one row. Rows that are not taken are not read.
  */
 const readRows = async (
   { db }: Work,
-  asked: readonly Asked[],
+  asked: readonly RequestedRow[],
   bytesMax: number,
 ): Promise<{ queued: TakenCommit[]; rows: OutboxRow[] }> => {
   if (asked.length === 0) return { queued: [], rows: [] };
   const places = asked.map(({ lane, commit, id }, n) => ({ n, l: lane, p: commit.project_id, i: id }));
   const found = await kept(
     db,
-    sql<Found>`
+    sql<FoundRow>`
     with r as (
       select r.n as place, r.l as lane, o.*, coalesce(o.bytes, octet_length(o.data::text), 0) as size
       from json_to_recordset(${JSON.stringify(places)}::json) as r(n int, l int, p uuid, i uuid)

@@ -5,52 +5,52 @@ import type { RankStore } from "../../evaluation/boards/ranks.ts";
 import { finishRelay, happened, projectsOfWebhooks } from "./finish-relay.ts";
 import { publishToRooms } from "./publish-to-rooms.ts";
 import { type OutboxRow, type Taken, type TakenCommit, takeRows } from "./read-queue.ts";
-import { RelayTurns, type RoundSize } from "./relay-turns.ts";
+import { RelaySchedule, type RoundSize } from "./relay-schedule.ts";
 import { messageOf } from "./stream.ts";
-import { type Changed, tellChanged } from "./tell-changed.ts";
+import { type Changed, notifyChanged } from "./notify-changed.ts";
 import { type MessageFor, periodTopic, playerTopic, type Topics } from "../../kernel/events/topics.ts";
 import { eventsFor, type PlannedEvent } from "../webhooks/plan.ts";
 import { readSubscribers } from "../webhooks/subscribers.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
-/** Bytes of a message to the topic of a player, beyond which the next rows are another one. */
+/** Bytes of a message to a player's topic, beyond which further rows go into another one. */
 const MESSAGE_BYTES = 64 * 1024;
 
 export type RelayParts = {
   transact: Transact;
   ranks: RankStore;
   topics: Topics;
-  /** Remembers whose turn it is; absent: nobody's. */
-  turns?: RelayTurns;
-  /** Hears of partitions that are done with before the others, and of those in which `more` may wait. */
+  /** Schedules rounds fairly; absent: without memory. */
+  schedule?: RelaySchedule;
+  /** Called with partitions that are finished before the others, and those in which `more` may wait. */
   onRelayed?: (parts: readonly number[], more: readonly number[]) => void;
 };
 
-/** What a round has sent, and the partitions in which more may wait. */
+/** Number of rows published in a round, and the partitions in which more may wait. */
 export type Relayed = { rows: number; again: readonly number[] };
 
 /**
- * Sends the next committed rows of some partitions: entries into the rank index, then lines to the players'
- * topics, then what changed in ranks is told and the queue rows go, in one commit. Partitions that have
- * nothing to tell that way do not wait for it. What a round costs hardly depends on the number of
- * partitions. A crash in between sends the rows again: the index keeps versions and players' rooms keep
- * sequence numbers, so twice is once. What is tried after a round that failed is up to `turns`.
+ * Publishes the next committed rows of some partitions: entries to the rank index, then lines to the players'
+ * topics, then, in one commit, rank notices and the removal of the queue rows. Partitions without rank
+ * changes do not wait for these. The cost of a round hardly depends on the number of partitions. A crash in
+ * between publishes the rows again: the index keeps versions and players' rooms keep sequence numbers, so
+ * repetition is harmless. `schedule` decides what is tried after a failed round.
  */
 export const relayPartitions = async (relay: RelayParts, parts: readonly number[]): Promise<Relayed> => {
-  const { turns = new RelayTurns() } = relay;
-  const plan = turns.next();
+  const { schedule = new RelaySchedule() } = relay;
+  const plan = schedule.next();
   let projects = new Set<string>();
   const had: RoundSize = { rows: plan.rows, bytes: plan.bytes };
   try {
     const seen = (found: Set<string>) => void (projects = found);
-    const round = await readRound(relay, parts, { plan, turns, seen });
+    const round = await readRound(relay, parts, { plan, schedule, seen });
     had.rows = round.rows.length;
     had.bytes = sumBytes(round.rows);
     const relayed = round.queued.length === 0 ? { rows: 0, again: round.again } : await send(relay, round);
-    turns.done(plan, relayed.rows);
+    schedule.done(plan, relayed.rows);
     return relayed;
   } catch (error) {
-    turns.failed(plan, projects, had);
+    schedule.failed(plan, projects, had);
     throw error;
   }
 };
@@ -68,7 +68,7 @@ const send = async (
     finishRelay(work, commits, { rows, planned });
   const [ranking, others] = splitByPeriods(queued, periods);
   if (ranking.length === 0 || others.length === 0) {
-    await tellChanged({ transact, ranks, topics }, round, (work) => finish(work, queued));
+    await notifyChanged({ transact, ranks, topics }, round, (work) => finish(work, queued));
     return { rows: rows.length, again };
   }
   await transact((work) => finish(work, others));
@@ -77,11 +77,11 @@ const send = async (
     [...free],
     again.filter((part) => free.has(part)),
   );
-  await tellChanged({ transact, ranks, topics }, round, (work) => finish(work, ranking));
+  await notifyChanged({ transact, ranks, topics }, round, (work) => finish(work, ranking));
   return { rows: rows.length, again: again.filter((part) => !free.has(part)) };
 };
 
-/** The commits of partitions that have changes of boards among theirs, and those of the others. */
+/** Splits commits into those of partitions with changes of boards, and the others. */
 const splitByPeriods = (
   queued: readonly TakenCommit[],
   periods: readonly Period[],
@@ -95,7 +95,7 @@ const splitByPeriods = (
 
 type Round = Taken & { periods: Period[]; round: Changed; planned: PlannedEvent[] };
 
-/** Reads a round, and makes what webhooks want of it while no transaction is open. */
+/** Reads a round, and prepares its webhook events while no transaction is open. */
 const readRound = async (
   { transact }: RelayParts,
   parts: readonly number[],
@@ -110,8 +110,8 @@ const readRound = async (
       playerIds: new Set(entries.keys()),
     }));
     const lists = await readNoticeLists(work, changed);
-    const told = await readSubscribers(work, projectsOfWebhooks(taken.rows));
-    return { ...taken, periods, round: { changed, lists }, subscribers: told, now: work.now };
+    const receivers = await readSubscribers(work, projectsOfWebhooks(taken.rows));
+    return { ...taken, periods, round: { changed, lists }, subscribers: receivers, now: work.now };
   });
   return { ...read, planned: await eventsFor(subscribers, read.rows.map(happened), now) };
 };
@@ -148,7 +148,7 @@ const applyRanks = async (
 ): Promise<void> => {
   const applying = periods.map(async ({ projectId, periodId, entries }) => {
     const moved = await ranks.apply(projectId, periodId, [...entries.values()]);
-    // A repeat moves nothing: where the first try died before this, rooms find out when they read again.
+    // A repetition moves nothing: if the first attempt died before this, rooms notice with their next read.
     if (moved) topics.publish(periodTopic(projectId, periodId), moved);
   });
   await Promise.all(applying);
@@ -159,7 +159,7 @@ const publishToPlayers = async (topics: Topics, rows: readonly OutboxRow[]): Pro
     rows.filter(({ player_id: playerId, player_seq: seq }) => playerId !== null && seq !== null),
     (row) => playerTopic(row.project_id, row.player_id!),
   );
-  await topics.publishToListeners(
+  await topics.publishIfSubscribed(
     [...rowsOf].flatMap(([topic, own]) =>
       inMessages(own).map((some): MessageFor => [
         topic,
@@ -169,7 +169,7 @@ const publishToPlayers = async (topics: Topics, rows: readonly OutboxRow[]): Pro
   );
 };
 
-/** Rows that go in one message each, in order. */
+/** Groups rows into messages, in order. */
 const inMessages = (rows: readonly OutboxRow[]): OutboxRow[][] => {
   const messages: OutboxRow[][] = [];
   let left = 0;

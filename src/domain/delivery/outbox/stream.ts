@@ -3,15 +3,15 @@ import type { PlayerStatus } from "../../players/player.ts";
 import type { PlayerMessage } from "../../kernel/events/topics.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** Players asked for in one statement of `readStreamHeads`. */
+/** Number of players per statement of `readStreamHeads`. */
 const HEADS_MAX = 1_000;
-/** Bytes of the lines that are read of one player; who is further behind is told none. */
+/** Maximum bytes of lines read for one player; a player further behind gets none. */
 export const STREAM_BYTES = 256 * 1024;
 
 export type StreamRef = { projectId: string; playerId: string };
 
 /**
- * Where a player stands: `seq` is that of the newest line, `configVersion` that of the project's
+ * Head of a player's stream: `seq` is that of the newest line, `configVersion` that of the project's
  * definitions.
  */
 export type StreamHead = StreamRef & {
@@ -34,9 +34,8 @@ type LineRow = {
 export type StreamTail = { playerId: string; afterSeq: number };
 
 /**
- * The lines of a player's stream after `afterSeq`, in order, at most `limit`, and none where they are more
- * than STREAM_BYTES. Lines removed by retention are missing, so the first one may be later than
- * `afterSeq + 1`.
+ * Returns the lines of a player's stream after `afterSeq`, in order, at most `limit`, and none if they exceed
+ * STREAM_BYTES. Lines removed by retention are missing, so the first one may be later than `afterSeq + 1`.
  */
 export const readPlayerStream = async (
   work: Work,
@@ -49,8 +48,8 @@ export const readPlayerStream = async (
 };
 
 /**
- * As `readPlayerStream` for many in one statement or none; in the order asked. Of a player whose lines are
- * more than STREAM_BYTES there are none.
+ * As `readPlayerStream` for many in at most one statement; in the requested order. A player whose lines
+ * exceed STREAM_BYTES gets none.
  */
 export const readPlayerStreams = async (
   { db }: Work,
@@ -74,7 +73,7 @@ export const readPlayerStreams = async (
   return found;
 };
 
-/** The line that an outbox row is on its player's stream. */
+/** Converts an outbox row to the line of its player's stream. */
 export const messageOf = (row: LineRow): PlayerMessage => ({
   seq: Number(row.seq),
   id: row.id,
@@ -93,7 +92,7 @@ type HeadRow = {
   config_version: string | number;
 };
 
-/** Where `players` stand, in one statement for each 1,000; unknown players are absent. */
+/** Returns the heads of `players`, in one statement per 1,000; unknown players are absent. */
 export const readStreamHeads = async ({ db }: Work, players: readonly StreamRef[]): Promise<StreamHead[]> => {
   const heads: StreamHead[] = [];
   for (let i = 0; i < players.length; i += HEADS_MAX) {

@@ -1,6 +1,6 @@
 import type { Json } from "../../kernel/events/events.ts";
 
-/** Bytes of a body. */
+/** Maximum bytes of a body. */
 export const BODY_MAX = 64 * 1024;
 
 /** An event of the outbox. */
@@ -13,7 +13,7 @@ export type Happened = {
   createdAt: Date;
 };
 
-/** The exact text that webhooks are sent; undefined for an event that is not for webhooks. */
+/** Returns the exact text sent to webhooks; undefined for an event that is not for webhooks. */
 export const webhookBody = ({ id, projectId, type, data, createdAt }: Happened): string | undefined => {
   const shown = shownData(type, data);
   if (shown === undefined) return undefined;
@@ -25,7 +25,7 @@ export const webhookBody = ({ id, projectId, type, data, createdAt }: Happened):
 
 const overhead = (text: (content: Json) => string): number => Buffer.byteLength(text({}));
 
-/** An event that a rule emits says itself where it goes; that is not for its receivers. */
+/** Events emitted by a rule contain their destination, which is removed for receivers. */
 const shownData = (type: string, data: Json): Json | undefined => {
   if (!type.startsWith("custom.")) return data;
   const { channels, ...shown } = data;
@@ -35,8 +35,8 @@ const shownData = (type: string, data: Json): Json | undefined => {
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 
 /**
- * The data with its largest lists shortened until it fits, and `truncated: true`. What is too large without
- * any list loses its largest fields.
+ * Shortens the largest lists until the data fits, and sets `truncated: true`. If it is too large without any
+ * list, the largest fields are removed.
  */
 const cut = (data: Json, room: number): Json => {
   let left: Json = { ...data, truncated: true };

@@ -8,10 +8,12 @@ import type { Work } from "../../kernel/work.ts";
 import type { Attempt, DeliveryStatus } from "./delivering/delivery.ts";
 import type { Webhook } from "./webhook.ts";
 
-/** Characters of an answer that a list shows. */
+/** Maximum characters of a response shown in a list. */
 export const LISTED_RESPONSE_MAX = 1_000;
 
-/** What was sent to a webhook of one event, or will be. The last attempt's answer is shown on top. */
+/**
+ * A webhook's delivery of one event, past or planned. The last attempt's response is shown at the top level.
+ */
 export type Delivery = {
   id: string;
   webhookId: string;
@@ -20,7 +22,7 @@ export type Delivery = {
   eventType: string;
   status: DeliveryStatus;
   isTest: boolean;
-  /** Attempts after the first, since it was last started anew. */
+  /** Number of retries since it was last restarted. */
   retryCount: number;
   responseCode: number | null;
   responseBody: string | null;
@@ -40,7 +42,7 @@ export type ListDeliveries = PageQuery & {
   status?: DeliveryStatus | undefined;
   eventType?: string | undefined;
   eventId?: string | undefined;
-  /** Of the event. */
+  /** Times of the event. */
   from?: Date | undefined;
   to?: Date | undefined;
 };
@@ -101,7 +103,7 @@ const conditions = (webhook: Webhook, query: ListDeliveries): RawBuilder<unknown
   return sql.join(all, sql` and `);
 };
 
-/** A page of what was sent to a webhook, by the time of the events, the newest first. */
+/** Lists a webhook's deliveries by the time of the events, newest first. */
 export const listDeliveries = async (
   work: Work,
   webhook: Webhook,

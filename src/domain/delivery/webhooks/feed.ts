@@ -4,30 +4,33 @@ import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
 import { isPattern, isSubscribed } from "./catalogue/event-types.ts";
 
-/** Events that one call looks at, whatever of them it gives. */
+/** Number of events examined per call, however many of them match. */
 const SEEN_AT_ONCE = 1_000;
-/** Bytes of events that one page has at most, or one event; a page that is full has more behind it. */
+/** Maximum bytes of events per page, or one event; a full page is followed by another. */
 export const PAGE_BYTES = 1024 * 1024;
-/** Being read is written down this often, in ms. */
+/** Interval at which the last read is recorded, in ms. */
 const READ_NOTED_MS = 3_600_000;
 
 export type FeedOwner = { tenantId: string; projectId: string };
 export type FeedQuery = {
   limit: number;
-  /** Of the page before; LATEST begins behind all there is; without one it begins with the oldest kept. */
+  /**
+   * Cursor of the previous page; LATEST begins after the newest event; without one it begins with the oldest
+   * kept.
+   */
   cursor?: string | undefined;
   types?: readonly string[] | undefined;
 };
 export type FeedPage = {
-  /** The events as webhooks are sent them. */
+  /** The events as sent to webhooks. */
   data: Json[];
-  /** Where the next page begins; given also when there is nothing new. */
+  /** Start of the next page; given also when there is nothing new. */
   nextCursor: string;
   hasMore: boolean;
 };
 
 const PREFIX = "e";
-/** The cursor behind all that is in the feed. */
+/** The cursor after the newest event of the feed. */
 const LATEST = "latest";
 
 const wrongCursor = (): DomainError =>
@@ -41,9 +44,9 @@ const seqOf = (cursor: string | undefined): number | undefined => {
 };
 
 /**
- * The events of a project in the order in which they were put into its feed, which is that of commits:
- * reading on from a cursor misses none. The first call makes the feed begin.
- * @throws VALIDATION_ERROR, GONE CURSOR_EXPIRED when events behind the cursor are no longer kept
+ * Returns the events of a project in the order in which they were added to its feed, which is that of
+ * commits: reading on from a cursor misses none. The first call activates the feed.
+ * @throws VALIDATION_ERROR, GONE CURSOR_EXPIRED when events after the cursor are no longer kept
  */
 export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): Promise<FeedPage> => {
   const { cursor, types } = query;
@@ -53,18 +56,18 @@ export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): 
   const after = seqOf(cursor);
   const { rows, oldest } = await readEvents(work, owner, after ?? 0);
   if (after !== undefined) checkPlace(after, { oldest, lastSeq });
-  // Where nothing is kept, who begins goes on behind it.
+  // If nothing is kept, a new reader continues after it.
   const page = pageOf(rows, after ?? (oldest === null ? lastSeq : 0), query);
   const bodies = await readBodies(work, owner, page.seqs);
   const data = bodies.map((body) => JSON.parse(body) as Json);
   return { data, nextCursor: PREFIX + page.last, hasMore: page.hasMore };
 };
 
-/** @throws VALIDATION_ERROR, GONE, by the number of the oldest event that is kept behind it */
+/** @throws VALIDATION_ERROR, GONE, by the seq of the oldest event that is kept after it */
 const checkPlace = (after: number, at: { oldest: number | null; lastSeq: number }): void => {
   const { oldest, lastSeq } = at;
-  // Read on from ahead, all that comes until then would be missed: the cursor is of another project, or the
-  // database was set back to an older state.
+  // Reading on from ahead would miss all events until then: the cursor is of another project, or the database
+  // was restored to an older state.
   if (after > lastSeq) throw wrongCursor();
   if (after < lastSeq && (oldest === null || oldest > after + 1))
     throw new DomainError("GONE", "Events behind this cursor are no longer kept; begin without one", {
@@ -72,7 +75,7 @@ const checkPlace = (after: number, at: { oldest: number | null; lastSeq: number 
     });
 };
 
-/** The numbers of what is asked for, and up to where rows were looked at. */
+/** The seqs of matching events, and of the last examined row. */
 type Page = { seqs: number[]; last: number; hasMore: boolean };
 
 const pageOf = (rows: readonly Row[], after: number, { limit, types }: FeedQuery): Page => {
@@ -97,7 +100,7 @@ const checkTypes = (types: readonly string[] | undefined): void => {
     throw invalid("types", `unknown event type ${unknown}: see GET /webhooks/event-types`);
 };
 
-/** Writes down that somebody reads it. @returns the number of the last event */
+/** Records that the feed is read. @returns the seq of the last event */
 const noteRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): Promise<number> => {
   const at = now.toISOString();
   const before = new Date(now.getTime() - READ_NOTED_MS).toISOString();
@@ -113,7 +116,7 @@ const noteRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): 
   return Number(noted.rows[0]!.last_seq);
 };
 
-/** `bytes` is null where it told of somebody who was erased. */
+/** `bytes` is null where it concerned an erased person. */
 type Row = { seq: string | number; type: string; bytes: number | null };
 
 const readEvents = async (
@@ -129,7 +132,7 @@ const readEvents = async (
   return { rows: found.rows, oldest: first === undefined ? null : Number(first.seq) };
 };
 
-/** Bodies in order; one that was taken away meanwhile is missing. */
+/** Returns bodies in order; one that was removed meanwhile is missing. */
 const readBodies = async (
   { db }: Work,
   { projectId }: FeedOwner,

@@ -5,26 +5,28 @@ import type { Work } from "../../kernel/work.ts";
 import { ERASED_ERROR, ERASURE_TYPE } from "./persons.ts";
 import { deliveryId } from "./plan.ts";
 
-/** Events of a feed that one look takes in. */
+/** Number of a feed's events per page. */
 const EVENTS_AT_ONCE = 2_000;
-/** Deliveries that one statement changes. */
+/** Maximum number of deliveries changed per statement. */
 const DELIVERIES_AT_ONCE = 5_000;
 
-/** How many events and deliveries an erasure has emptied, and where it goes on; undefined at the end. */
+/**
+ * Number of events and deliveries that an erasure has cleared, and where it continues; undefined at the end.
+ */
 export type ErasedPage = { events: number; deliveries: number; after: number | undefined };
 
-/** What was erased, and until when names were the person's: somebody new may have them since. */
+/** The erased person, and until when the names were theirs: somebody new may have them since. */
 export type Erased = Person & { erasedAt: string };
 
 /**
- * Empties the events of a page of the project's feed that tell of a person, by id or name: what webhooks were
- * sent, or were to be. Deliveries of them that wait are given up, and what endpoints have answered goes. The
- * lines of the feed stay, so that its numbers have no gap, and so does `player.erased`.
+ * Clears the events of a page of the project's feed that concern a person, by id or name. Their pending
+ * deliveries are cancelled, and endpoints' responses are deleted. The lines of the feed stay, so that its
+ * seqs have no gap, and so does `player.erased`.
  */
 export const eraseWebhookEvents = async (work: Work, person: Erased, after: number): Promise<ErasedPage> => {
   const page = await erasePage(work, person, after);
   if (page.isMore) return { ...page, after: page.last };
-  // Whoever is adding to the feed has begun before the person was erased, perhaps: that is waited for.
+  // A transaction that is adding to the feed may have begun before the person was erased: wait for it.
   await sql`
     select from webhook_feeds where project_id = ${person.projectId}::uuid for no key update`.execute(
     work.db,
@@ -38,7 +40,7 @@ type Found = {
   seq: string | number;
   id: string;
   at: Date | string;
-  /** A message of a chat that may mention the person; null where the event is theirs in any case. */
+  /** A chat message that may mention the person; null where the event is theirs in any case. */
   content: string | null;
 };
 type Page = { events: number; deliveries: number; last: number; isMore: boolean };
@@ -51,7 +53,9 @@ const erasePage = async (work: Work, person: Erased, after: number): Promise<Pag
   return { events: theirs.length, deliveries, last: last ?? after, isMore: seen === EVENTS_AT_ONCE };
 };
 
-/** A page of the feed, and which of its events are the person's: by the primary key, and without bodies. */
+/**
+ * Reads a page of the feed, and which of its events are the person's: by the primary key, and without bodies.
+ */
 const readPage = async (
   { db }: Work,
   { projectId, ids, names, erasedAt }: Erased,
@@ -80,13 +84,13 @@ const readPage = async (
   return { found, seen: Number(seen), last: last === null ? undefined : Number(last) };
 };
 
-/** @returns how many deliveries there were of them */
+/** @returns the number of their deliveries */
 const emptyEvents = async (work: Work, { projectId }: Erased, events: readonly Found[]): Promise<number> => {
   const seqs = `{${events.map(({ seq }) => Number(seq)).join(",")}}`;
   await sql`
     update webhook_events set body = null
     where project_id = ${projectId}::uuid and seq = any(${seqs}::bigint[])`.execute(work.db);
-  // Also those that were deleted: what was sent to them is still kept.
+  // Including deleted ones: what was sent to them is still kept.
   const webhooks = await sql<{ id: string }>`
     select w.id from webhooks w join projects p on p.tenant_id = w.tenant_id
     where p.id = ${projectId}::uuid`.execute(work.db);

@@ -2,18 +2,18 @@ import { type RawBuilder, sql } from "kysely";
 import { isId } from "../../kernel/ids.ts";
 import type { Happened } from "./body.ts";
 
-/** What a delivery ends with whose event told of somebody who was erased. */
+/** Error of a delivery whose event concerned an erased person. */
 export const ERASED_ERROR = "Its player was erased";
 
-/** Told of the erasure itself, without anything of the person. */
+/** The event about the erasure itself, without any data of the person. */
 export const ERASURE_TYPE = "player.erased";
 
 /** Fields whose values are ids of players. */
 const PLAYER_FIELD = /player|host|mention|sender|reporter|member/i;
-/** How far apart the clocks of the process that erases and that of an event may be, in ms. */
+/** Maximum difference between the clocks of the process that erases and that of an event, in ms. */
 const CLOCKS_MS = 60_000;
 
-/** Ids of all players that an event tells of, wherever they are in it. */
+/** Returns the ids of all players that an event refers to, wherever they are in it. */
 export const playersOf = ({ playerId, data }: Pick<Happened, "playerId" | "data">): string[] => {
   const ids = new Set<string>(playerId === null ? [] : [playerId]);
   collect(data, { isPlayer: false, ids });
@@ -34,10 +34,10 @@ const collect = (value: unknown, at: { isPlayer: boolean; ids: Set<string> }): v
 type Columns = Record<"projectId" | "type" | "players" | "createdAt", RawBuilder<unknown>>;
 
 /**
- * A condition: whether an event tells of somebody who was erased after it. It looks players up by their ids,
- * so that it holds from the commit that erases on, however long the rest of the erasure takes.
+ * Condition: whether an event concerns a person who was erased after it. It looks players up by their ids, so
+ * that it applies from the commit that erases on, however long the rest of the erasure takes.
  */
-export const tellsOfErased = ({ projectId, type, players, createdAt }: Columns): RawBuilder<boolean> => sql`(
+export const concernsErased = ({ projectId, type, players, createdAt }: Columns): RawBuilder<boolean> => sql`(
   ${type} <> ${sql.lit(ERASURE_TYPE)} and exists (
     select from unnest(${players}) as n(id) join players p on p.project_id = ${projectId} and p.id = n.id
     where p.external_user_id = 'erased:' || n.id::text

@@ -4,14 +4,14 @@ import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { type Happened, webhookBody } from "./body.ts";
 import { isSubscribed, isWebhookType } from "./catalogue/event-types.ts";
-import { playersOf, tellsOfErased } from "./persons.ts";
+import { playersOf, concernsErased } from "./persons.ts";
 import type { Subscribers } from "./subscribers.ts";
 
-/** The id of what one webhook is sent of one event: the same whoever plans it, sorted by the event's time. */
+/** Id of one webhook's delivery of one event: the same whoever plans it, sorted by the event's time. */
 export const deliveryId = (webhookId: string, event: { id: string; createdAt: Date }): string =>
   idFor(event.createdAt.getTime(), `${webhookId}:${event.id}`);
 
-/** An event as the feed and webhooks get it: `text` is the inside of a JSON object. */
+/** An event for the feed and webhooks: `text` is the inside of a JSON object. */
 export type PlannedEvent = {
   id: string;
   project: string;
@@ -19,8 +19,8 @@ export type PlannedEvent = {
   deliveries: readonly { webhook: string; id: string }[];
 };
 
-/** Whether an event `e` is about somebody who was erased since it was committed: it is told to nobody. */
-const IS_OF_ERASED = tellsOfErased({
+/** Whether an event `e` is about a person who was erased since it was committed: it is not delivered. */
+const IS_OF_ERASED = concernsErased({
   projectId: sql`e.project`,
   type: sql`e.type`,
   players: sql`e.players`,
@@ -28,10 +28,10 @@ const IS_OF_ERASED = tellsOfErased({
 });
 
 /**
- * Puts events into the feeds of their projects, their bodies frozen, and plans the deliveries to webhooks
- * that want them: one statement. Numbers of a feed follow the order of `planned`, and that of commits,
- * because the row of the feed is locked until this one; so call it last.
- * @returns how many deliveries were planned
+ * Adds events to the feeds of their projects, with frozen bodies, and plans the deliveries to subscribed
+ * webhooks: one statement. Seqs of a feed follow the order of `planned`, and that of commits, because the row
+ * of the feed is locked from here to the commit; so it must be called last.
+ * @returns the number of planned deliveries
  */
 export const planWebhooks = async (work: Work, planned: readonly PlannedEvent[]): Promise<number> => {
   if (planned.length === 0) return 0;
@@ -70,7 +70,7 @@ export const planWebhooks = async (work: Work, planned: readonly PlannedEvent[])
 
 const asList = (items: readonly string[]): string => `[${items.join(",")}]`;
 
-/** Rows as JSON; an event's place is that among the new ones of its project, from 1. */
+/** Rows as JSON; an event's position is that among the new ones of its project, from 1. */
 const newRows = (
   planned: readonly PlannedEvent[],
 ): { events: string[]; deliveries: string[]; webhooks: Set<string> } => {
@@ -91,8 +91,8 @@ const newRows = (
 };
 
 /**
- * What of some events goes into feeds and to webhooks, made in slices: one event may be 64 KiB, so call it
- * where no transaction is open.
+ * Prepares the events for feeds and webhooks, in slices: one event may be 64 KiB, so it must be called where
+ * no transaction is open.
  */
 export const eventsFor = async (
   subscribers: readonly Subscribers[],

@@ -16,7 +16,7 @@ import type { WebhookSender } from "./delivering/sender.ts";
 import { Webhook, type WebhookStatus } from "./webhook.ts";
 
 export const URL_MAX = 2_048;
-/** Patterns of one webhook. */
+/** Maximum number of patterns of one webhook. */
 export const PATTERNS_MAX = 50;
 
 export type NewWebhook = {
@@ -26,7 +26,7 @@ export type NewWebhook = {
   projectId?: string | null | undefined;
   description?: string | null | undefined;
 };
-/** What is absent stays. */
+/** Absent fields stay unchanged. */
 export type WebhookChange = {
   url?: string | undefined;
   events?: readonly string[] | undefined;
@@ -35,7 +35,7 @@ export type WebhookChange = {
   status?: "ACTIVE" | "PAUSED" | undefined;
 };
 
-/** @throws VALIDATION_ERROR URL_NOT_ALLOWED; asks the network, so not in a transaction */
+/** @throws VALIDATION_ERROR URL_NOT_ALLOWED; uses the network, so not in a transaction */
 export const checkUrl = async (sender: WebhookSender, url: string | undefined): Promise<void> => {
   const problem = url === undefined ? undefined : await sender.check(url);
   if (problem !== undefined) throw invalid("url", problem, "URL_NOT_ALLOWED");
@@ -51,7 +51,7 @@ const checkPatterns = (patterns: readonly string[] | undefined): void => {
     throw new DomainError("VALIDATION_ERROR", `${details[0]!.field}: ${details[0]!.message}`, { details });
 };
 
-/** A webhook may be told of one project of its tenant, its sandboxes too. @throws NOT_FOUND */
+/** A webhook may be limited to one project of its tenant, including sandboxes. @throws NOT_FOUND */
 const checkProject = async ({ em }: Work, tenantId: string, projectId: string | null): Promise<void> => {
   if (projectId === null) return;
   const found = isId(projectId) ? await em.count(Project, { id: projectId, tenantId, deletedAt: null }) : 0;
@@ -69,7 +69,7 @@ export const getWebhook = async ({ em }: Work, tenantId: string, id: string): Pr
   return found;
 };
 
-/** As `getWebhook`, held against other changes until the commit. */
+/** As `getWebhook`, locked against other changes until the commit. */
 export const lockWebhook = async (work: Work, tenantId: string, id: string): Promise<Webhook> => {
   if (isId(id))
     await sql`select 1 from webhooks where id = ${id}::uuid and tenant_id = ${tenantId}::uuid
@@ -101,7 +101,7 @@ export const listWebhooks = async (
   return { webhooks, ...(await countUpTo(work, Webhook, where)) };
 };
 
-/** Writes who did what to a webhook. @param action such as `created` */
+/** Records a change of a webhook in the audit log. @param action such as `created` */
 export const auditWebhook = (
   work: Work,
   action: string,
@@ -110,14 +110,14 @@ export const auditWebhook = (
 ): Promise<void> =>
   audit(work, { action: `webhook.${action}`, target: { type: "webhook", id }, tenantId, data });
 
-/** Parts of an address that may be logged: it may carry a token in its path or query. */
+/** The part of an address that may be logged: its path or query may contain a token. */
 const hostOf = (url: string): string => new URL(url).host;
 
 /**
- * Registers a webhook; its address has been checked (checkUrl).
- * @returns the webhook and its secret, which is seen here once
+ * Registers a webhook whose address has been checked (checkUrl).
+ * @returns the webhook and its secret, which is shown only here
  * @throws VALIDATION_ERROR for unknown event types, NOT_FOUND for the project, PAYMENT_REQUIRED
- *   PLAN_LIMIT_EXCEEDED
+ * PLAN_LIMIT_EXCEEDED
  */
 export const createWebhook = async (
   work: Work,
@@ -164,8 +164,8 @@ export const createWebhook = async (
 };
 
 /**
- * Changes a webhook; what is sent from now on, retries included, goes by it. ACTIVE starts a PAUSED or
- * DISABLED one anew.
+ * Changes a webhook; the change applies to everything sent from now on, including retries. ACTIVE restarts a
+ * PAUSED or DISABLED one.
  * @throws NOT_FOUND, VALIDATION_ERROR, CONFLICT INVALID_STATE for one that cannot be paused
  */
 export const updateWebhook = async (
@@ -200,7 +200,7 @@ const setStatus = ({ now }: Work, webhook: Webhook, status: "ACTIVE" | "PAUSED")
     webhook.status = "PAUSED";
     return;
   }
-  // One that is FAILED gets well by a success, and not by being told so.
+  // A FAILED webhook recovers by a success, and not by a change of its status.
   if (webhook.status === "FAILED" || webhook.status === "ACTIVE") return;
   Object.assign(webhook, { status, disabledReason: null, pausedAt: null, failingSince: null, exhausted: 0 });
 };
@@ -213,14 +213,14 @@ const isReadable = (secretBox: SecretBox, { secret, id }: Webhook): boolean => {
   }
 };
 
-/** Gives it a new secret; the old one signs too for `graceSeconds`. @throws NOT_FOUND */
+/** Rotates the secret; the old one signs too for `graceSeconds`. @throws NOT_FOUND */
 export const rotateSecret = async (
   work: Work,
   secretBox: SecretBox,
   { tenantId, id, graceSeconds, secret = newWebhookSecret() }: Rotation,
 ): Promise<{ webhook: Webhook; secret: string }> => {
   const webhook = await lockWebhook(work, tenantId, id);
-  // One that cannot be read signs nothing, and would keep the new one from signing.
+  // An unreadable secret cannot sign, and would keep the new one from signing.
   const isGraced = graceSeconds > 0 && isReadable(secretBox, webhook);
   Object.assign(webhook, {
     previousSecret: isGraced ? webhook.secret : null,
@@ -234,7 +234,7 @@ export const rotateSecret = async (
 };
 export type Rotation = { tenantId: string; id: string; graceSeconds: number; secret?: string | undefined };
 
-/** Nothing is sent to it once this is committed but what was on its way. @throws NOT_FOUND */
+/** Deletes a webhook: after the commit only attempts in flight are completed. @throws NOT_FOUND */
 export const deleteWebhook = async (work: Work, tenantId: string, id: string): Promise<void> => {
   const webhook = await lockWebhook(work, tenantId, id);
   webhook.deletedAt = work.now;

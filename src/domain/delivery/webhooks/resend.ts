@@ -7,7 +7,7 @@ import { deliveryId } from "./plan.ts";
 import { auditWebhook, lockWebhook } from "./registration.ts";
 import type { Webhook } from "./webhook.ts";
 
-/** Events that one call of recover looks at. */
+/** Maximum number of events examined per call of recover. */
 export const RECOVERED_AT_ONCE = 20_000;
 
 const refuseDisabled = ({ status }: Webhook): void => {
@@ -16,9 +16,9 @@ const refuseDisabled = ({ status }: Webhook): void => {
 };
 
 /**
- * Starts a delivery anew: at once, with all its attempts. Its log goes on.
- * @throws NOT_FOUND, CONFLICT INVALID_STATE for one that is pending or a test, whose event
- *   is no longer kept, or of a DISABLED webhook
+ * Restarts a delivery: at once, with all its attempts. Its log continues.
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE for one that is pending or a test, whose event is no longer kept,
+ * or of a DISABLED webhook
  */
 export const retryDelivery = async (
   work: Work,
@@ -43,15 +43,15 @@ export const retryDelivery = async (
   return getDelivery(work, webhook, id);
 };
 
-/** `nextSince` continues where the call has stopped; null when it has seen all. */
+/** `nextSince` continues where the call has stopped; null when it has examined all. */
 export type Recovered = { queued: number; nextSince: string | null };
 export type Recovery = { tenantId: string; webhookId: string; since: Date; until?: Date | undefined };
 
 type Missed = { project: string; seq: string | number; id: string; type: string; at: Date | string };
 
 /**
- * Sends what a webhook has missed in a span of time: events that it wants now and that it was never sent, or
- * whose delivery has failed. It looks at RECOVERED_AT_ONCE events, the oldest first.
+ * Resends what a webhook has missed in a span of time: events that match its subscription now and were never
+ * sent to it, or whose delivery has failed. Examines RECOVERED_AT_ONCE events, oldest first.
  * @throws NOT_FOUND, VALIDATION_ERROR, CONFLICT INVALID_STATE for a DISABLED webhook
  */
 export const recoverWebhook = async (work: Work, recovery: Recovery): Promise<Recovered> => {
@@ -90,7 +90,7 @@ const readEvents = async (
   return found.rows;
 };
 
-/** Makes deliveries of those that have none, and starts those anew that have failed. @returns how many */
+/** Creates missing deliveries, and restarts failed ones. @returns how many */
 const queue = async ({ db, now }: Work, webhook: Webhook, events: readonly Missed[]): Promise<number> => {
   if (events.length === 0) return 0;
   const rows = events.map(({ project, seq, id, at }) => ({

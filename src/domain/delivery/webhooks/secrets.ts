@@ -2,25 +2,27 @@ import { randomBytes } from "node:crypto";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Webhook } from "./webhook.ts";
 
-/** Of a secret that the owner chooses. */
+/** Minimum length of a secret chosen by the owner. */
 export const SECRET_MIN = 16;
 export const SECRET_MAX = 256;
-/** The prefix that Standard Webhooks gives secrets; what follows is base64 of the key. */
+/** The prefix of secrets in Standard Webhooks; base64 of the key follows. */
 export const SECRET_PREFIX = "whsec_";
 const SECRET_BYTES = 32;
-/** Told to the owner of a webhook that cannot be signed for, and to the operator. */
+/** Reported to the owner of a webhook that cannot be signed for, and to the operator. */
 export const SECRET_UNREADABLE = "The secret of the webhook can no longer be read; rotate it";
 export const SECRET_LOST = "a webhook's secret cannot be read: is its key in ENCRYPTION_KEYS?";
 const HINT_CHARACTERS = 4;
-/** How long the old secret may go on signing beside the new one, in seconds. */
+/** Maximum time for which the old secret signs beside the new one, in seconds. */
 export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;
 
-/** `whsec_` and 32 random bytes in base64, which receivers of Standard Webhooks take as it is. */
+/**
+ * Generates `whsec_` and 32 random bytes in base64, which receivers of Standard Webhooks accept unchanged.
+ */
 export const newWebhookSecret = (): string => SECRET_PREFIX + randomBytes(SECRET_BYTES).toString("base64");
 
 /**
- * Whether a secret can sign by Standard Webhooks: behind the prefix stands base64 of a key that is no shorter
- * than other secrets are. Else the key would be what a decoder makes of it, which may be nothing at all.
+ * Whether a secret can sign by Standard Webhooks: the prefix is followed by base64 of a key with the minimum
+ * length. Otherwise a decoder could turn the key into anything, even an empty one.
  */
 export const isSigningSecret = (secret: string): boolean => {
   if (!secret.startsWith(SECRET_PREFIX)) return true;
@@ -34,8 +36,8 @@ export const hintOf = (secret: string): string => secret.slice(-HINT_CHARACTERS)
 type Sealed = Pick<Webhook, "id" | "secret" | "previousSecret" | "previousSecretExpiresAt">;
 
 /**
- * The secrets that sign at `now`, the present one first.
- * @throws Error when one was sealed under a key that the server no longer has
+ * Returns the secrets that sign at `now`, the current one first.
+ * @throws Error when one was encrypted with a key that the server no longer has
  */
 export const liveSecrets = (secretBox: SecretBox, webhook: Sealed, now: Date): string[] => {
   const { id, secret, previousSecret, previousSecretExpiresAt: until } = webhook;

@@ -2,7 +2,7 @@ import type { Webhook } from "./webhook.ts";
 
 const iso = (at: Date | null | undefined): string | null => at?.toISOString() ?? null;
 
-/** A webhook as the API shows it: its secret is shown when it is made, and never again. */
+/** Converts a webhook to its API form: its secret is shown only on creation. */
 export const showWebhook = (webhook: Webhook) => ({
   id: webhook.id,
   tenantId: webhook.tenantId,

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { PLAN_LIMITS, type PlanLimits, hasFeature, limitsOf, type Plan } from "../../kernel/plans.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** Who gets the events of a project: webhooks, and the feed where somebody reads it. */
+/** Receivers of a project's events: webhooks, and the feed if it is read. */
 export type Subscribers = {
   projectId: string;
   tenantId: string;
@@ -13,9 +13,9 @@ export type Subscribers = {
 };
 
 const DAY_MS = 86_400_000;
-/** A feed that nobody has read for this long is not written any more until somebody reads it. */
+/** A feed that has not been read for this long is no longer written until it is read again. */
 const FEED_UNREAD_DAYS = 30;
-/** Where a plan sets no end. */
+/** For plans without a limit. */
 const UNLIMITED_DAYS = 3_650;
 
 type Row = {
@@ -27,16 +27,16 @@ type Row = {
   webhooks: { id: string; events: string[] }[];
 };
 
-/** How long what was sent is kept, in ms: by plan. */
+/** Returns how long deliveries are kept, in ms: by plan. */
 export const keptMsOf = (tenant: { plan: Plan; planOverrides: Partial<PlanLimits> }): number => {
   const days = limitsOf(tenant).deliveryLogDays ?? UNLIMITED_DAYS;
   return Math.max(days, PLAN_LIMITS.PRO.deliveryLogDays ?? 0) * DAY_MS;
 };
 
 /**
- * Who gets events of these projects; projects without anybody are left out. A webhook that is PAUSED, or
- * whose tenant is suspended, gets them too: they wait. Read after the events were committed, it misses no
- * webhook that was there before.
+ * Returns the receivers of events of these projects; projects without any are omitted. A webhook that is
+ * PAUSED, or whose tenant is suspended, is included: its events wait. Read after the events were committed,
+ * so that it misses no webhook that existed before.
  */
 export const readSubscribers = async (
   { db, now }: Work,

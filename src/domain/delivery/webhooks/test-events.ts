@@ -9,7 +9,7 @@ import type { Work } from "../../kernel/work.ts";
 import { type Happened, webhookBody } from "./body.ts";
 import { sampleOf, TEST_TYPE } from "./catalogue/samples.ts";
 import { deliveryId, eventsFor, planWebhooks } from "./plan.ts";
-import { attemptOf } from "./delivering/note.ts";
+import { attemptOf } from "./delivering/record-results.ts";
 import { auditWebhook, lockWebhook } from "./registration.ts";
 import { liveSecrets } from "./secrets.ts";
 import type { WebhookOutcome, WebhookRequest } from "./delivering/sender.ts";
@@ -23,7 +23,7 @@ const sampleEvent = ({ now }: Work, projectId: string, type: string): Happened =
   return { id: newId(), projectId, type, playerId: null, data: { ...data, test: true }, createdAt: now };
 };
 
-/** The project that a test is about: the webhook's, or the tenant's first. @throws CONFLICT INVALID_STATE */
+/** Returns the project of a test: the webhook's, or the tenant's first. @throws CONFLICT INVALID_STATE */
 const projectOf = async ({ db }: Work, { tenantId, projectId }: Webhook): Promise<string> => {
   if (projectId != null) return projectId;
   const found = await sql<{ id: string }>`
@@ -34,15 +34,15 @@ const projectOf = async ({ db }: Work, { tenantId, projectId }: Webhook): Promis
   return first.id;
 };
 
-/** A test that is to be sent by its caller, who then records what came of it. */
+/** A test that its caller must send, and whose outcome the caller records. */
 export type PlannedTest = { webhook: Webhook; deliveryId: string; event: Happened; body: string };
 
-/** What a test ends with whose process died before it was over. */
+/** Error of a test whose process died during it. */
 export const INTERRUPTED = "Laurel was interrupted while it sent the test: send another one";
 
 /**
- * Writes the delivery of a test, which no worker takes: its caller sends it, whatever the webhook's status.
- * Until it is recorded it counts as interrupted, since nobody else would end it.
+ * Creates the delivery of a test, which no worker takes: its caller sends it, whatever the webhook's status.
+ * Until it is recorded it counts as interrupted, since no other process would finish it.
  * @throws NOT_FOUND, VALIDATION_ERROR for an unknown type, CONFLICT INVALID_STATE without any project
  */
 export const planTest = async (
@@ -67,12 +67,12 @@ export const planTest = async (
 };
 export type TestRequest = { tenantId: string; webhookId: string; eventType?: string | undefined };
 
-/** An event that was made for a try, and to how many webhooks it goes. */
+/** A test event, and its number of deliveries. */
 export type TestEvent = { event: Json; deliveries: number };
 
 /**
- * Puts an example of a type into the feed of a project, and sends it to the webhooks that want the type, as
- * if it had happened; its data have `test: true`.
+ * Adds an example of a type to the feed of a project, and sends it to webhooks subscribed to the type, as if
+ * it had happened; its data have `test: true`.
  * @throws VALIDATION_ERROR for an unknown type, NOT_FOUND for the project
  */
 export const makeTestEvent = async (
@@ -88,7 +88,7 @@ export const makeTestEvent = async (
   return { event: JSON.parse(webhookBody(event)!) as Json, deliveries };
 };
 
-/** What a test has shown. */
+/** The result of a test. */
 export type TestResult = {
   success: boolean;
   deliveryId: string;
@@ -98,10 +98,10 @@ export type TestResult = {
   error: string | null;
 };
 
-/** For a test, which somebody waits for, in ms. */
+/** Time limit of a test, for which somebody waits, in ms. */
 const TEST_TIMEOUT_MS = 10_000;
 
-/** The one attempt of a test. */
+/** Builds the single attempt of a test. */
 export const testRequest = (
   { secretBox, version }: { secretBox: SecretBox; version: string },
   { webhook, deliveryId: id, event, body }: PlannedTest,
@@ -112,8 +112,8 @@ export const testRequest = (
   return { ...signedRequest(signer, signable, at), timeoutMs: TEST_TIMEOUT_MS };
 };
 
-/** Records what came of a test; nothing of it tells of the webhook's health. */
-export const noteTest = async (
+/** Records the outcome of a test, which does not affect the webhook's health. */
+export const recordTest = async (
   { db, now }: Work,
   { webhook, deliveryId: id }: PlannedTest,
   { outcome, at }: { outcome: WebhookOutcome; at: Date },

@@ -1,9 +1,8 @@
 import { defineEntity, p } from "@mikro-orm/core";
 
 /**
- * ACTIVE: all is well. FAILED: a delivery was given up since the last success; it still gets events.
- * DISABLED: it has failed for days, or has answered 410; it gets no new ones. PAUSED by its owners: events
- * wait.
+ * ACTIVE: healthy. FAILED: a delivery was given up since the last success; it still gets events. DISABLED: it
+ * has failed for days, or has answered 410; it gets no new ones. PAUSED by its owners: events wait.
  */
 export const WEBHOOK_STATUSES = ["ACTIVE", "FAILED", "DISABLED", "PAUSED"] as const;
 export type WebhookStatus = (typeof WEBHOOK_STATUSES)[number];
@@ -22,11 +21,11 @@ export const WebhookSchema = defineEntity({
     description: p.text().nullable(),
     status: p.text().$type<WebhookStatus>(),
     disabledReason: p.text().nullable(),
-    /** Sealed under the webhook's id. */
+    /** Encrypted under the webhook's id. */
     secret: p.text(),
     /** The last four characters. */
     secretHint: p.text(),
-    /** Sealed too; signs beside the other one until it expires. */
+    /** Encrypted too; signs beside the current one until it expires. */
     previousSecret: p.text().nullable(),
     previousSecretExpiresAt: p.datetime(3).nullable(),
     createdBy: p.text().nullable(),
@@ -34,7 +33,7 @@ export const WebhookSchema = defineEntity({
     lastFailureAt: p.datetime(3).nullable(),
     /** The first failed attempt since the last success. */
     failingSince: p.datetime(3).nullable(),
-    /** Deliveries given up since the last success. */
+    /** Number of deliveries given up since the last success. */
     exhausted: p.integer(),
     pausedAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
@@ -42,6 +41,6 @@ export const WebhookSchema = defineEntity({
     deletedAt: p.datetime(3).nullable(),
   },
 });
-/** Where a tenant wants to be told of events. */
+/** An endpoint to which a tenant has events delivered. */
 export class Webhook extends WebhookSchema.class {}
 WebhookSchema.setClass(Webhook);

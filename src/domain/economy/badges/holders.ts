@@ -39,11 +39,11 @@ const show = (row: Row): BadgeHolder => ({
 });
 
 export type ListHolders = PageQuery & {
-  /** Only those who hold exactly this tier. */
+  /** Limits the list to holders of exactly this tier. */
   tier?: number | undefined;
 };
 
-/** A page of the players who hold a badge, highest tier first. @throws DomainError NOT_FOUND */
+/** Lists the players who hold a badge, highest tier first. @throws DomainError NOT_FOUND */
 export const listHolders = async (
   work: Work,
   projectId: string,

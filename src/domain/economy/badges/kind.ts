@@ -5,8 +5,8 @@ import { startCounting } from "../rewards/start-counting.ts";
 import { Badge, badgeShape } from "../../evaluation/badges/badge.ts";
 
 /**
- * Tiers can be added and thresholds changed: players keep the tiers they hold. A tier cannot be taken away,
- * since players may hold it.
+ * Tiers can be added and thresholds changed: players keep their tiers. A tier cannot be removed, since
+ * players may hold it.
  */
 const checkChange = (badge: Badge, before: Badge): void => {
   if (badge.tiers.length < before.tiers.length)

@@ -36,14 +36,14 @@ export type PlayerBadge = {
   progress: number;
   /** Threshold of the next tier that has one. */
   nextThreshold: number | null;
-  /** Of the way to `nextThreshold`, rounded down; 100 where every tier is held. */
+  /** Progress towards `nextThreshold`, rounded down; 100 when every tier is held. */
   percent: number;
   timesAwarded: number;
   serialNo: number | null;
   firstEarnedAt: string | null;
   lastEarnedAt: string | null;
   revokedAt: string | null;
-  /** Null where there are too many players to count. */
+  /** Null when there are too many players to count. */
   earnedByPercent: number | null;
 };
 
@@ -70,7 +70,7 @@ const progressOf = ({ tiers }: Badge, tier: number, progress: number) => {
   return { nextThreshold: next, percent: Math.min(100, Math.floor((progress / next) * 100)) };
 };
 
-/** What the definition says of the badge to a player who holds `tier`. */
+/** Returns the definition's view of the badge for a player who holds `tier`. */
 const describe = ({ id: badgeId, definition: badge }: Row, tier: number) => {
   const held = tier === 0 ? undefined : badge.tiers[tier - 1];
   return {
@@ -108,16 +108,20 @@ const show = (row: Row, percents: ReadonlyMap<string, number>): PlayerBadge => {
 export const BADGE_STATES = ["HELD", "IN_PROGRESS", "ALL"] as const;
 export type BadgeState = (typeof BADGE_STATES)[number];
 
-/** Held ones are shown for ever, others while there is such a badge. */
+/** Held badges are always shown, others only while the badge exists. */
 const STATES: Readonly<Record<BadgeState, RawBuilder<unknown>>> = {
   HELD: sql`b.tier > 0`,
   IN_PROGRESS: sql`d.status = 'ACTIVE' and b.tier = 0 and b.progress > 0`,
   ALL: sql`(d.status = 'ACTIVE' or b.tier > 0)`,
 };
 
-type Whose = { projectId: string; id: string };
+type PlayerKey = { projectId: string; id: string };
 
-const select = ({ projectId, id }: Whose, where: RawBuilder<unknown>, page: RawBuilder<unknown>) => sql<Row>`
+const select = (
+  { projectId, id }: PlayerKey,
+  where: RawBuilder<unknown>,
+  page: RawBuilder<unknown>,
+) => sql<Row>`
   select d.id, d.definition, b.tier, b.progress, b.times_awarded, b.serial_no, b.first_earned_at,
     b.last_earned_at, b.revoked_at, count(*) over () as total
   from definitions d left join player_badges b
@@ -126,10 +130,10 @@ const select = ({ projectId, id }: Whose, where: RawBuilder<unknown>, page: RawB
 
 export type ListPlayerBadges = PageQuery & { state: BadgeState; category?: string | undefined };
 
-/** A page of a player's badges, by key; ALL has those of the project that the player does not hold too. */
+/** Lists a player's badges by key; ALL includes the project's badges that the player does not hold. */
 export const listPlayerBadges = async (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   query: ListPlayerBadges,
 ): Promise<{ badges: PlayerBadge[]; total: number }> => {
   const { state, category = null } = query;
@@ -143,12 +147,12 @@ export const listPlayerBadges = async (
   return { badges: rows.map((row) => show(row, percents)), total };
 };
 
-/** Behind the last page there is no row to tell the number of rows. */
-const countAll = async ({ db }: Work, player: Whose, where: RawBuilder<unknown>): Promise<number> =>
+/** Beyond the last page there is no row that carries the total. */
+const countAll = async ({ db }: Work, player: PlayerKey, where: RawBuilder<unknown>): Promise<number> =>
   Number((await select(player, where, sql`limit 1`).execute(db)).rows[0]?.total ?? 0);
 
-/** One badge as a player has it. */
-const getPlayerBadge = async (work: Work, player: Whose, key: string): Promise<PlayerBadge> => {
+/** Returns one badge as a player has it. */
+const getPlayerBadge = async (work: Work, player: PlayerKey, key: string): Promise<PlayerBadge> => {
   const { rows } = await select(player, sql`d.key = ${key}`, sql``).execute(work.db);
   return show(rows[0]!, await earnedByPercent(work, player.projectId, [key]));
 };
@@ -173,7 +177,12 @@ const errorOf = (problem: BadgeProblem, badgeKey: string): DomainError => {
 type Change = (turn: Turn, badgeKey: string) => BadgeProblem | undefined;
 
 /** `ref`: the badge's UUID or key. */
-const changeBadge = async (work: Work, player: Whose, ref: string, change: Change): Promise<PlayerBadge> => {
+const changeBadge = async (
+  work: Work,
+  player: PlayerKey,
+  ref: string,
+  change: Change,
+): Promise<PlayerBadge> => {
   const { projectId, id } = player;
   const { key: badgeKey } = await getDefinition(work, projectId, { kind: "badge" }, ref);
   const of = { playerIds: [id], gives: [{ badges: [{ badgeKey }] }] };
@@ -190,11 +199,11 @@ const newKey = (): string => `api:${newId()}`;
 export type AwardByHand = { badge: string; tier?: number | undefined; cause: Cause };
 
 /**
- * Awards a badge by REST. One that is held already and is not repeatable stays as it is.
+ * Awards a badge by REST. A held badge that is not repeatable stays unchanged.
  * @throws DomainError NOT_FOUND; VALIDATION_ERROR; CONFLICT: OUT_OF_STOCK, NOT_AVAILABLE, INVALID_STATE,
  * PLAYER_INACTIVE
  */
-export const awardByHand = (work: Work, player: Whose, award: AwardByHand): Promise<PlayerBadge> =>
+export const awardByHand = (work: Work, player: PlayerKey, award: AwardByHand): Promise<PlayerBadge> =>
   changeBadge(work, player, award.badge, (turn, badgeKey) => {
     checkActive(turn.player);
     return awardBadge(turn, { badgeKey, tier: award.tier, cause: award.cause, key: newKey() });
@@ -209,7 +218,11 @@ export type ProgressByHand = {
 };
 
 /** Changes progress by REST. @throws DomainError as awardByHand */
-export const progressByHand = (work: Work, player: Whose, progress: ProgressByHand): Promise<PlayerBadge> =>
+export const progressByHand = (
+  work: Work,
+  player: PlayerKey,
+  progress: ProgressByHand,
+): Promise<PlayerBadge> =>
   changeBadge(work, player, progress.badge, (turn, badgeKey) => {
     checkActive(turn.player);
     const { add, set, cause } = progress;
@@ -217,10 +230,10 @@ export const progressByHand = (work: Work, player: Whose, progress: ProgressByHa
     return progressBadge(turn, { badgeKey, amount, cause, key: newKey() });
   });
 
-/** Takes a badge away by REST. @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE */
+/** Revokes a badge by REST. @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE */
 export const revokeByHand = (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   { badge, cause }: { badge: string; cause: Cause },
 ): Promise<PlayerBadge> =>
   changeBadge(work, player, badge, (turn, badgeKey) => revokeBadge(turn, { badgeKey, cause, key: newKey() }));

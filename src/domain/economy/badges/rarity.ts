@@ -2,10 +2,10 @@ import { sql } from "kysely";
 import { TOTAL_EXACT_MAX } from "../../kernel/counting.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** Projects with no more players than this are counted each time; larger ones once an hour. */
+/** Projects up to this number of players are counted each time; larger ones once an hour. */
 const SMALL_PLAYERS_MAX = 1_000;
 const KEPT_MS = 3_600_000;
-/** Projects and badges whose counts a process keeps. */
+/** Maximum number of projects and badges whose counts a process caches. */
 const KEPT_MAX = 50_000;
 
 type Counted = { value: number; atMs: number };
@@ -22,7 +22,7 @@ const keptValue = (name: string, nowMs: number): number | undefined => {
   return found && nowMs - found.atMs < KEPT_MS ? found.value : undefined;
 };
 
-/** ACTIVE players, but never more than TOTAL_EXACT_MAX + 1. */
+/** Number of ACTIVE players, but never more than TOTAL_EXACT_MAX + 1. */
 const countPlayers = async ({ db, now }: Work, projectId: string): Promise<number> => {
   const known = keptValue(projectId, now.getTime());
   if (known !== undefined) return known;
@@ -50,8 +50,9 @@ const countHolders = async (
 };
 
 /**
- * How many percent of a project's ACTIVE players hold each badge, with one decimal. Counts of projects with
- * more than 1,000 players are up to an hour old. Above 100,000 players nothing is counted: empty.
+ * Returns the percentage of a project's ACTIVE players who hold each badge, with one decimal. Counts of
+ * projects with more than 1,000 players are up to an hour old. Above 100,000 players nothing is counted:
+ * empty.
  */
 export const earnedByPercent = async (
   work: Work,

@@ -4,7 +4,7 @@ import { invalid } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
 import { CampaignBoost, campaignBoostShape } from "../../evaluation/boosts/campaign-boost.ts";
 
-/** A board may be made after the campaign for it; a currency or segment that is not there is a slip. */
+/** A board may be created after its campaign; an unknown currency or segment is a mistake. */
 const check = async (
   work: Work,
   projectId: string,

@@ -20,7 +20,7 @@ import {
 } from "../../evaluation/boosts/boosts.ts";
 import { showCampaign } from "../../evaluation/boosts/campaign-boost.ts";
 
-/** A player's own boosts that have not ended, and the campaigns that are on for the player. */
+/** Lists a player's own boosts that have not ended, and the campaigns active for the player. */
 export const listBoosts = async (work: Work, player: Player): Promise<BoostView[]> => {
   const plan = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
@@ -36,8 +36,8 @@ export const listBoosts = async (work: Work, player: Player): Promise<BoostView[
 
 /**
  * Starts a boost by REST.
- * @throws DomainError VALIDATION_ERROR for a currency or leaderboard that is not there; CONFLICT:
- * BOOST_LIMIT, PLAYER_INACTIVE
+ * @throws DomainError VALIDATION_ERROR for an unknown currency or leaderboard; CONFLICT: BOOST_LIMIT,
+ * PLAYER_INACTIVE
  */
 export const boostPlayer = async (
   work: Work,
@@ -63,7 +63,7 @@ const checkTarget = ({ project }: Turn, applies: string): void => {
     throw invalid("applies", `there is no leaderboard ${key}`);
 };
 
-/** Ends one of a player's own boosts before its time. @throws DomainError NOT_FOUND */
+/** Ends one of a player's own boosts early. @throws DomainError NOT_FOUND */
 export const removeBoost = async (
   work: Work,
   { projectId, id }: PlayerKey,

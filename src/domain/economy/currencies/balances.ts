@@ -10,15 +10,15 @@ import { balances, lots } from "../../progression/parts/balances.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { adjustCurrency, type CurrencyChanged } from "../../evaluation/currencies/adjust.ts";
-import { availableOf, balanceNow, type Purse } from "../../evaluation/currencies/balance.ts";
+import { availableOf, balanceNow, type BalanceContext } from "../../evaluation/currencies/balance.ts";
 
-/** Lots that a balance shows. */
+/** Maximum number of lots shown with a balance. */
 const EXPIRING_MAX = 10;
 
-/** Open lots of one player and currency that grants with an expiry of their own may lead to. */
+/** Maximum number of open lots of one player and currency that grants with their own expiry may create. */
 export const LOTS_MAX = 1_000;
 
-/** A balance as the API shows it, as it is now. */
+/** A balance as the API shows it, as of now. */
 export type BalanceView = {
   currencyKey: string;
   balance: number;
@@ -27,12 +27,12 @@ export type BalanceView = {
   held: number;
   lifetimeEarned: number;
   lifetimeSpent: number;
-  /** What expires next, the earliest first. */
+  /** The next amounts to expire, earliest first. */
   expiring: { amount: number; at: string }[];
 };
 
-/** A player's balance. @throws Error for a currency that is neither the project's nor the player's */
-export const showBalance = (purse: Purse, currencyKey: string): BalanceView => {
+/** Returns a player's balance. @throws Error for a currency that is neither the project's nor the player's */
+export const showBalance = (purse: BalanceContext, currencyKey: string): BalanceView => {
   const state = balanceNow(purse, currencyKey);
   if (!state) throw new Error(`there is no currency ${currencyKey}`);
   const { balance, held, earned, spent } = state;
@@ -44,7 +44,7 @@ export const showBalance = (purse: Purse, currencyKey: string): BalanceView => {
   return { currencyKey, balance, available, held, lifetimeEarned: earned, lifetimeSpent: spent, expiring };
 };
 
-/** Balances of all currencies of the project, and of archived ones that the player has had, by key. */
+/** Lists balances of all currencies of the project, and of archived ones that the player has had, by key. */
 export const listBalances = async (work: Work, player: Player): Promise<BalanceView[]> => {
   const project = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
@@ -65,7 +65,7 @@ export type BalanceChange = {
 };
 
 /**
- * Grants or spends by REST: a grant as far as the currency has room, spending whole or not at all.
+ * Grants or spends by REST: a grant up to the currency's limit, spending in full or not at all.
  * @throws DomainError NOT_FOUND for an unknown currency; CONFLICT: INSUFFICIENT_FUNDS, BALANCE_LIMIT,
  * LOT_LIMIT, REFERENCE_USED, PLAYER_INACTIVE
  */
@@ -87,13 +87,13 @@ export const changeBalance = async (
     const changed = adjustCurrency(turn, { ...change, ...more, key });
     return { turn, entry: entryOf(changed, change) };
   });
-  // Only now: rules that heard of it may have changed the balance further.
+  // Read last: rules triggered by the change may have changed the balance further.
   const balance = showBalance(value.turn, change.currencyKey);
   return { balance, ledgerEntry: showEntry(value.entry, work.now) };
 };
 
-/** A gain with the expiry of an open lot goes into that one. */
-const checkLots = ({ player, nowMs }: Purse, currencyKey: string, expiresMs: number): void => {
+/** A gain with the same expiry as an open lot is added to that lot. */
+const checkLots = ({ player, nowMs }: BalanceContext, currencyKey: string, expiresMs: number): void => {
   const open = (player.lots.get(currencyKey) ?? []).filter(
     (lot) => lot.remaining > 0 && lot.expiresMs > nowMs,
   );

@@ -11,19 +11,19 @@ import { availableOf, untouched } from "../../evaluation/currencies/balance.ts";
 import { insufficient } from "./balances.ts";
 import { expireLots } from "../../evaluation/currencies/expire.ts";
 
-/** How long a hold may last, in seconds. */
+/** Maximum duration of a hold, in seconds. */
 export const HOLD_SECONDS_MAX = 86_400;
-/** Holds of one player that are not settled. */
+/** Maximum number of one player's unsettled holds. */
 export const HOLDS_MAX = 100;
 
 export const HOLD_STATUSES = ["HELD", "CAPTURED", "RELEASED", "EXPIRED"] as const;
 
-/** An amount that is set aside until it is captured (spent), released or expires. */
+/** An amount that is reserved until it is captured (spent), released or expires. */
 export type HoldView = {
   id: string;
   currencyKey: string;
   amount: number;
-  /** What was spent of it; null until captured. */
+  /** The captured amount; null until captured. */
   captured: number | null;
   status: (typeof HOLD_STATUSES)[number];
   reference: string | null;
@@ -70,7 +70,7 @@ export type NewHold = {
 };
 
 /**
- * Sets an amount aside: it is no longer available, and still in the balance.
+ * Reserves an amount: it is no longer available, but still in the balance.
  * @throws DomainError NOT_FOUND for an unknown currency; CONFLICT: INSUFFICIENT_FUNDS, HOLD_LIMIT,
  * REFERENCE_USED
  */
@@ -99,7 +99,7 @@ export const holdCurrency = async (
 };
 
 /**
- * Sets an amount aside, in memory.
+ * Reserves an amount, in memory.
  * @throws DomainError NOT_FOUND for an unknown currency; CONFLICT INSUFFICIENT_FUNDS
  */
 export const reserve = (turn: Turn, currencyKey: string, amount: number): void => {
@@ -119,7 +119,7 @@ const addHeld = ({ player }: Turn, currencyKey: string, amount: number): void =>
 };
 
 /**
- * Spends what is held, or `amount` of it, and frees the rest; also of a currency that is archived by now.
+ * Captures a hold, or `amount` of it, and releases the rest; also for an archived currency.
  * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when it is settled or has expired; VALIDATION_ERROR
  */
 export const captureHold = async (
@@ -135,7 +135,7 @@ export const captureHold = async (
   return settleHold(work, player, { id: hold.id, status: "CAPTURED", captured });
 };
 
-/** Spends `captured` of what is held and frees the rest, in memory. */
+/** Spends `captured` of a held amount and releases the rest, in memory. */
 export const spendHeld = (
   turn: Turn,
   { id, currencyKey, amount, reference }: Pick<HoldView, "id" | "currencyKey" | "amount" | "reference">,
@@ -147,7 +147,7 @@ export const spendHeld = (
   expireLots(turn, currencyKey);
 };
 
-/** Frees what is held. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when it is settled */
+/** Releases a hold. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when it is settled */
 export const releaseHold = async (work: Work, asked: PlayerKey, holdId: string): Promise<HoldView> => {
   const player = await lockPlayerRow(work, asked);
   const { id, currencyKey, amount } = await readOpen(work, player, holdId);
@@ -155,13 +155,13 @@ export const releaseHold = async (work: Work, asked: PlayerKey, holdId: string):
   return settleHold(work, player, { id, status: "RELEASED", captured: null });
 };
 
-/** Frees an amount, which expires at once where its time has come meanwhile. */
+/** Releases an amount, which expires at once if its expiry has passed meanwhile. */
 export const freeHeld = (turn: Turn, currencyKey: string, amount: number): void => {
   addHeld(turn, currencyKey, -amount);
   expireLots(turn, currencyKey);
 };
 
-/** The player is locked, so that nobody else settles the hold. */
+/** Locks the player, so that no other transaction settles the hold. */
 const readOpen = async (work: Work, player: PlayerKey, holdId: string): Promise<HoldView> => {
   const found = isId(holdId)
     ? await sql<Row>`

@@ -4,21 +4,21 @@ import type { Work } from "../../kernel/work.ts";
 import { expireLots } from "../../evaluation/currencies/expire.ts";
 import { freeHeld } from "./holds.ts";
 
-/** What is due where: see findDue. */
+/** The table whose due rows are processed: see findDue. */
 export const DUE_LOTS = { table: "currency_lots" } as const;
 export const DUE_HOLDS = { table: "currency_holds", where: sql`status = 'HELD'` } as const;
 
-type Held = { player_id: string; currency_key: string; amount: string | number };
+type HoldRow = { player_id: string; currency_key: string; amount: string | number };
 
 const NOTHING = async (): Promise<undefined> => undefined;
 
-/** Takes away what has expired of the players' currencies. Twice is once. */
+/** Removes the players' expired currency lots. Idempotent. */
 export const expirePlayersLots = (work: Work, players: PlayersOf): Promise<void> =>
   changeFreePlayers(work, players, NOTHING, (turn) => {
     for (const currencyKey of turn.player.lots.keys()) expireLots(turn, currencyKey);
   });
 
-/** Frees what the players' holds held whose time is over. Twice is once. */
+/** Releases the players' expired holds. Idempotent. */
 export const expirePlayersHolds = (work: Work, players: PlayersOf): Promise<void> =>
   changeFreePlayers(
     work,
@@ -30,10 +30,10 @@ export const expirePlayersHolds = (work: Work, players: PlayersOf): Promise<void
     },
   );
 
-/** The players are locked, so that nobody else settles their holds. */
-const endHolds = async ({ db, now }: Work, { projectId, playerIds }: PlayersOf): Promise<Held[]> => {
+/** The players are locked, so that no other transaction settles their holds. */
+const endHolds = async ({ db, now }: Work, { projectId, playerIds }: PlayersOf): Promise<HoldRow[]> => {
   const at = now.toISOString();
-  const { rows } = await sql<Held>`
+  const { rows } = await sql<HoldRow>`
     update currency_holds set status = 'EXPIRED', settled_at = ${at}::timestamptz
     where project_id = ${projectId} and player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
       and status = 'HELD' and expires_at <= ${at}::timestamptz

@@ -2,7 +2,7 @@ import type { Work } from "../../kernel/work.ts";
 import type { Stored } from "../../evaluation/live.ts";
 import { loadDefinitions } from "../../progression/load-definitions.ts";
 
-/** The definitions of a project that are not archived, found by kind and key. */
+/** A project's definitions that are not archived, by kind and key. */
 export class Catalogue {
   readonly #byKind = new Map<string, Map<string, Stored>>();
 
@@ -25,7 +25,7 @@ export class Catalogue {
     return [...(this.#byKind.get(kind)?.values() ?? [])];
   }
 
-  /** All definitions by kind, as `loadDefinitions` answers them. */
+  /** Returns all definitions by kind, in the form of `loadDefinitions`. */
   byKind(): Map<string, Stored[]> {
     return new Map([...this.#byKind.keys()].map((kind) => [kind, this.all(kind)]));
   }
@@ -37,9 +37,9 @@ export const loadCatalogue = async (work: Work, projectId: string): Promise<Cata
   new Catalogue(await loadDefinitions(work, projectId));
 
 /**
- * Reads a project's definitions once for all checks of a transaction that changes many of them. Call it under
- * the exclusive config lock. From then on the caller puts each change into the catalogue: checks read that
- * and not the tables.
+ * Reads a project's definitions once for all checks of a transaction that changes many of them. Must be
+ * called under the exclusive config lock. From then on the caller adds each change to the catalogue: checks
+ * read that and not the tables.
  */
 export const holdCatalogue = async (work: Work, projectId: string): Promise<Catalogue> => {
   const catalogue = await loadCatalogue(work, projectId);
@@ -48,10 +48,10 @@ export const holdCatalogue = async (work: Work, projectId: string): Promise<Cata
   return catalogue;
 };
 
-/** The catalogue that this transaction holds; undefined when it reads the tables. */
+/** Returns this transaction's catalogue; undefined when it reads the tables. */
 export const heldCatalogue = ({ em }: Work, projectId: string): Catalogue | undefined =>
   held.get(em)?.get(projectId);
 
-/** Lets checks read the tables again. */
+/** Makes checks read the tables again. */
 export const releaseCatalogue = ({ em }: Work, projectId: string): void =>
   void held.get(em)?.delete(projectId);

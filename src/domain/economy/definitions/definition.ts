@@ -1,7 +1,7 @@
 import { defineEntity, p } from "@mikro-orm/core";
 import type { Json } from "../../kernel/events/events.ts";
 
-/** What a project has defined of its economy, of every kind (registries/definition-kinds.ts). */
+/** A project's economy definitions of every kind (registries/definition-kinds.ts). */
 export const DefinitionSchema = defineEntity({
   name: "Definition",
   tableName: "definitions",
@@ -22,7 +22,7 @@ export const DefinitionSchema = defineEntity({
 export class Definition extends DefinitionSchema.class {}
 DefinitionSchema.setClass(Definition);
 
-/** A definition as the API shows it: its fields beside what is kept of every definition. */
+/** Converts a definition to its API form: its fields, plus the columns common to all definitions. */
 export const showDefinition = ({
   id,
   definition,

@@ -14,14 +14,17 @@ import type { Defined } from "../../evaluation/live.ts";
 import { changeRunning } from "./running.ts";
 import { checkSize } from "./size.ts";
 
-/** Definitions of one kind with the archived ones, whose keys are kept: this many times `max`. */
+/**
+ * Maximum number of definitions of one kind including archived ones, whose keys are kept: this many times
+ * `max`.
+ */
 export const ARCHIVED_FACTOR = 10;
 
 export const keyTaken = (key: string) =>
   conflict("KEY_TAKEN", `the key ${key} is taken; archived definitions keep theirs`);
 
 /**
- * Creates a definition, which counts from the next batch of events on.
+ * Creates a definition, effective from the next batch of events.
  * @throws DomainError CONFLICT: KEY_TAKEN, DEFINITION_LIMIT; VALIDATION_ERROR, also RULE_LOOP
  */
 export const createDefinition = async <D extends Defined>(
@@ -81,7 +84,7 @@ const checkRoom = async <D extends Defined>(
   refuseFull(kind, { active, all: await em.count(Definition, { projectId, kind: kind.kind }) });
 };
 
-/** `active`, `all`: how many of the kind there are, without the one to be made. @throws DEFINITION_LIMIT */
+/** `active`, `all`: number of existing definitions of the kind. @throws DEFINITION_LIMIT */
 export const refuseFull = <D extends Defined>(
   { plural, max }: DefinitionKind<D>,
   { active, all }: { active: number; all: number },
@@ -105,7 +108,7 @@ const findDefinition = async (
   return byId ?? em.findOne(Definition, { ...where, key: ref }, options);
 };
 
-/** The definition by `{id}` of a path: the UUID or the key. @throws DomainError NOT_FOUND */
+/** Returns the definition named by `{id}` in a path: the UUID or the key. @throws DomainError NOT_FOUND */
 export const getDefinition = async (
   work: Work,
   projectId: string,
@@ -120,11 +123,11 @@ export const getDefinition = async (
 export type ListDefinitions = PageQuery & {
   /** Default: ACTIVE. */
   status?: "ACTIVE" | "ARCHIVED" | undefined;
-  /** Part of the name or key, in any case. */
+  /** Substring of the name or key, case-insensitive. */
   search?: string | undefined;
 };
 
-/** A page of definitions of one kind, by key. */
+/** Lists definitions of one kind, by key. */
 export const listDefinitions = async (
   { em }: Work,
   projectId: string,
@@ -145,11 +148,11 @@ export const listDefinitions = async (
   return { definitions, total };
 };
 
-/** Fields to change; null takes an optional one away. `version`: refuses when it has changed meanwhile. */
+/** Fields to change; null removes an optional one. `version`: refuses the change if it differs by now. */
 export type DefinitionPatch = { version?: number | undefined; changes: Json };
 
 /**
- * Changes a definition, from the next batch of events on.
+ * Changes a definition, effective from the next batch of events.
  * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, VERSION_CONFLICT, DEFINITION_LIMIT;
  * VALIDATION_ERROR, also RULE_LOOP
  */
@@ -182,7 +185,7 @@ export const patchDefinition = async <D extends Defined>(
   return found;
 };
 
-/** Puts another document in the place of a definition's. */
+/** Replaces a definition's document. */
 export const replaceDefinition = (found: Definition, definition: Defined, now: Date): void => {
   found.definition = definition;
   found.name = definition.name;
@@ -198,7 +201,7 @@ const lockActive = async (work: Work, ref: Ref): Promise<Definition> => {
 };
 
 /**
- * Archives a definition for good: it keeps its key, and players what they hold of it.
+ * Archives a definition permanently: its key stays taken, and players keep what they hold of it.
  * @throws DomainError NOT_FOUND, CONFLICT: INVALID_STATE, IN_USE
  */
 export const archiveDefinition = async (

@@ -4,21 +4,24 @@ import { loadPublished } from "../../progression/published-rules.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** Rules named in the message. */
+/** Maximum number of rules named in the message. */
 const NAMED_MAX = 5;
 
-/** A definition by its name. */
-type Named = { kind: string; key: string };
+/** A definition by its kind and key. */
+type DefinitionName = { kind: string; key: string };
 
 /**
- * A definition that rules which run still name stays: they would fail or do nothing, with nobody told.
+ * Refuses to archive a definition that running rules still name: they would fail or do nothing, unnoticed.
  * @throws DomainError CONFLICT: IN_USE, naming the rules
  */
-export const refuseInUse = async (work: Work, projectId: string, definition: Named): Promise<void> =>
+export const refuseInUse = async (work: Work, projectId: string, definition: DefinitionName): Promise<void> =>
   (await createInUse(work, projectId))(definition);
 
-/** `refuseInUse` for many definitions, with the rules read once. */
-export const createInUse = async (work: Work, projectId: string): Promise<(definition: Named) => void> => {
+/** Like `refuseInUse` for many definitions, reading the rules once. */
+export const createInUse = async (
+  work: Work,
+  projectId: string,
+): Promise<(definition: DefinitionName) => void> => {
   const users = new Map<string, Set<string>>();
   await mapInSlices(await loadPublished(work, projectId), (rule) => {
     for (const { kind, key } of mentionsOf(rule.definition)) {

@@ -7,7 +7,7 @@ import type { Defined } from "../../evaluation/live.ts";
 
 /**
  * A kind of definition: currencies, badges and so on. All kinds share one table, one set of operations and
- * one way to be exported and imported; add one by a `kind.ts` in its feature's folder and a line in
+ * one form of export and import; add one by a `kind.ts` in its feature's folder and a line in
  * `registries/definition-kinds.ts`.
  */
 export type DefinitionKind<D extends Defined = Defined> = {
@@ -15,28 +15,28 @@ export type DefinitionKind<D extends Defined = Defined> = {
   kind: string;
   /** Plural, as in paths and in exported documents: `badges`. */
   plural: string;
-  /** How the documentation's pages call it: `Badges`. */
+  /** Heading in the documentation: `Badges`. */
   tag: string;
-  /** The whole definition with its defaults filled in. */
+  /** Schema of the whole definition, which fills in defaults. */
   schema: z.ZodType<D>;
-  /** Fields without which none can be made, for the shape of a partial change. */
+  /** Required fields, from which the schema of a partial change is derived. */
   shape: z.ZodObject;
-  /** Definitions of one project that are not archived. */
+  /** Maximum number of one project's definitions that are not archived. */
   max: number;
   /**
-   * Refuses what the schema cannot see: names of things that are not there, changes that would make what
-   * players hold untrue. `before` is what it replaces. @throws DomainError VALIDATION_ERROR, CONFLICT
+   * Refuses what the schema cannot check: unknown names, and changes that would invalidate players' holdings.
+   * `before` is the replaced definition. @throws DomainError VALIDATION_ERROR, CONFLICT
    */
   check?(work: Work, projectId: string, definition: D, before: D | undefined): Promise<void>;
-  /** Fields that are shown and not kept: what counts as of now. */
+  /** Fields that are shown but not stored: current counts. */
   extra?: {
     shape: z.ZodRawShape;
-    /** The fields of some definitions, by key: one statement. */
+    /** Reads the fields of several definitions, by key, in one statement. */
     read(work: Work, projectId: string, keys: readonly string[]): Promise<Map<string, Json>>;
   };
 };
 
-/** A kind whose documents are bounded in bytes before they are parsed. */
+/** Defines a kind whose documents are limited in bytes before they are parsed. */
 export const definitionKind = <D extends Defined>(kind: DefinitionKind<D>): DefinitionKind<D> => {
   boundBytes(kind.schema, DEFINITION_MAX_BYTES);
   return kind;

@@ -3,13 +3,13 @@ import { DomainError } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
 import { heldCatalogue } from "./catalogue.ts";
 
-/** Reason of a 400 for a name that means nothing (yet): an import tries such a definition again later. */
+/** Reason of a 400 for an unknown name: an import retries such a definition later. */
 export const UNKNOWN_REFERENCE = "UNKNOWN_REFERENCE";
 
 /** A definition that `field` of a request names by its key. */
 export type Reference = { field: string; kind: string; key: string };
 
-/** A 400 for names that mean nothing; it tells the first of them. */
+/** A 400 for unknown names; it reports the first of them. */
 export class UnknownReference extends DomainError {
   readonly missing: readonly Reference[];
 

@@ -3,22 +3,24 @@ import { COUNTERS_MAX } from "../../kernel/limits.ts";
 import type { Work } from "../../kernel/work.ts";
 
 export type RunningState = {
-  /** Of everything that evaluation reads, as PostgreSQL writes JSON. */
+  /** Total size of everything that evaluation reads, as PostgreSQL's JSON text. */
   bytes: number;
   rules: number;
   definitions: number;
-  /** Different metrics that rules, badges and segments read; 0 where there cannot be too many. */
+  /** Number of distinct metrics that rules, badges and segments read; 0 where there cannot be too many. */
   counters: number;
-  /** A name of the documents by which rules can set one another off: equal ones have one, in any project. */
+  /**
+   * A digest of the documents by which rules can trigger one another: equal ones share it, in any project.
+   */
   links: string;
 };
 
-/** Metrics of one document at most: each condition may have its own. */
+/** Maximum number of metrics of one document: each condition may have its own. */
 const DOCUMENT_METRICS_MAX = 50;
 
 type Row = Record<"bytes" | "rules" | "definitions" | "counting", string | number> & { links: string | null };
 
-/** What runs in a project: one statement, and another one where it may read too many counters. */
+/** Reads a project's running state in one statement, and another one where it may read too many counters. */
 export const readRunningState = async (work: Work, projectId: string): Promise<RunningState> => {
   const { rows } = await sql<Row>`
     select coalesce(sum(bytes), 0) as bytes,

@@ -5,26 +5,26 @@ import { refuseNewLoops, standingLoops } from "../loops/loops.ts";
 import type { Work } from "../../kernel/work.ts";
 import { readRunningState, type RunningState } from "./running-state.ts";
 
-/** Transactions that make many changes and are looked at once, at their end. */
+/** Transactions with many changes, which are checked once at their end. */
 const together = new WeakSet<SqlEntityManager>();
 
 type RunningChange = {
   projectId: string;
-  /** Of the refusal where the project becomes too large. */
+  /** Reason of the refusal when the project becomes too large. */
   reason: string;
-  /** The change is that of one rule, and `lockRunnable` has found that it closes no loop. */
+  /** Set for a change of one rule that `lockRunnable` has found to close no loop. */
   isLoopChecked?: true;
-  /** A project that is copied: its loops may come along. */
+  /** The project that is being copied: its loops may be copied too. */
   copied?: string;
-  /** The change takes long itself, so that loops are looked for within the transaction. */
+  /** Set for a change that is slow itself, so that loops are searched within the transaction. */
   isLong?: true;
 };
 
 /**
- * The one way to change what runs in a project: rules, definitions, leaderboards. Refuses the change when the
- * project has become larger than it may be, where one that was larger before may still shrink, and when rules
- * could set one another off without end as they could not before. Call it under the project's config lock;
- * inside another call of the same transaction only the outer one looks.
+ * The only way to change what runs in a project: rules, definitions, leaderboards. Refuses the change when
+ * the project exceeds its size limit, except that one that exceeded it before may still shrink, and when
+ * rules could newly trigger one another endlessly. Must be called under the project's config lock; of nested
+ * calls in one transaction only the outer one checks.
  * @throws DomainError CONFLICT with `reason`; EndlessLoops; an Unprepared, for `transact`
  */
 export const changeRunning = async <T>(

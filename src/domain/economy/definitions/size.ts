@@ -6,7 +6,7 @@ import { bytesOf } from "../../kernel/oversize.ts";
 export const TOO_LARGE = "TOO_LARGE";
 
 /**
- * Refuses a document that is too large to be kept, as it would be kept.
+ * Refuses a document that is too large, measured as it would be stored.
  * @throws DomainError VALIDATION_ERROR with the reason TOO_LARGE
  */
 export const checkSize = (name: string, document: object, max = DEFINITION_MAX_BYTES): void => {

@@ -52,19 +52,19 @@ const show = (row: Row): InboxMessage => ({
   createdAt: new Date(row.created_at).toISOString(),
 });
 
-type Whose = { projectId: string; id: string };
+type PlayerKey = { projectId: string; id: string };
 
-/** The messages of a player that have not ended. */
-const current = ({ projectId, id }: Whose, now: Date) => sql`
+/** A player's messages that have not expired. */
+const current = ({ projectId, id }: PlayerKey, now: Date) => sql`
   project_id = ${projectId} and player_id = ${id}
     and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)`;
 
 export type ListInbox = PageQuery & { unread?: boolean | undefined };
 
-/** A page of a player's messages, newest first. */
+/** Lists a player's messages, newest first. */
 export const listInbox = async (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   query: ListInbox,
 ): Promise<Total & { messages: InboxMessage[] }> => {
   const read =
@@ -87,13 +87,12 @@ export type MessageByHand = {
 };
 
 /**
- * Sends a player a message by REST, with a reward to claim if one is named: it waits as long as the message.
- * @throws DomainError VALIDATION_ERROR; CONFLICT: NOT_AVAILABLE, OUT_OF_STOCK, LIMIT_REACHED,
- * PLAYER_INACTIVE
+ * Sends a player a message by REST, optionally with a reward to claim, which expires with the message.
+ * @throws DomainError VALIDATION_ERROR; CONFLICT: NOT_AVAILABLE, OUT_OF_STOCK, LIMIT_REACHED, PLAYER_INACTIVE
  */
 export const sendByHand = async (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   message: MessageByHand,
 ): Promise<InboxMessage> => {
   const { projectId } = player;
@@ -119,7 +118,7 @@ const expiryOf = (expiresAt: string, nowMs: number): number => {
   return expiresMs;
 };
 
-/** @returns the id of the grant that waits */
+/** @returns the id of the pending grant */
 const enclose = (turn: Turn, rewardKey: string, expiresMs: number | null, cause: Cause): string => {
   const seconds = expiresMs === null ? {} : { expiresInSeconds: Math.ceil((expiresMs - turn.nowMs) / 1_000) };
   const order = { rewardKey, quantity: 1, delivery: "CLAIM" as const, cause, key: `api:${newId()}` };
@@ -128,15 +127,19 @@ const enclose = (turn: Turn, rewardKey: string, expiresMs: number | null, cause:
   return given.grant.id;
 };
 
-const getMessage = async ({ db, now }: Work, player: Whose, messageId: string): Promise<InboxMessage> => {
+const getMessage = async ({ db, now }: Work, player: PlayerKey, messageId: string): Promise<InboxMessage> => {
   const found = await sql<Row>`
     select * from inbox_messages where ${current(player, now)} and id = ${messageId}`.execute(db);
   if (!found.rows[0]) throw notFound("message");
   return show(found.rows[0]);
 };
 
-/** Marks a message as read; the first time stays. @throws DomainError NOT_FOUND */
-export const readMessage = async (work: Work, player: Whose, messageId: string): Promise<InboxMessage> => {
+/** Marks a message as read; the time of the first reading is kept. @throws DomainError NOT_FOUND */
+export const readMessage = async (
+  work: Work,
+  player: PlayerKey,
+  messageId: string,
+): Promise<InboxMessage> => {
   if (!isId(messageId)) throw notFound("message");
   const now = work.now.toISOString();
   await sql`

@@ -10,7 +10,7 @@ export type LedgerEntryView = Pick<
   "id" | "seq" | "asset" | "currencyKey" | "amount" | "balanceAfter" | "reason" | "txId" | "reverses" | "hash"
 > & { cause: Cause; createdAt: string };
 
-/** A line that has just been written. */
+/** Converts an entry that has just been written. */
 export const showEntry = (row: LedgerRow, createdAt: Date): LedgerEntryView => {
   const { id, seq, asset, currencyKey, amount, balanceAfter, reason, txId, reverses, cause, hash } = row;
   const what = { id, seq, asset, currencyKey, amount, balanceAfter, reason };
@@ -19,7 +19,7 @@ export const showEntry = (row: LedgerRow, createdAt: Date): LedgerEntryView => {
 
 export type ListEntries = {
   limit: number;
-  /** Answers entries older than the one of this `seq`. */
+  /** Returns entries older than the one with this `seq`. */
   cursor?: number | undefined;
   asset?: LedgerRow["asset"] | undefined;
   currencyKey?: string | undefined;
@@ -57,7 +57,7 @@ const show = (row: Row): LedgerEntryView => ({
   createdAt: new Date(row.created_at).toISOString(),
 });
 
-/** A player's ledger, newest first, and the cursor of the next page. */
+/** Lists a player's ledger, newest first, and returns the cursor of the next page. */
 export const listEntries = async (
   { db }: Work,
   { projectId, id }: PlayerKey,

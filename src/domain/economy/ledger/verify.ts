@@ -5,7 +5,7 @@ import type { Transact, Work } from "../../kernel/work.ts";
 import { chainHash } from "../../evaluation/ledger/chain.ts";
 import type { PlayerKey } from "../../progression/reference.ts";
 
-/** Entries that are read at once. */
+/** Number of entries per read. */
 const PAGE = 1_000;
 
 /**
@@ -30,9 +30,9 @@ type Row = {
 };
 
 /**
- * Works a player's ledger out anew, a page in each transaction, up to the entry that was the newest at the
- * start: numbers without a gap, each hash from the one before, each balance of XP and currencies the sum of
- * its amounts, and the tip as the player's row has it. @throws DomainError NOT_FOUND
+ * Verifies a player's ledger, a page per transaction, up to the entry that was the newest at the start: seqs
+ * without a gap, each hash derived from the one before, each balance of XP and currencies the sum of its
+ * amounts, and the tip equal to that of the player's row. @throws DomainError NOT_FOUND
  */
 export const verifyLedger = async (
   transact: Transact,

@@ -12,14 +12,14 @@ import { grantLevelRewards } from "../../evaluation/xp/level-rewards.ts";
 import { levelOf } from "../../evaluation/xp/levels.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 
-/** Players that one step looks at. */
+/** Number of players per step. */
 const PAGE = 500;
 
 /**
- * Gives the turn's player the level that the project's curve says: `player.level_up` and the levels' rewards
- * for a rise, `player.updated` for a fall, which comes only where the project allows it. Players who are not
+ * Sets the player's level according to the project's curve: `player.level_up` and the levels' rewards for a
+ * rise, `player.updated` for a fall, which happens only where the project allows it. Players who are not
  * ACTIVE get no rewards.
- * @returns by how many levels it rose or fell
+ * @returns the number of levels gained or lost
  */
 export const relevel = (turn: Turn, cause: Cause): number => {
   const { player, project } = turn;
@@ -47,11 +47,11 @@ const State = z.object({
   lowered: z.int().default(0),
 });
 
-type Seen = { id: string; differs: boolean };
+type Candidate = { id: string; differs: boolean };
 
-const nextPage = async (work: Work, projectId: string, after: string | null): Promise<Seen[]> => {
+const nextPage = async (work: Work, projectId: string, after: string | null): Promise<Candidate[]> => {
   const { thresholds } = await getCurve(work, projectId);
-  const found = await sql<Seen>`
+  const found = await sql<Candidate>`
     select id, level <> width_bucket(xp, ${`{${thresholds.join(",")}}`}::bigint[]) as differs from players
     where project_id = ${projectId} and status not in ('MERGED', 'ERASED')
       and (${after}::uuid is null or id > ${after}::uuid)
@@ -89,7 +89,7 @@ const step = async (work: Work, { projectId, createdBy, ...job }: JobInHand<obje
   return { state: next, progress: (100 * seen) / Math.max(1, total ?? 0) };
 };
 
-/** Brings all players of a project to the levels of its curve, and tells and rewards it. */
+/** Moves all players of a project to the levels of its curve, with events and rewards. */
 export const levelRecalculation = jobKind({
   kind: "LEVEL_RECALC",
   access: { scope: "config:manage", roles: DESIGNERS },

@@ -3,13 +3,15 @@ import type { Work } from "../../kernel/work.ts";
 import { type CurvePut, putCurve, type SavedCurve } from "../../progression/level-curves.ts";
 import { levelRecalculation } from "./relevel.ts";
 
-/** WITH_EVENTS: a job gives every player the new level, tells `player.level_up` and gives levels' rewards. */
+/**
+ * WITH_EVENTS: a job gives every player the new level, emits `player.level_up` and grants levels' rewards.
+ */
 export type CurveSave = Omit<CurvePut, "recalculate"> & {
   recalculate: CurvePut["recalculate"] | "WITH_EVENTS";
 };
 
 /**
- * Saves a new version of the project's curve, and starts the job that brings players to it.
+ * Saves a new version of the project's curve, and starts the job that applies it to players.
  * @throws DomainError VALIDATION_ERROR for a curve that does not rise; CONFLICT JOB_LIMIT
  */
 export const saveCurve = async (

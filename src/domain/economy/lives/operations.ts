@@ -9,7 +9,7 @@ import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { adjustLives, type LivesChange, showLives } from "../../evaluation/lives/lives.ts";
 
-/** A player's lives now; null where the project has none. */
+/** Returns a player's current lives; null where the project has none. */
 export const readLives = async (work: Work, player: Player): Promise<LivesView | null> => {
   const { settings } = await readPlan(work, player.projectId, projectPlans);
   return showLives(settings.lives, stateOfPlayer(player), work.now.getTime());
@@ -18,7 +18,7 @@ export const readLives = async (work: Work, player: Player): Promise<LivesView |
 export type LivesRequest = Pick<LivesChange, "amount" | "refill" | "unlimitedSeconds" | "reason" | "cause">;
 
 /**
- * Changes lives by REST. A loss beyond what there is changes nothing; a gain goes as far as there is room.
+ * Changes lives by REST. A loss of more than the player has changes nothing; a gain is capped at the maximum.
  * @throws DomainError CONFLICT: LIVES_DISABLED, INSUFFICIENT_LIVES, PLAYER_INACTIVE
  */
 export const changeLives = async (

@@ -11,7 +11,7 @@ import type { RuleDocument } from "../../evaluation/language/document.ts";
 /** A project's active definitions by kind. */
 type Definitions = ReadonlyMap<string, readonly Stored[]>;
 
-/** The bundles that a definition holds, wherever they are in it. */
+/** Returns the bundles of a definition, wherever they are nested. */
 const bundlesIn = (value: unknown): RewardBundle[] => {
   if (Array.isArray(value)) return value.flatMap(bundlesIn);
   if (!isJsonObject(value)) return [];
@@ -22,7 +22,7 @@ const bundlesIn = (value: unknown): RewardBundle[] => {
   );
 };
 
-/** Patterns of the events that something counts, such as a badge by its metric. */
+/** Returns the patterns of the events that something counts, such as a badge through its metric. */
 const patternsIn = (value: unknown): string[] => {
   if (Array.isArray(value)) return value.flatMap(patternsIn);
   if (!isJsonObject(value)) return [];
@@ -30,7 +30,7 @@ const patternsIn = (value: unknown): string[] => {
   return [...own, ...Object.values(value).flatMap(patternsIn)];
 };
 
-/** What of a player events of a type change, by the names of segments' inputs; `*` ends a prefix. */
+/** The player's inputs that events of a type change, as named in segments; `*` ends a prefix. */
 const CHANGES: Readonly<Record<string, readonly string[]>> = {
   [SCORE]: ["entries"],
   "player.xp_granted": ["field:xp", "entries"],
@@ -38,7 +38,7 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
   "player.lives_changed": ["field:lives"],
   "player.updated": ["field:attributes.*", "field:tags"],
 };
-/** The same for types about one thing, by their beginning: the thing's key goes after it. */
+/** The same for types about one thing, by prefix: the thing's key is appended. */
 const KEYED_CHANGES: readonly (readonly [type: string, input: string])[] = [
   ["player.currency_", "field:currencies."],
   ["player.badge_", "badge:"],
@@ -48,14 +48,14 @@ const KEYED_CHANGES: readonly (readonly [type: string, input: string])[] = [
 
 const changedBy = (type: string, key = ANY_KEY): readonly string[] => {
   const keyed = KEYED_CHANGES.find(([start]) => type.startsWith(start));
-  // Boards of currencies, badges and streaks move with them.
+  // Boards of currencies, badges and streaks change with them.
   return keyed ? [`${keyed[1]}${key}`, "entries"] : (CHANGES[type] ?? []);
 };
 
 const matches = (name: string, changed: string): boolean =>
   changed.endsWith(ANY_KEY) ? name.startsWith(changed.slice(0, -1)) : name === changed;
 
-/** Something of a project that acts by itself when an event of its patterns comes, or an input changes. */
+/** A part of a project that acts by itself on events of its patterns, or when an input changes. */
 type Follower = { patterns: ReadonlySet<string>; inputs: readonly string[]; causes: readonly string[] };
 
 const follower = (kind: string, { definition }: Stored): Follower => {
@@ -71,12 +71,12 @@ const follower = (kind: string, { definition }: Stored): Follower => {
   };
 };
 
-/** What the actions of a rule bring about by themselves, SCORE among it. */
+/** Returns the event types that a rule's actions directly cause, including SCORE. */
 export const directCauses = ({ actions }: RuleDocument): string[] => [
   ...new Set(actions.flatMap((action) => kindOf(action.type)?.causes(action) ?? [])),
 ];
 
-/** Answers for the direct causes of any rule of a project all that it can bring about. */
+/** Creates a function that maps the direct causes of any rule of a project to everything it can cause. */
 export const createCauses = (definitions: Definitions): ((direct: readonly string[]) => Set<string>) => {
   const all = (kind: string): readonly Stored[] => definitions.get(kind) ?? [];
   const followers = ["badge", "streak", "segment"].flatMap((kind) =>

@@ -1,13 +1,13 @@
 import { type Steps } from "../../kernel/slices.ts";
 
-/** Nodes and edges that are looked at between two rests. */
+/** Number of nodes and edges visited between two pauses. */
 const REST_EVERY = 1_000;
 
 /**
- * The strongly connected components of a graph that hold a cycle, each a list of node numbers: Tarjan 1972,
- * without recursion so that a long chain cannot exhaust the stack. Time is linear in nodes and edges.
- *
- * @param edges for each node the nodes that it leads to
+ * Finds the strongly connected components of a graph that contain a cycle, each a list of node numbers:
+ * Tarjan 1972, without recursion so that a long chain cannot exhaust the stack. Time is linear in nodes and
+ * edges.
+ * @param edges for each node its successors
  */
 export const cyclicComponents = function* (edges: readonly (readonly number[])[]): Steps<number[][]> {
   const index = new Int32Array(edges.length).fill(-1);
@@ -57,7 +57,7 @@ export const cyclicComponents = function* (edges: readonly (readonly number[])[]
   return found;
 };
 
-/** A shortest way from a node back to itself among `allowed` nodes; the node stands at both ends. */
+/** Returns a shortest path from a node back to itself within `allowed` nodes; the node is at both ends. */
 export function* cycleThrough(
   edges: readonly (readonly number[])[],
   start: number,
@@ -70,7 +70,7 @@ export function* cycleThrough(
     const node = waiting[i]!;
     for (const target of edges[node]!) {
       if (++looked % REST_EVERY === 0) yield;
-      if (target === start) return wayTo(from, node, start);
+      if (target === start) return pathTo(from, node, start);
       if (!allowed.has(target) || from.has(target)) continue;
       from.set(target, node);
       waiting.push(target);
@@ -79,7 +79,7 @@ export function* cycleThrough(
   return [];
 }
 
-const wayTo = (from: ReadonlyMap<number, number>, last: number, start: number): number[] => {
+const pathTo = (from: ReadonlyMap<number, number>, last: number, start: number): number[] => {
   const way = [start];
   for (let node = last; node !== start; node = from.get(node)!) way.unshift(node);
   return [start, ...way];

@@ -6,23 +6,25 @@ import type { Transact, Work } from "../../kernel/work.ts";
 import { type Cycle, cyclesAmong, type GraphRule, loadLinked } from "./graph.ts";
 
 /**
- * Rules and definitions of which cycles are found within a transaction, which holds its connection and maybe
- * locks meanwhile: a few ms. Those of more are found outside.
+ * Maximum number of rules and definitions whose cycles are searched within a transaction, which meanwhile
+ * holds its connection and possibly locks: a few ms. Larger sets are searched outside.
  */
 export const HERE_MAX = 150;
-/** How often a transaction is undone to find cycles outside, before it finds them itself. */
+/** How often a transaction is rolled back to search cycles outside, before it searches them itself. */
 export const UNDONE_MAX = 3;
 
-/** Cycles that were found outside of a transaction, for the transactions that want them. */
+/** Cycles found outside a transaction, for the transactions that need them. */
 const found = createSizedCache<readonly Cycle[]>({ items: 1_000, bytes: 4 * 1024 * 1024 });
 
-/** What cycles follow from: the rule itself, and a version of all else of its project. */
+/** Cache key of a search: the rule itself, and the version of everything else in its project. */
 const nameOf = (projectId: string, configVersion: number, rule: GraphRule): string =>
   `${projectId} ${configVersion} ${createHash("sha256").update(JSON.stringify(rule)).digest("base64")}`;
 
 type State = { version: number; count: number };
 
-/** The version of a project's definitions, and how many of them and of its rules count for cycles. */
+/**
+ * Reads the version of a project's definitions, and the number of definitions and rules relevant to cycles.
+ */
 const stateOf = async ({ db }: Work, projectId: string): Promise<State> => {
   const { rows } = await sql<Record<keyof State, string | number>>`
     select config_version as version,
@@ -32,7 +34,7 @@ const stateOf = async ({ db }: Work, projectId: string): Promise<State> => {
   return { version: Number(rows[0]?.version), count: Number(rows[0]?.count) };
 };
 
-/** Thrown where finding the cycles of a rule takes too long for a transaction. */
+/** Thrown when finding the cycles of a rule takes too long for a transaction. */
 class CyclesUnknown extends Unprepared {
   readonly #projectId: string;
   readonly #rule: GraphRule;
@@ -44,7 +46,7 @@ class CyclesUnknown extends Unprepared {
   }
 
   override async prepare(transact: Transact): Promise<void> {
-    // The version first: what is read later may be newer than it says, and is not asked for then.
+    // The version is read first: later reads may be newer than it, and are then not looked up by it.
     const { version, linked } = await transact(async (work) => ({
       version: (await stateOf(work, this.#projectId)).version,
       linked: await loadLinked(work, this.#projectId),
@@ -58,8 +60,8 @@ class CyclesUnknown extends Unprepared {
 }
 
 /**
- * The cycles that a project would have with `rule` among those that run; only those it is part of. Where many
- * run, the transaction is undone, and run again when they are known.
+ * Returns the cycles that a project would have with `rule` among its running rules; only those that include
+ * it. With many running rules the transaction is rolled back, and repeated when they are known.
  * @throws CyclesUnknown, for `transact`
  */
 export const cyclesWith = async (
@@ -70,6 +72,6 @@ export const cyclesWith = async (
   const { version, count } = await stateOf(work, projectId);
   const known = found.get(nameOf(projectId, version, rule));
   if (known) return known;
-  if (count > HERE_MAX && work.turns.undone < UNDONE_MAX) throw new CyclesUnknown(projectId, rule);
+  if (count > HERE_MAX && work.lanes.undone < UNDONE_MAX) throw new CyclesUnknown(projectId, rule);
   return cyclesAmong(await loadLinked(work, projectId), rule);
 };

@@ -12,7 +12,7 @@ import { linksOf } from "./links.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
 
-/** Edges of one answer. */
+/** Maximum number of edges per response. */
 export const GRAPH_EDGES_MAX = 5_000;
 
 export type GraphRule = { id: string; key: string; status: RuleStatus; definition: RuleDocument };
@@ -22,47 +22,47 @@ export type GraphNode = {
   key: string;
   name: string;
   status: RuleStatus;
-  /** Patterns of event types that set it off. */
+  /** Patterns of event types that trigger it. */
   listensTo: string[];
-  /** Event types that it can bring about, also through rewards, badges and streaks. */
+  /** Event types that it can cause, including through rewards, badges and streaks. */
   causes: string[];
 };
-/** `from` brings about each type of `via`, which sets off `to`. Both are ids of rules. */
+/** `from` causes each type in `via`, which triggers `to`. Both are ids of rules. */
 export type GraphEdge = { from: string; to: string; via: string[] };
 
-/** Rules that can set one another off in a circle: those on one without end, or all on one that ends. */
+/** Rules that can trigger one another in a cycle: those on an endless one, or all on one that ends. */
 export type Cycle = {
   rules: { ruleId: string; key: string }[];
-  /** One way round: rules and the event types between them, by turns. */
+  /** One cycle: rules alternating with the event types between them. */
   path: string[];
-  /** A limit, cooldown, budget or `stopOnMatch` ends every way round; else no rule on it has one. */
+  /** Whether a limit, cooldown, budget or `stopOnMatch` ends every cycle; otherwise no rule on it has one. */
   isBounded: boolean;
 };
 
 export type RuleGraph = { nodes: GraphNode[]; edges: GraphEdge[]; cycles: Cycle[]; truncated: boolean };
 
 /**
- * Rules, what they cause and who hears it, as nodes of one graph: so its edges are as few as what is written
- * in the rules, not every pair of rules.
+ * A graph whose nodes are rules, the events they cause and their subscriptions, so that its edges are as few
+ * as the statements in the rules, not every pair of rules.
  */
 type Net = { rules: readonly LinkedRule[]; names: string[]; edges: number[][]; causes: Set<string>[] };
 
-/** Who hears a pattern: the node of rules that ask for no key, and the rules that ask for some. */
-type Heard = {
+/** Subscribers of a pattern: the node of rules without a key, and the rules that require one. */
+type Subscribers = {
   isOfReserved: boolean;
   any: number | undefined;
   keyed: number[];
-  /** Nodes of the rules that ask for a key, by key, as far as something has caused it. */
+  /** Nodes of the rules that require a key, by key, as far as something has caused it. */
   byKey: Map<unknown, number | undefined>;
 };
 
-/** Whether a pattern has types whose events say what they are about. */
+/** Whether a pattern matches types whose events name their subject. */
 const matchesReserved = (pattern: string): boolean =>
   pattern.endsWith(".*")
     ? [...RESERVED_EVENT_TYPES].some((type) => type.startsWith(pattern.slice(0, -1)))
     : isReservedType(pattern);
 
-const nobodyYet = (pattern: string): Heard => ({
+const noSubscribers = (pattern: string): Subscribers => ({
   isOfReserved: matchesReserved(pattern),
   any: undefined,
   keyed: [],
@@ -78,18 +78,18 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
     names.push(name);
     return edges.push([]) - 1;
   };
-  const heard = new Map<string, Heard>();
+  const subscribers = new Map<string, Subscribers>();
   for (const [rule, { links }] of rules.entries()) {
     yield;
-    for (const pattern of links.hears) {
-      const nodes = heard.get(pattern) ?? nobodyYet(pattern);
-      heard.set(pattern, nodes);
+    for (const pattern of links.listensTo) {
+      const nodes = subscribers.get(pattern) ?? noSubscribers(pattern);
+      subscribers.set(pattern, nodes);
       if (links.subjects && nodes.isOfReserved) nodes.keyed.push(rule);
       else edges[(nodes.any ??= newNode(""))]!.push(rule);
     }
   }
   const subjects = rules.map(({ links }) => links.subjects && new Set(links.subjects));
-  const keyedNode = ({ keyed, byKey }: Heard, key: unknown): number | undefined => {
+  const keyedNode = ({ keyed, byKey }: Subscribers, key: unknown): number | undefined => {
     if (byKey.has(key)) return byKey.get(key);
     const asking = key === ANY_KEY ? keyed : keyed.filter((rule) => subjects[rule]!.has(key));
     const node = asking.length === 0 ? undefined : newNode("");
@@ -97,10 +97,10 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
     byKey.set(key, node);
     return node;
   };
-  const hearersOf = (cause: string): number[] => {
+  const subscribersOf = (cause: string): number[] => {
     const { type, key } = partsOf(cause);
     return patternsOf(type).flatMap((pattern) => {
-      const nodes = heard.get(pattern);
+      const nodes = subscribers.get(pattern);
       return nodes
         ? [nodes.any, keyedNode(nodes, isCustom(type) ? ANY_KEY : key)].filter((node) => node !== undefined)
         : [];
@@ -112,7 +112,7 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
     if (known !== undefined) return known;
     const node = newNode(partsOf(cause).type);
     nodes.set(cause, node);
-    edges[node] = hearersOf(cause);
+    edges[node] = subscribersOf(cause);
     return node;
   };
   const causesOf = createCauses(definitions);
@@ -129,7 +129,7 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
   return { rules, names, edges, causes };
 };
 
-/** Of an integrator's own event nobody knows what its properties hold. */
+/** Properties of an integrator's own events are unknown. */
 const isCustom = (type: string): boolean => !isReservedType(type);
 
 const cyclesOf = function* ({ rules, names, edges }: Net): Steps<Cycle[]> {
@@ -147,7 +147,7 @@ const cyclesOf = function* ({ rules, names, edges }: Net): Steps<Cycle[]> {
   const cycles: Cycle[] = [];
   const components = yield* cyclicComponents(edges);
   if (components.length === 0) return cycles;
-  // Without the rules that end what goes through them, what is left of circles has no end.
+  // Without the rules that end every chain through them, all remaining cycles are endless.
   const endless = yield* cyclicComponents(without);
   const isEndless = new Set(endless.flat());
   for (const component of endless) cycles.push(yield* toCycle(component, false));
@@ -167,7 +167,7 @@ const nodesOf = function* ({ rules, causes }: Net): Steps<GraphNode[]> {
       key,
       name: links.name,
       status,
-      listensTo: [...links.hears],
+      listensTo: [...links.listensTo],
       causes: [...new Set(Array.from(causes[i]!, (cause) => partsOf(cause).type))].toSorted(),
     });
   }
@@ -189,7 +189,10 @@ const linked = ({ id, key, status, definition }: GraphRule): LinkedRule => ({
   links: linksOf(definition),
 });
 
-/** Who can set off whom. `truncated`: there are more edges than GRAPH_EDGES_MAX; the cycles are all there. */
+/**
+ * Builds the graph of which rules trigger which. `truncated`: there are more edges than GRAPH_EDGES_MAX; the
+ * cycles are complete.
+ */
 export const graphOf = (rules: readonly GraphRule[], definitions: Definitions): RuleGraph =>
   atOnce(graphSteps(rules.map(linked), definitions));
 
@@ -213,10 +216,10 @@ const edgesOf = function* ({ rules, edges, names }: Net): Steps<GraphEdge[]> {
   return found;
 };
 
-/** Rules of a project with the definitions by which one can set off another. */
+/** Rules of a project with the definitions through which one can trigger another. */
 export type Linked = { rules: readonly LinkedRule[]; definitions: Definitions };
 
-/** The rules of a project that have one of `statuses`; default: those that run. */
+/** Loads the rules of a project with one of `statuses`; default: running ones. */
 export const loadLinked = async (
   work: Work,
   projectId: string,
@@ -226,19 +229,19 @@ export const loadLinked = async (
   definitions: await loadDefinitions(work, projectId),
 });
 
-/** Reads what `graphOfLinked` needs for all published rules of a project, paused ones included. */
+/** Loads the input of `graphOfLinked`: all published rules of a project, including paused ones. */
 export const loadGraph = (work: Work, projectId: string): Promise<Linked> =>
   loadLinked(work, projectId, ["ACTIVE", "SHADOW", "PAUSED"]);
 
-/** The graph of what `loadGraph` has read; worked out in slices. */
+/** Builds the graph from the result of `loadGraph`, in slices. */
 export const graphOfLinked = ({ rules, definitions }: Linked): Promise<RuleGraph> =>
   inSlices(graphSteps(rules, definitions));
 
-/** The cycles of rules. In slices. */
+/** Finds the cycles of rules, in slices. */
 export const cyclesIn = ({ rules, definitions }: Linked): Promise<Cycle[]> =>
   inSlices(cycleSteps(rules, definitions));
 
-/** The cycles that there would be with `rule` among `others`; only those it is part of. In slices. */
+/** Finds the cycles that would exist with `rule` among `others`; only those that include it. In slices. */
 export const cyclesAmong = async (
   { rules, definitions }: Linked,
   rule: GraphRule,

@@ -5,10 +5,10 @@ import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
 import { loadVersions } from "../../progression/published-rules.ts";
 import { linksOf, type RuleLinks } from "./links.ts";
 
-/** A rule with what the graph needs of it. */
+/** A rule with the properties that the graph needs. */
 export type LinkedRule = { id: string; key: string; status: RuleStatus; links: RuleLinks };
 
-/** Links of rules that a process keeps, and their bytes as JSON. */
+/** Maximum number of cached rules of a process, and their bytes as JSON. */
 const KEPT_MAX = 100_000;
 const KEPT_BYTES_MAX = 32 * 1024 * 1024;
 
@@ -17,9 +17,9 @@ const kept = createSizedCache<RuleLinks>({ items: KEPT_MAX, bytes: KEPT_BYTES_MA
 type Row = { id: string; key: string; status: RuleStatus; version: number; writer: string };
 
 /**
- * The published rules of a project that have one of `statuses`, in the order of their creation. A version
- * never changes, so that its document is read once in a process. The transaction that wrote it is part of its
- * name: what was rolled back leaves its number to another document.
+ * Loads the published rules of a project with one of `statuses`, in order of creation. A version never
+ * changes, so each process reads its document once. The cache key includes the writing transaction: a
+ * rolled-back one leaves its version number to another document.
  */
 export const loadLinkedRules = async (
   work: Work,

@@ -2,22 +2,22 @@ import type { Json } from "../../kernel/events/events.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { directCauses } from "./causes.ts";
 
-/** What of a rule decides who can set it off, and whom it can: a small part of its document. */
+/** The small part of a rule's document that determines what triggers it and what it triggers. */
 export type RuleLinks = {
   name: string;
-  /** Patterns of event types that set it off. */
-  hears: readonly string[];
-  /** The keys that it asks for at its top, where it reacts to one badge, say, and to no other. */
+  /** Patterns of event types that trigger it. */
+  listensTo: readonly string[];
+  /** The keys that it requires at its top level, for example when it reacts to a single badge. */
   subjects: readonly unknown[] | undefined;
-  /** What its actions bring about by themselves. */
+  /** What its actions cause directly. */
   direct: readonly string[];
-  /** It cannot fire again and again. */
+  /** Whether something keeps it from firing repeatedly. */
   isBounded: boolean;
 };
 
 export const linksOf = (rule: RuleDocument): RuleLinks => ({
   name: rule.name,
-  hears: patternsHeard(rule),
+  listensTo: patternsOf(rule),
   subjects: subjectsOf(rule),
   direct: directCauses(rule),
   isBounded: isBounded(rule),
@@ -39,12 +39,12 @@ const isBounded = ({ limits, stopOnMatch }: RuleDocument): boolean => {
   return perPlayer.length + global.length + budgets.length > 0 || cooldownSeconds !== undefined;
 };
 
-/** A scheduled rule is set off by no event. */
-const patternsHeard = ({ triggers }: RuleDocument): string[] => [
+/** A scheduled rule is triggered by no event. */
+const patternsOf = ({ triggers }: RuleDocument): string[] => [
   ...new Set(triggers.flatMap((trigger) => ("eventTypes" in trigger ? trigger.eventTypes : []))),
 ];
 
-/** Properties by which events of the service say what they are about. */
+/** Properties by which events of the service name their subject. */
 const SUBJECTS: ReadonlySet<unknown> = new Set([
   "badgeKey",
   "currencyKey",

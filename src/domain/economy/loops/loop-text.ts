@@ -1,7 +1,7 @@
 import type { Cycle } from "./graph.ts";
 
-const wayOf = ({ path }: Cycle): string => path.join(" → ");
+const pathOf = ({ path }: Cycle): string => path.join(" → ");
 
-export const cycleText = (cycle: Cycle): string => `can set itself off: ${wayOf(cycle)}`;
+export const cycleText = (cycle: Cycle): string => `can set itself off: ${pathOf(cycle)}`;
 
 export const LOOP_ADVICE = "give a rule on the way a limit, a cooldown or stopOnMatch";

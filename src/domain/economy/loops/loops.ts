@@ -8,7 +8,7 @@ import { type Cycle, cyclesIn, type Linked, loadLinked } from "./graph.ts";
 import { LOOP_ADVICE, cycleText } from "./loop-text.ts";
 import { PROBLEMS_MAX } from "../../kernel/limits.ts";
 
-/** Refuses a change by which rules could set one another off without end. */
+/** Refuses a change that lets rules trigger one another endlessly. */
 export class EndlessLoops extends DomainError {
   readonly loops: readonly Cycle[];
 
@@ -21,10 +21,10 @@ export class EndlessLoops extends DomainError {
 
 export const loopText = (loop: Cycle): string => `${cycleText(loop)}: ${LOOP_ADVICE}`;
 
-/** Endless loops by the name of the documents that they follow from. */
+/** Endless loops, cached by the digest of the documents that they follow from. */
 const known = createSizedCache<readonly Cycle[]>({ items: 1_000, bytes: 4 * 1024 * 1024 });
 
-/** What loops are looked for in: the name of the project's documents, and their links. */
+/** Input of a search for loops: the digest of the project's documents, and their links. */
 type Searched = { projectId: string; name: string; linked: Linked };
 
 const find = async ({ projectId, name, linked }: Searched): Promise<readonly Cycle[]> => {
@@ -32,7 +32,7 @@ const find = async ({ projectId, name, linked }: Searched): Promise<readonly Cyc
   return known.keep(name, loops, { owner: projectId, bytes: Buffer.byteLength(JSON.stringify(loops)) });
 };
 
-/** Thrown where finding the loops of what was read takes too long for a transaction. */
+/** Thrown when finding the loops takes too long for a transaction. */
 class LoopsUnknown extends Unprepared {
   readonly #searched: Searched;
 
@@ -48,46 +48,48 @@ class LoopsUnknown extends Unprepared {
 
 type Seen = { projectId: string; state: RunningState; isLong?: boolean | undefined };
 
-/** The endless loops of a project as the transaction sees it. @throws LoopsUnknown, unless `isLong` */
+/**
+ * Returns the endless loops of a project as the transaction sees it. @throws LoopsUnknown, unless `isLong`
+ */
 const endlessLoops = async (work: Work, { projectId, state, isLong }: Seen): Promise<readonly Cycle[]> => {
   const { links, rules, definitions } = state;
   if (rules === 0) return [];
   const found = known.get(links);
   if (found) return found;
   const linked = await loadLinked(work, projectId);
-  const isHere = isLong === true || rules + definitions <= HERE_MAX || work.turns.undone >= UNDONE_MAX;
+  const isHere = isLong === true || rules + definitions <= HERE_MAX || work.lanes.undone >= UNDONE_MAX;
   const searched = { projectId, name: links, linked };
   if (!isHere) throw new LoopsUnknown(searched);
   return find(searched);
 };
 
-/** Transactions that have to know which loops there were before their change. */
-const asking = new WeakSet<Work["turns"]>();
+/** Transactions that must know which loops existed before their change. */
+const asking = new WeakSet<Work["lanes"]>();
 
-/** Thrown after a change with which there are loops: it is undone to see which there were without it. */
+/** Thrown after a change that has loops: it is rolled back to find the loops that exist without it. */
 class StandingWanted extends Unprepared {
-  readonly #turns: Work["turns"];
+  readonly #lanes: Work["lanes"];
 
-  constructor(turns: Work["turns"]) {
+  constructor(lanes: Work["lanes"]) {
     super("the loops of before are not known");
-    this.#turns = turns;
+    this.#lanes = lanes;
   }
 
   override async prepare(): Promise<void> {
-    asking.add(this.#turns);
+    asking.add(this.#lanes);
   }
 }
 
 /**
- * The endless loops that projects have already, for `refuseNewLoops`; undefined where nothing was found yet
- * that makes it want them.
+ * Returns the endless loops that projects already have, for `refuseNewLoops`; undefined while nothing
+ * requires them.
  * @throws LoopsUnknown
  */
 export const standingLoops = async (
   work: Work,
   projectIds: readonly string[],
 ): Promise<readonly Cycle[] | undefined> => {
-  if (!asking.has(work.turns)) return undefined;
+  if (!asking.has(work.lanes)) return undefined;
   const loops: Cycle[] = [];
   for (const projectId of projectIds) {
     const state = await readRunningState(work, projectId);
@@ -99,8 +101,8 @@ export const standingLoops = async (
 const keysOf = ({ rules }: Cycle): string[] => rules.map(({ key }) => key);
 
 /**
- * Refuses rules that can set one another off without end, where they could not already.
- * @param now what runs now, after the change; `standing`: what `standingLoops` has answered before it
+ * Refuses rules that can trigger one another endlessly, unless they could before.
+ * @param now what runs after the change; `standing`: the result of `standingLoops` before it
  * @throws EndlessLoops; LoopsUnknown, StandingWanted, for `transact`
  */
 export const refuseNewLoops = async (
@@ -110,7 +112,7 @@ export const refuseNewLoops = async (
 ): Promise<void> => {
   const loops = await endlessLoops(work, { projectId, ...now });
   if (loops.length === 0) return;
-  if (!standing) throw new StandingWanted(work.turns);
+  if (!standing) throw new StandingWanted(work.lanes);
   const sets = standing.map((loop) => new Set(keysOf(loop)));
   const [first, ...others] = loops.filter((loop) => {
     const keys = keysOf(loop);

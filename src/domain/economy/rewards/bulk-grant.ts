@@ -10,7 +10,7 @@ import { savepoint } from "../../kernel/savepoint.ts";
 import { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { grantBundle } from "../../evaluation/rewards/grant-bundle.ts";
 
-/** Players of one step. */
+/** Number of players per step. */
 const PAGE = 200;
 
 const Params = z.object({
@@ -21,7 +21,7 @@ const Params = z.object({
 });
 type Params = z.output<typeof Params>;
 
-/** What the steps so far have come to; `offset` is into playerIds, `after` the last player of the segment. */
+/** Progress of the job; `offset` is into playerIds, `after` the last player of the segment. */
 const State = z.object({
   offset: z.int().default(0),
   after: z.string().nullable().default(null),
@@ -46,13 +46,13 @@ const nextPage = async (
   return found.rows.map(({ player_id }) => player_id);
 };
 
-/** @returns whether the player was given it: who is not ACTIVE is not */
+/** @returns whether the grant was made: inactive players get none */
 const give =
   ({ id, params: { bundle, reason }, createdBy }: JobInHand<Params>) =>
   (turn: Turn): boolean => {
     if (turn.player.status !== "ACTIVE") return false;
     const cause = { kind: "API" as const, actor: createdBy, refId: id, note: reason };
-    // The job's id keeps a player from being given it twice, whatever becomes of the job's state.
+    // The job's id prevents a second grant to a player, whatever happens to the job's state.
     grantBundle(turn, { bundle, cause, key: `bulk:${id}`, reason });
     return true;
   };
@@ -70,7 +70,7 @@ const givePage = async (
   return { granted, skipped: playerIds.length - granted, failed: 0 };
 };
 
-/** One by one, so that a player who cannot be given it keeps nobody else from it. */
+/** One by one, so that a failing player does not keep the others from getting it. */
 const giveEach = async (
   work: Work,
   job: JobInHand<Params>,
@@ -107,7 +107,7 @@ const step = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
   return { state: next, progress: playerIds ? (100 * offset) / playerIds.length : 50 };
 };
 
-/** Gives a bundle to many players, page by page; each is given it once. */
+/** Grants a bundle to many players, page by page, exactly once each. */
 export const bulkGrant = jobKind({
   kind: "BULK_GRANT",
   access: { scope: "players:write", roles: ADMINS },

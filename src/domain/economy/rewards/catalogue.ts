@@ -18,7 +18,7 @@ import {
 import { getGrant, type PlayerReward } from "./player-rewards.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
 
-type Whose = { projectId: string; id: string };
+type PlayerKey = { projectId: string; id: string };
 
 const errorOf = (problem: RewardProblem, rewardKey: string): DomainError => {
   switch (problem) {
@@ -37,27 +37,28 @@ const errorOf = (problem: RewardProblem, rewardKey: string): DomainError => {
 export type RewardOrder = { reward: string; quantity: number; cause: Cause };
 
 /**
- * Gives a player a reward by REST. A prize with codes is given with its code, unless it is to be claimed.
+ * Grants a reward to a player by REST. A prize with codes is granted with its code, unless it must be
+ * claimed.
  * @throws DomainError NOT_FOUND; VALIDATION_ERROR; CONFLICT: NOT_AVAILABLE, OUT_OF_STOCK, LIMIT_REACHED,
  * INVALID_STATE, PLAYER_INACTIVE
  */
 export const grantByHand = (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   order: RewardOrder & { delivery: RewardGrant["delivery"] },
 ): Promise<PlayerReward> => handOut(work, player, order, () => undefined);
 
 /**
- * Sells a player a reward for its price.
+ * Sells a reward to a player for its price.
  * @throws DomainError as grantByHand; CONFLICT: INSUFFICIENT_FUNDS, NOT_FOR_SALE
  */
-export const purchaseReward = (work: Work, player: Whose, order: RewardOrder): Promise<PlayerReward> =>
+export const purchaseReward = (work: Work, player: PlayerKey, order: RewardOrder): Promise<PlayerReward> =>
   handOut(work, player, { ...order, delivery: "AUTO" }, pay);
 
 type Order = RewardOrder & { delivery: RewardGrant["delivery"] };
 type Pay = (turn: Turn, reward: Reward, order: { key: string; quantity: number; cause: Cause }) => void;
 
-const handOut = async (work: Work, player: Whose, order: Order, pay: Pay): Promise<PlayerReward> => {
+const handOut = async (work: Work, player: PlayerKey, order: Order, pay: Pay): Promise<PlayerReward> => {
   const { projectId } = player;
   const { quantity, cause, delivery } = order;
   const { key: rewardKey, definition } = await getDefinition(
@@ -93,14 +94,14 @@ const handOut = async (work: Work, player: Whose, order: Order, pay: Pay): Promi
   return getGrant(work, { projectId, id: one.player.id }, one.value);
 };
 
-/** Keeps a code for a grant that is about to be made. The player's lock comes first, as everywhere. */
-const keepCode = async (work: Work, player: Whose, rewardKey: string) => {
+/** Reserves a code for an imminent grant. The player's lock comes first, as everywhere. */
+const keepCode = async (work: Work, player: PlayerKey, rewardKey: string) => {
   await lockPlayerRow(work, player);
   const grantId = newId();
   return { grantId, code: await takeCode(work, player.projectId, { rewardKey, grantId }) };
 };
 
-/** Before anything is given, so that nobody pays with what is bought. */
+/** Charges the price before anything is granted, so that nobody pays with what they buy. */
 const pay: Pay = (turn, { key: rewardKey, price }, { key, quantity, cause }) => {
   if (!price) throw conflict("NOT_FOR_SALE", `the reward ${rewardKey} has no price`);
   const { currencyKey } = price;

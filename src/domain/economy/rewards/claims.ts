@@ -7,7 +7,7 @@ import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { takeCode } from "./codes.ts";
-import { giveContents, tellReward } from "../../evaluation/rewards/grant.ts";
+import { grantContents, publishReward } from "../../evaluation/rewards/grant.ts";
 import {
   type GrantRow,
   type GrantStatus,
@@ -17,13 +17,13 @@ import {
   showGrant,
 } from "./player-rewards.ts";
 
-type Whose = { projectId: string; id: string };
+type PlayerKey = { projectId: string; id: string };
 
 /**
- * Claims a reward that waits: gives what is in a bundle, or assigns a code. Claiming again changes nothing.
+ * Claims a pending reward: grants a bundle's contents, or assigns a code. Idempotent.
  * @throws DomainError NOT_FOUND; CONFLICT: CLAIM_EXPIRED, OUT_OF_STOCK, INVALID_STATE, PLAYER_INACTIVE
  */
-export const claimReward = async (work: Work, of: Whose, grantId: string): Promise<PlayerReward> => {
+export const claimReward = async (work: Work, of: PlayerKey, grantId: string): Promise<PlayerReward> => {
   const player = await lockPlayerRow(work, of);
   const row = await lockGrant(work, player, grantId);
   if (row.status === "EXPIRED" || isOver(row, work.now))
@@ -33,17 +33,18 @@ export const claimReward = async (work: Work, of: Whose, grantId: string): Promi
   const rewardKey = row.reward_key;
   const code =
     row.fulfilment === "CODE" ? await takeCode(work, player.projectId, { rewardKey, grantId: row.id }) : null;
-  return settle(work, player, { row, status: "CLAIMED", code }, (turn, told) => {
+  return settle(work, player, { row, status: "CLAIMED", code }, (turn, details) => {
     checkActive(turn.player);
-    giveContents(turn, { ...told, key: row.idempotency_key });
+    grantContents(turn, { ...details, key: row.idempotency_key });
   });
 };
 
 /**
- * Says that a prize was handed over. Saying so again changes nothing.
- * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for what is no prize, or waits to be claimed
+ * Marks a prize as handed over. Idempotent.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for anything but a prize, or one that is still to be
+ * claimed
  */
-export const fulfilReward = async (work: Work, of: Whose, grantId: string): Promise<PlayerReward> => {
+export const fulfilReward = async (work: Work, of: PlayerKey, grantId: string): Promise<PlayerReward> => {
   const player = await lockPlayerRow(work, of);
   const row = await lockGrant(work, player, grantId);
   if (row.status === "FULFILLED") return showGrant(row, work.now);
@@ -54,24 +55,24 @@ export const fulfilReward = async (work: Work, of: Whose, grantId: string): Prom
 };
 
 type Settled = { row: GrantRow; status: GrantStatus; code: string | null };
-type Told = { id: string; rewardKey: string; contents: RewardBundle; cause: GrantRow["cause"] };
+type GrantDetails = { id: string; rewardKey: string; contents: RewardBundle; cause: GrantRow["cause"] };
 
-/** Gives a grant its new status, tells it, and then does `more`. */
+/** Sets a grant's new status, emits its event, and then runs `more`. */
 const settle = async (
   work: Work,
-  { projectId, id }: Whose,
+  { projectId, id }: PlayerKey,
   { row, status, code }: Settled,
-  more: (turn: Turn, told: Told) => void,
+  more: (turn: Turn, details: GrantDetails) => void,
 ): Promise<PlayerReward> => {
   await sql`
     update reward_grants set status = ${status}, code = ${code},
       updated_at = ${work.now.toISOString()}::timestamptz
     where project_id = ${projectId} and player_id = ${id} and id = ${row.id}`.execute(work.db);
   const contents = row.contents as RewardBundle;
-  const told: Told = { id: row.id, rewardKey: row.reward_key, contents, cause: row.cause };
+  const details: GrantDetails = { id: row.id, rewardKey: row.reward_key, contents, cause: row.cause };
   await changePlayers(work, projectId, { playerIds: [id], gives: [contents] }, (turn) => {
-    tellReward(turn, { ...told, status }, { kind: row.kind ?? "BUNDLE", code });
-    more(turn, told);
+    publishReward(turn, { ...details, status }, { kind: row.kind ?? "BUNDLE", code });
+    more(turn, details);
   });
   return showGrant(await lockGrant(work, { projectId, id }, row.id), work.now);
 };

@@ -5,13 +5,13 @@ import { conflict } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
 
-/** Codes of one request. */
+/** Maximum number of codes per request. */
 export const CODES_MAX = 10_000;
-/** Codes that one reward keeps ready. */
+/** Maximum number of free codes per reward. */
 export const FREE_CODES_MAX = 1_000_000;
 
 /**
- * Adds codes to a prize's pool. One that is or was in the pool is a duplicate and is not added again.
+ * Adds codes to a prize's pool. A code that is or was in the pool is a duplicate and is not added again.
  * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, CODE_LIMIT
  */
 export const addCodes = async (
@@ -35,7 +35,7 @@ export const addCodes = async (
   return { added: added.rows.length, duplicates: codes.length - added.rows.length };
 };
 
-/** Codes of a prize that nobody has been given, but never more than FREE_CODES_MAX are counted. */
+/** Counts a prize's unassigned codes, up to FREE_CODES_MAX. */
 export const countFree = async ({ db }: Work, projectId: string, key: string): Promise<number> => {
   const found = await sql<{ n: string | number }>`
     select count(*) as n from (
@@ -45,8 +45,8 @@ export const countFree = async ({ db }: Work, projectId: string, key: string): P
 };
 
 /**
- * Takes a free code out of the pool for a grant. Each is locked before it is taken, and those that others are
- * taking are passed over, so no code is given twice.
+ * Takes a free code out of the pool for a grant. Each is locked before it is taken, and codes locked by
+ * others are skipped, so no code is assigned twice.
  * @throws DomainError CONFLICT OUT_OF_STOCK
  */
 export const takeCode = async (

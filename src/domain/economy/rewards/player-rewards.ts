@@ -10,7 +10,7 @@ import type { Reward } from "../../evaluation/rewards/reward.ts";
 export const GRANT_STATUSES = ["PENDING", "GRANTED", "CLAIMED", "FULFILLED", "EXPIRED", "REVOKED"] as const;
 export type GrantStatus = (typeof GRANT_STATUSES)[number];
 
-/** A reward that a player was given. Times are ISO 8601. */
+/** A reward granted to a player. Times are ISO 8601. */
 export type PlayerReward = {
   id: string;
   playerId: string;
@@ -18,9 +18,9 @@ export type PlayerReward = {
   name: string | null;
   kind: Reward["kind"];
   quantity: number;
-  /** PENDING: waits to be claimed; GRANTED: given at once; FULFILLED: a prize that was handed over. */
+  /** PENDING: to be claimed; GRANTED: granted at once; FULFILLED: a prize that was handed over. */
   status: GrantStatus;
-  /** What a bundle gives, for `quantity` of it. */
+  /** The contents of a bundle, for `quantity` of it. */
   contents: Json;
   code: string | null;
   cause: Cause;
@@ -47,7 +47,7 @@ export type GrantRow = {
   fulfilment: Reward["fulfilment"] | null;
 };
 
-/** Whether the time to claim a grant is over; a sweep gives it its status later. */
+/** Whether the deadline to claim a grant has passed; a sweep updates its status later. */
 export const isOver = ({ status, expires_at }: GrantRow, now: Date): boolean =>
   status === "PENDING" && expires_at !== null && new Date(expires_at).getTime() <= now.getTime();
 
@@ -67,7 +67,7 @@ export const showGrant = (row: GrantRow, now: Date): PlayerReward => ({
   updatedAt: new Date(row.updated_at).toISOString(),
 });
 
-type Whose = { projectId: string; id: string };
+type PlayerKey = { projectId: string; id: string };
 
 const select = (where: RawBuilder<unknown>, rest: RawBuilder<unknown>) => sql<GrantRow>`
   select g.*, d.name, d.definition ->> 'kind' as kind, d.definition ->> 'fulfilment' as fulfilment
@@ -75,8 +75,8 @@ const select = (where: RawBuilder<unknown>, rest: RawBuilder<unknown>) => sql<Gr
     on d.project_id = g.project_id and d.kind = 'reward' and d.key = g.reward_key
   where ${where} ${rest}`;
 
-/** One grant, locked until commit. @throws DomainError NOT_FOUND */
-export const lockGrant = async ({ db }: Work, player: Whose, grantId: string): Promise<GrantRow> => {
+/** Returns one grant, locked until commit. @throws DomainError NOT_FOUND */
+export const lockGrant = async ({ db }: Work, player: PlayerKey, grantId: string): Promise<GrantRow> => {
   const where = sql`g.project_id = ${player.projectId} and g.player_id = ${player.id} and g.id = ${grantId}`;
   const found = isId(grantId) ? await select(where, sql`for update of g`).execute(db) : { rows: [] };
   const [row] = found.rows;
@@ -84,7 +84,7 @@ export const lockGrant = async ({ db }: Work, player: Whose, grantId: string): P
   return row;
 };
 
-export const getGrant = async (work: Work, player: Whose, grantId: string): Promise<PlayerReward> =>
+export const getGrant = async (work: Work, player: PlayerKey, grantId: string): Promise<PlayerReward> =>
   showGrant(await lockGrant(work, player, grantId), work.now);
 
 export type ListPlayerRewards = PageQuery & {
@@ -99,10 +99,10 @@ const statusIs = (status: GrantStatus | undefined, now: Date): RawBuilder<unknow
   return status === "EXPIRED" ? sql`(g.status = 'EXPIRED' or ${ended})` : sql`g.status = ${status}`;
 };
 
-/** A page of the rewards that a player was given, newest first. */
+/** Lists the rewards granted to a player, newest first. */
 export const listPlayerRewards = async (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   query: ListPlayerRewards,
 ): Promise<Total & { rewards: PlayerReward[] }> => {
   const { rewardKey = null } = query;
@@ -114,7 +114,7 @@ export const listPlayerRewards = async (
   return { rewards: page.rows.map((row) => showGrant(row, work.now)), ...total };
 };
 
-/** Gives grants whose time to be claimed is over their status. @returns how many */
+/** Marks grants with a passed claim deadline as expired. @returns how many */
 export const expireGrants = async ({ db, now }: Work, limit: number): Promise<number> => {
   const time = sql`${now.toISOString()}::timestamptz`;
   const { rows } = await sql`

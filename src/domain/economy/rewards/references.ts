@@ -6,25 +6,25 @@ import type { Work } from "../../kernel/work.ts";
 import { namesOfBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { type Giver, GivingGraph } from "../../evaluation/rewards/reward-graph.ts";
 
-/** A bundle and the field that it stands in, such as `tiers.0.rewards`. */
+/** A bundle and the field that contains it, such as `tiers.0.rewards`. */
 export type BundleField = { bundle: RewardBundle; field: string };
 
 /**
- * What gives bundles. A badge, a reward or a level can be given by others, so it must not give itself in
- * turn; `tiers`: how many a badge has.
+ * A definition that gives bundles. A badge, a reward or a level can be given by others, so it must not give
+ * itself indirectly; `tiers`: number of a badge's tiers.
  */
 export type BundlesOf = {
   kind: "badge" | "reward" | "level" | "streak" | "grant";
   key: string;
   bundles: readonly BundleField[];
   tiers?: number;
-  /** A badge or reward that is there already, so that others may give it. */
+  /** Whether the badge or reward exists already, so that others may give it. */
   isKnown?: boolean;
 };
 
 const graphs = new WeakMap<Catalogue, GivingGraph>();
 
-/** What gives what, built once for each catalogue. */
+/** The graph of what gives what, built once for each catalogue. */
 const graphOf = (catalogue: Catalogue): GivingGraph => {
   const graph = graphs.get(catalogue) ?? new GivingGraph(giversOf(catalogue));
   graphs.set(catalogue, graph);
@@ -32,11 +32,10 @@ const graphOf = (catalogue: Catalogue): GivingGraph => {
 };
 
 /**
- * Refuses bundles that name what is not there, that give themselves through others, or that give too much at
- * once. It reads what the bundles name and what that gives in turn, a statement for each depth; for a giver
- * that others may give, all definitions of the project. It reads nothing for bundles that name nothing, or
- * where the transaction holds the definitions: there it takes the giver for changed, so call it after all
- * other checks.
+ * Refuses bundles with unknown names, that give themselves indirectly, or that give too much at once. Reads
+ * what the bundles name and what that gives in turn, one statement per depth; for a giver that others may
+ * give, all definitions of the project. Reads nothing for bundles that name nothing, or where the transaction
+ * has a catalogue: there it records the giver as changed, so it must be called after all other checks.
  * @throws DomainError VALIDATION_ERROR naming the field
  */
 export const checkBundles = async (work: Work, projectId: string, given: BundlesOf): Promise<void> => {
@@ -48,7 +47,7 @@ export const checkBundles = async (work: Work, projectId: string, given: Bundles
   graphOf(catalogue).put(given);
 };
 
-/** Without names nothing can turn in a ring; but a badge or reward that others give may now give XP. */
+/** Bundles without names cannot form a cycle; but a badge or reward that others give may now give XP. */
 const isPlain = ({ bundles }: BundlesOf): boolean =>
   bundles.every((one) => namesOf(one).length === 0 && one.bundle.xp === undefined);
 
@@ -57,7 +56,7 @@ type Name = Reference & { tier?: number | undefined };
 const namesOf = ({ bundle, field }: BundleField): Name[] =>
   namesOfBundle(bundle).map(({ at, kind, key, tier }) => ({ field: `${field}.${at}`, kind, key, tier }));
 
-/** Reads the definitions that bundles name, with all that those give in turn. */
+/** Reads the definitions that bundles name, with everything that those give in turn. */
 const loadGiven =
   ({ bundles }: BundlesOf) =>
   async (work: Work, projectId: string): Promise<Catalogue> => {
@@ -98,7 +97,7 @@ const giverOf = (kind: Giver["kind"], key: string, bundles: (RewardBundle | unde
   bundles: bundles.filter((bundle) => bundle !== undefined),
 });
 
-/** Everything in a project that gives bundles. */
+/** Returns everything in a project that gives bundles. */
 const giversOf = (catalogue: Catalogue): Giver[] => {
   const all = <D>(kind: string): D[] =>
     catalogue.all(kind).map(({ definition }) => definition as unknown as D);

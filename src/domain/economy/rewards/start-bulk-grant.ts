@@ -6,7 +6,7 @@ import { bulkGrant } from "./bulk-grant.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { checkBundles } from "./references.ts";
 
-/** Players that one bulk grant names. */
+/** Maximum number of players named by one bulk grant. */
 export const BULK_PLAYERS_MAX = 10_000;
 
 /** Exactly one of `segmentKey` and `playerIds`. */
@@ -19,8 +19,8 @@ export type BulkGrant = {
 };
 
 /**
- * Starts giving a bundle to the players of a segment or of a list, as they are when their turn comes. Ids
- * that the project does not have are skipped.
+ * Starts granting a bundle to the players of a segment or of a list, evaluated when their page is processed.
+ * Unknown ids are skipped.
  * @throws DomainError VALIDATION_ERROR naming the field; CONFLICT JOB_LIMIT
  */
 export const startBulkGrant = async (

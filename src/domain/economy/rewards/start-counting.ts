@@ -8,8 +8,8 @@ const GIVEN = {
 } as const;
 
 /**
- * Sets the counter of a definition that gets a limit to what was given before. The project's configuration is
- * locked, so nothing is given meanwhile.
+ * Initializes the counter of a definition that gets a limit with the number granted so far. The project's
+ * configuration is locked, so nothing is granted meanwhile.
  */
 export const startCounting = async (
   { db }: Work,

@@ -5,7 +5,7 @@ import { countFree } from "./codes.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
 import { limitedKey } from "../../evaluation/rewards/shared-keys.ts";
 
-/** What is left of a reward; null where it is not limited. */
+/** Remaining stock of a reward; null where it is unlimited. */
 export type RewardStock = {
   stock: number | null;
   given: number | null;

@@ -20,7 +20,7 @@ const readSegments = async (work: Work, projectId: string): Promise<Segment[]> =
 
 const readBy = new WeakMap<Segment, readonly string[]>();
 
-/** Keys of the segments that a segment's conditions read. */
+/** Returns the keys of the segments that a segment's conditions read. */
 const segmentsReadBy = (segment: Segment): readonly string[] => {
   const known = readBy.get(segment) ?? inputsOf(segment.definition ?? { all: [] }).segmentKeys;
   readBy.set(segment, known);

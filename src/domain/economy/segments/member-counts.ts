@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { TOTAL_EXACT_MAX } from "../../kernel/counting.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** How many members segments have, by key: counted up to TOTAL_EXACT_MAX. */
+/** Number of members by segment key: counted up to TOTAL_EXACT_MAX. */
 export const countMembers = async (
   { db }: Work,
   projectId: string,

@@ -14,7 +14,7 @@ import { segmentKind } from "./kind.ts";
 import { setMembership } from "../../evaluation/segments/membership.ts";
 import type { Segment } from "../../evaluation/segments/segment.ts";
 
-/** Players put in or taken out by one request. */
+/** Maximum number of players added or removed by one request. */
 export const MEMBERS_CHANGED_MAX = 1_000;
 
 export type Member = {
@@ -31,7 +31,7 @@ type MemberRow = {
   entered_at: Date | string;
 };
 
-/** A page of a segment's members, by id. @throws DomainError NOT_FOUND */
+/** Lists a segment's members, by id. @throws DomainError NOT_FOUND */
 export const listMembers = async (
   work: Work,
   projectId: string,
@@ -57,15 +57,15 @@ export const listMembers = async (
 
 export type MemberChange = {
   segmentRef: string;
-  /** Ids, or `ext:` and the integrator's id. */
+  /** UUIDs, or `ext:` and the integrator's id. */
   players: readonly string[];
   isMember: boolean;
 };
 export type MembersChanged = { changed: number; unchanged: number; unknown: string[] };
 
 /**
- * Puts players into a STATIC segment, or takes them out, on the same path as events: rules and other segments
- * hear of it. Players that the project does not have are answered by name and hinder no other.
+ * Adds players to a STATIC segment, or removes them, on the same path as events: rules and other segments are
+ * triggered. Unknown players are returned by name and do not affect the others.
  * @throws DomainError NOT_FOUND for the segment; CONFLICT INVALID_STATE for one that is DYNAMIC or archived
  */
 export const changeMembers = async (
@@ -93,7 +93,7 @@ export const changeMembers = async (
 
 const EXTERNAL = "ext:";
 
-/** The ids of the players that there are, by how they were named; whoever was merged is the other one. */
+/** Resolves player names to ids; merged players resolve to the other one. */
 const idsOf = async (
   { db }: Work,
   projectId: string,
@@ -144,7 +144,7 @@ export type PlayerSegment = {
 
 type SegmentRow = { key: string; id: string; name: string; kind: Segment["kind"]; entered_at: Date | string };
 
-/** The segments that a player is in, by key, but for archived ones. @throws DomainError NOT_FOUND */
+/** Lists a player's segments by key, without archived ones. @throws DomainError NOT_FOUND */
 export const listPlayerSegments = async (
   work: Work,
   projectId: string,

@@ -14,31 +14,31 @@ import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { refreshAllSegments } from "../../evaluation/segments/membership.ts";
 
-/** Players looked at in one transaction. */
+/** Maximum number of players per transaction. */
 export const SEGMENT_PAGE = 500;
-/** Less than every id. */
+/** Sorts before every id. */
 export const FIRST_PLAYER = "00000000-0000-0000-0000-000000000000";
-/** More than every id. */
+/** Sorts after every id. */
 export const LAST_PLAYER = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
-export type Looked = {
-  /** Players who were looked at, and of these the ones who entered or left a segment. */
+export type Evaluated = {
+  /** Players who were evaluated, and those of them who entered or left a segment. */
   evaluated: number;
   moved: number;
-  /** Where the next page begins; undefined after the last one. */
+  /** Start of the next page; undefined after the last one. */
   next: string | undefined;
 };
 
-/** The plan that sweeps share with changes by REST; undefined when the project is gone. */
+/** Returns the plan shared by sweeps and changes by REST; undefined when the project is deleted. */
 export const planOf = async (work: Work, projectId: string): Promise<ProjectPlan | undefined> =>
   (await loadPlans(work, [projectId], projectPlans)).get(projectId);
 
 /** Steps after which a page ends: less than a second, and as much again for those who enter or leave. */
 const PAGE_STEPS_MAX = 2_000_000;
-/** Inputs of segments, and values of boards, that are noted in a step when a turn is opened. */
+/** Inputs of segments, and values of boards, that are prepared per step when a turn is opened. */
 const INPUTS_PER_STEP = 4;
 
-/** Opens a turn that nobody will save, to look at a player. @param steps are told what that takes */
+/** Opens a turn that is never saved, to evaluate a player. @param steps are charged for it */
 export const scratchTurn = (
   plan: ProjectPlan,
   player: PlayerState,
@@ -59,7 +59,7 @@ export const scratchTurn = (
 /** `isLast`: whether there are no further players. */
 export type Page = { players: PlayerState[]; isLast: boolean };
 
-/** Reads a page of players, with what they have, without locks; fewer where they have much. */
+/** Reads a page of players with their state, without locks; fewer where they have much. */
 export const readPage = async (work: Work, plan: ProjectPlan, from: PlayersFrom): Promise<Page> => {
   const found = await readPlayersPage(work, plan.projectId, from, SEGMENT_PAGE);
   const players = await loadPage(work, found, plan);
@@ -67,15 +67,15 @@ export const readPage = async (work: Work, plan: ProjectPlan, from: PlayersFrom)
 };
 
 /**
- * Brings the segments of a page of players up to date: all of them, or those that time alone changes. All
- * are looked at without locks, and only those are locked, looked at again and written who enter or leave. A
- * page ends early where segments are dear.
+ * Refreshes the segments of a page of players: all of them, or only those that change with time. All players
+ * are evaluated without locks, and only those who enter or leave are locked, evaluated again and written. A
+ * page ends early where segments are expensive.
  */
 export const refreshPage = async (
   work: Work,
   plan: ProjectPlan,
   { after, which }: { after: string; which: "ALL" | "TIMED" },
-): Promise<Looked> => {
+): Promise<Evaluated> => {
   const page = await readPage(work, plan, { after });
   const steps = new PacedBudget(PAGE_STEPS_MAX);
   const looked: PlayerState[] = [];

@@ -13,24 +13,27 @@ import {
   type SegmentConditions,
 } from "../../evaluation/segments/segment.ts";
 
-/** Players that a preview looks at, the ones made last; fewer where a look at each takes long. */
+/**
+ * Maximum number of players that a preview evaluates, the most recently created ones; fewer if each takes
+ * long.
+ */
 export const PREVIEW_PLAYERS_MAX = 5_000;
 const SAMPLE_MAX = 20;
-/** Steps after which a preview looks at no further player: about 1 s of CPU. */
+/** Steps after which a preview stops: about 1 s of CPU. */
 const PREVIEW_STEPS_MAX = 10_000_000;
 
 export type SegmentPreview = {
-  /** Players who meet the definition, of those evaluated. */
+  /** Players who match the definition, among those evaluated. */
   count: number;
   sample: PlayerRef[];
-  /** Players who were looked at, the newest first. */
+  /** Number of evaluated players, newest first. */
   evaluated: number;
   /** Whether these were all players of the project. */
   isComplete: boolean;
   warnings: string[];
 };
 
-/** Works out who would be in a segment with this definition, without writing and without locks. */
+/** Computes who would be in a segment with this definition, without writing and without locks. */
 export const previewSegment = async (
   work: Work,
   projectId: string,
@@ -68,7 +71,7 @@ export const previewSegment = async (
   return preview;
 };
 
-/** Looks at one player, and gives way to others in between. */
+/** Evaluates one player, and yields to other work in between. */
 const isMember = async (segment: CompiledSegment, turn: Turn, steps: PacedBudget): Promise<boolean> => {
   const { root } = turn;
   const isIn = segment.test!(turn);
@@ -77,7 +80,7 @@ const isMember = async (segment: CompiledSegment, turn: Turn, steps: PacedBudget
   return isIn;
 };
 
-/** A counter is kept from when something first asks for it. */
+/** Returns warnings: a counter is only maintained once something uses it. */
 const warningsOf = (plan: ProjectPlan, { metrics, inputs }: CompiledSegment): string[] => {
   const isCounted = (metric: CompiledSegment["metrics"][number]): boolean => {
     const id = metricId(metric);

@@ -10,11 +10,11 @@ const State = z.object({
   after: z.string().default(FIRST_PLAYER),
   evaluated: z.number().default(0),
   moved: z.number().default(0),
-  /** Players when it began, for the progress; counted up to a bound. */
+  /** Number of players at the start, for the progress; counted up to a bound. */
   total: z.number().optional(),
 });
 
-/** Looks at every player of a project after its dynamic segments have changed. */
+/** Evaluates every player of a project after its dynamic segments have changed. */
 export const segmentRefresh = jobKind({
   kind: "SEGMENT_REFRESH",
   access: { scope: "config:manage", roles: DESIGNERS },

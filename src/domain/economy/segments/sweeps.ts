@@ -5,18 +5,18 @@ import type { Work } from "../../kernel/work.ts";
 import { FIRST_PLAYER, planOf, refreshPage } from "./pages.ts";
 import { segmentRefresh } from "./refresh-job.ts";
 
-/** How often segments that time alone changes are looked at, in ms. */
+/** Interval at which time-dependent segments are evaluated, in ms. */
 export const SWEEP_EVERY_MS = 15 * 60_000;
-/** Projects noticed at once. */
-const NOTICED_MAX = 100;
+/** Maximum number of projects per run. */
+const PROJECTS_MAX = 100;
 
 /**
- * Notices projects whose dynamic segments are not the ones their players were last looked at with, whatever
- * has changed them (an operation, an import, a copy into a sandbox), and queues a SEGMENT_REFRESH for each.
- * Works over all projects.
- * @returns how many were noticed
+ * Finds projects whose dynamic segments differ from those with which their players were last evaluated,
+ * whatever changed them (an operation, an import, a copy into a sandbox), and queues a SEGMENT_REFRESH for
+ * each. Works over all projects.
+ * @returns the number of projects found
  */
-export const noticeSegments = async (work: Work): Promise<number> => {
+export const queueSegmentRefreshes = async (work: Work): Promise<number> => {
   const found = await sql<{ project_id: string; digest: string }>`
     with d as (
       select project_id, md5(string_agg(id::text || ':' || version, ',' order by id)) as digest
@@ -26,14 +26,14 @@ export const noticeSegments = async (work: Work): Promise<number> => {
     join projects p on p.id = d.project_id and p.deleted_at is null
     left join segment_sweeps s on s.project_id = d.project_id
     where s.definitions is distinct from d.digest
-    order by d.project_id limit ${NOTICED_MAX}`.execute(work.db);
+    order by d.project_id limit ${PROJECTS_MAX}`.execute(work.db);
   for (const { project_id: projectId, digest } of found.rows) await queueRefresh(work, projectId, digest);
   return found.rows.length;
 };
 
 const queueRefresh = async (work: Work, projectId: string, digest: string): Promise<void> => {
   const dueAt = new Date(work.now.getTime() + SWEEP_EVERY_MS).toISOString();
-  // Who makes this change queues the job: of several workers that notice, one.
+  // The worker that makes this change queues the job: exactly one of several.
   const mine = await sql`
     insert into segment_sweeps as s (project_id, definitions, due_at)
     values (${projectId}, ${digest}, ${dueAt}::timestamptz)
@@ -41,7 +41,7 @@ const queueRefresh = async (work: Work, projectId: string, digest: string): Prom
       after_player = null
     where s.definitions <> excluded.definitions returning 1`.execute(work.db);
   if (mine.rows.length === 0) return;
-  // One that has not begun will see what there is then.
+  // A job that has not begun will use the latest segments.
   const waiting = await sql`
     select 1 from project_jobs where project_id = ${projectId} and kind = ${segmentRefresh.kind}
       and status = 'QUEUED' limit 1`.execute(work.db);
@@ -50,14 +50,14 @@ const queueRefresh = async (work: Work, projectId: string, digest: string): Prom
     await queueJob(work, projectId, { kind: segmentRefresh, params: {}, createdBy: "system" });
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
-    // The project has as many jobs as it may have: noticed again later.
+    // The project has reached its limit of jobs: found again later.
     await sql`delete from segment_sweeps where project_id = ${projectId}`.execute(work.db);
   }
 };
 
 /**
- * Looks at one page of players of the project that has waited longest, for the segments that time alone
- * changes. Works over all projects, and forgets those that were deleted.
+ * Evaluates one page of players of the project that has waited longest, for time-dependent segments. Works
+ * over all projects, and removes deleted ones.
  * @returns whether there was one
  */
 export const sweepSegments = async (work: Work): Promise<boolean> => {
@@ -73,7 +73,7 @@ export const sweepSegments = async (work: Work): Promise<boolean> => {
     return true;
   }
   const next = await sweepPage(work, row.project_id, row.after_player ?? FIRST_PLAYER);
-  // Behind the others that are due, so that projects take turns.
+  // Queued behind other due projects, so that projects alternate.
   const dueAt = new Date(work.now.getTime() + (next === undefined ? SWEEP_EVERY_MS : 0));
   await sql`
     update segment_sweeps set due_at = ${dueAt.toISOString()}::timestamptz, after_player = ${next ?? null}

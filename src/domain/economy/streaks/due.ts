@@ -7,16 +7,14 @@ import { announce, keep } from "../../evaluation/streaks/announce.ts";
 import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
 import type { Streak } from "../../evaluation/streaks/state.ts";
 
-/** What is due where: see findDue. */
+/** The table whose due rows are processed: see findDue. */
 export const DUE_STREAKS = {
   table: "player_streaks",
   column: "due_at",
   where: sql`due_at is not null`,
 } as const;
 
-/**
- * Warns players whose runs end soon, once for each period, and settles the runs that are over. Twice is once.
- */
+/** Warns players whose runs end soon, once per period, and settles the runs that are over. Idempotent. */
 export const settlePlayersStreaks = async (work: Work, players: PlayersOf): Promise<void> => {
   await changeFreePlayers(
     work,
@@ -26,7 +24,7 @@ export const settlePlayersStreaks = async (work: Work, players: PlayersOf): Prom
       for (const key of turn.player.streaks.keys()) settleDue(turn, key);
     },
   );
-  // Nobody changes a player who was merged into another.
+  // Players who were merged into another are not changed any more.
   const { projectId, playerIds } = players;
   await sql`
     update player_streaks s set due_at = null from players p
@@ -35,7 +33,7 @@ export const settlePlayersStreaks = async (work: Work, players: PlayersOf): Prom
       and p.merged_into is not null`.execute(work.db);
 };
 
-/** Brings one streak of a player up to now. */
+/** Settles one streak of a player up to now. */
 export const settleDue = (turn: Turn, key: string): void => {
   const { player, project, nowMs } = turn;
   const stored = player.streaks.get(key) as Streak;
@@ -62,6 +60,6 @@ export const settleDue = (turn: Turn, key: string): void => {
   });
 };
 
-/** Whether a run ends soon unless its player does something: the period in hand is not done. */
+/** Whether a run ends soon unless its player acts: the current period is not completed. */
 export const isAtRisk = ({ riskMs }: CompiledStreak, { deadlineMs }: Streak, nowMs: number): boolean =>
   deadlineMs !== null && deadlineMs > nowMs && deadlineMs - nowMs <= riskMs;

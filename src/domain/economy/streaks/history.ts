@@ -10,14 +10,14 @@ import { readStreaks, streakOf } from "./player-streaks.ts";
 import type { Streak } from "../../evaluation/streaks/state.ts";
 import type { Streak as Definition } from "../../evaluation/streaks/streak.ts";
 
-/** Periods of one answer, and of one that names none. */
+/** Maximum number of periods per response, and the default. */
 export const HISTORY_PERIODS_MAX = 366;
 const HISTORY_PERIODS_DEFAULT = 30;
 const RUNS_MAX = 400;
 
 export const RUN_ENDS = ["MISSED", "BREAK_EVENT", "RESET", "REPAIRED", "MERGED"] as const;
 
-/** A run of a streak; `endedBy` and `endedOn` are null of the one in hand. */
+/** A run of a streak; `endedBy` and `endedOn` are null for the current one. */
 export type HistoricRun = {
   startedOn: string;
   endedOn: string | null;
@@ -27,17 +27,17 @@ export type HistoricRun = {
 };
 
 export type StreakHistory = {
-  /** Oldest first; of CONSECUTIVE none. */
+  /** Oldest first; empty for CONSECUTIVE. */
   data: { period: string; done: boolean; frozen: boolean }[];
-  /** Newest first, the one in hand in front. */
+  /** Newest first, starting with the current one. */
   runs: HistoricRun[];
 };
 
-/** Dates, the last one included. */
+/** Dates, inclusive. */
 export type HistoryQuery = { from?: string | undefined; to?: string | undefined };
 
 /**
- * What became of each period of a player's streak from one date to another, and the runs that touch them.
+ * Returns the state of each period of a player's streak in a range of dates, and the overlapping runs.
  * @throws DomainError NOT_FOUND; VALIDATION_ERROR for more than HISTORY_PERIODS_MAX periods
  */
 export const streakHistory = async (
@@ -73,7 +73,7 @@ const rangeOf = (unit: CalendarUnit, { from, to }: HistoryQuery, today: number):
   return { first, last };
 };
 
-/** The run in hand and the one that was lost last, which are not in the archive yet. */
+/** Returns the current run and the last lost one, which are not archived yet. */
 const latestRuns = (definition: Definition, { current, doc }: Streak): HistoricRun[] => [
   ...(doc.run ? [{ ...runOf(definition, { ...doc.run, length: current }, null), endedOn: null }] : []),
   ...(doc.lost ? [runOf(definition, doc.lost, doc.lost.by)] : []),

@@ -5,7 +5,7 @@ import { checkBundles } from "../rewards/references.ts";
 import type { Work } from "../../kernel/work.ts";
 import { Streak, STREAKS_MAX, streakShape } from "../../evaluation/streaks/streak.ts";
 
-/** Refuses what would make the runs that players have mean something else, and names that lead nowhere. */
+/** Refuses changes that would alter the meaning of players' runs, and unknown names. */
 const checkReferences = async (
   work: Work,
   projectId: string,

@@ -16,27 +16,27 @@ import type { Work } from "../../kernel/work.ts";
 import { grantFreezes, settledAt, zoneOf } from "../../evaluation/streaks/advance.ts";
 import { announce, keep } from "../../evaluation/streaks/announce.ts";
 import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
-import { missedPeriods, repair, repairable, reset } from "../../evaluation/streaks/mend.ts";
+import { missedPeriods, repair, repairable, reset } from "../../evaluation/streaks/repair.ts";
 import { type PlayerStreak, showStreak } from "./show.ts";
 import { NO_STEPS, type LostRun, type Settled, type Streak } from "../../evaluation/streaks/state.ts";
 
-type Whose = { player: PlayerState; project: Game };
+type StreakHolder = { player: PlayerState; project: Game };
 
 /** Reads a player's streaks without changing them. */
-export const readStreaks = async (work: Work, player: Player): Promise<Whose> => {
+export const readStreaks = async (work: Work, player: Player): Promise<StreakHolder> => {
   const project = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [project], [streaksPart]);
   return { player: state, project };
 };
 
-/** One streak as it is now. */
-export const showNow = (whose: Whose, streak: CompiledStreak, nowMs: number): PlayerStreak => {
+/** Returns one streak as of now. */
+export const showNow = (whose: StreakHolder, streak: CompiledStreak, nowMs: number): PlayerStreak => {
   const { state } = settledAt(streak, whose, nowMs);
   return showStreak(streak, state, { nowMs, zone: zoneOf(streak, whose).zone });
 };
 
-/** All streaks of the player's project as they are now, by key, also those that have not begun. */
+/** Lists all streaks of the player's project as of now, by key, including those that have not begun. */
 export const listStreaks = async (work: Work, player: Player): Promise<PlayerStreak[]> => {
   const whose = await readStreaks(work, player);
   return [...whose.project.streaks.values()].map((streak) => showNow(whose, streak, work.now.getTime()));
@@ -51,14 +51,14 @@ export const streakOf = ({ streaks }: Pick<Game, "streaks">, key: string): Compi
 
 type Ref = { projectId: string; id: string };
 
-/** Changes one streak of a player, settled first, and shows what it has become. */
+/** Changes one streak of a player after settling it, and returns its new state. */
 const changeStreak = async (
   work: Work,
   { projectId, id }: Ref,
   streakKey: string,
   change: (turn: Turn, streak: CompiledStreak, settled: Streak) => Settled,
 ): Promise<PlayerStreak> => {
-  // Held, so that the milestones that may be reached are those whose limits are locked.
+  // Locked, so that the limits of milestones that may be reached are locked too.
   await shareConfig(work, [projectId]);
   const { milestones } = streakOf(await readPlan(work, projectId, projectPlans), streakKey).definition;
   const of = { playerIds: [id], gives: milestones.map(({ rewards }) => rewards) };
@@ -76,7 +76,7 @@ const changeStreak = async (
 };
 
 /**
- * Gives a player freezes, up to the streak's maximum.
+ * Grants freezes to a player, up to the streak's maximum.
  * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE for a streak without freezes, PLAYER_INACTIVE
  */
 export const giveFreezes = async (
@@ -99,9 +99,9 @@ const checkActive = ({ status }: PlayerState): void => {
 };
 
 /**
- * Takes up the run that a player has lost, within the streak's time for repairs. `pay`: it costs a freeze for
- * each missed period where freezes are not used by themselves and the player has as many, else the streak's
- * price; without it nothing.
+ * Restores a player's lost run within the streak's repair period. `pay`: charges a freeze for each missed
+ * period if freezes are not applied automatically and the player has enough, otherwise the streak's price;
+ * without it the repair is free.
  * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE when there is nothing to repair or no price,
  * INSUFFICIENT_FUNDS, PLAYER_INACTIVE
  */
@@ -142,7 +142,7 @@ const payFor = (
 };
 
 /**
- * Ends a player's run, for which nothing can be repaired then; longest and freezes stay.
+ * Ends a player's run, which cannot be repaired then; longest and freezes stay.
  * @throws DomainError NOT_FOUND
  */
 export const resetStreak = (work: Work, ref: Ref, streakKey: string): Promise<PlayerStreak> =>

@@ -1,11 +1,11 @@
 import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
 import { isAtRisk } from "./due.ts";
-import { repairable, repairableUntil } from "../../evaluation/streaks/mend.ts";
+import { repairable, repairableUntil } from "../../evaluation/streaks/repair.ts";
 import { firstDate, periodAt, periodName } from "../../evaluation/streaks/periods.ts";
 import { statesOf } from "../../evaluation/streaks/progress.ts";
 import type { Run, Streak } from "../../evaluation/streaks/state.ts";
 
-/** Frozen periods that are shown, the newest. */
+/** Maximum number of frozen periods shown, the newest. */
 const FROZEN_SHOWN = 100;
 
 export const STREAK_STATUSES = ["NONE", "ACTIVE", "AT_RISK", "BROKEN"] as const;
@@ -18,7 +18,7 @@ export type PlayerStreak = {
   longest: number;
   status: (typeof STREAK_STATUSES)[number];
   doneThisPeriod: boolean;
-  /** Of each part of what qualifies; of CONSECUTIVE none. */
+  /** Progress of each part of the qualification; empty for CONSECUTIVE. */
   periodProgress: { value: number; target: number }[];
   deadlineAt: string | null;
   freezes: number;
@@ -33,7 +33,10 @@ export type PlayerStreak = {
 const isoOf = (ms: number | null | undefined): string | null =>
   ms == null ? null : new Date(ms).toISOString();
 
-/** Shows a streak that has been settled at `nowMs`; `zone` is the player's, for one without a beginning. */
+/**
+ * Returns the API form of a streak that was settled at `nowMs`; `zone` is the player's, for one that has not
+ * begun.
+ */
 export const showStreak = (
   streak: CompiledStreak,
   state: Streak,
@@ -64,7 +67,7 @@ const showRun = ({ definition: { period } }: CompiledStreak, run: Run | undefine
   frozenPeriods: (run?.frozen ?? []).slice(-FROZEN_SHOWN).map((one) => periodName(period, one)),
 });
 
-/** Of a run that was lost, as long as it can be repaired or nothing new has begun. */
+/** Returns a lost run, as long as it can be repaired or no new one has begun. */
 const showLost = (streak: CompiledStreak, state: Streak, nowMs: number) => {
   const mendable = repairable(streak, state, nowMs);
   const lost = mendable ?? (state.doc.run ? undefined : state.doc.lost);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
-import { isHeardType } from "../../kernel/events/event-types.ts";
+import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { EventPattern, Path } from "../language/syntax.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 import { AGGREGATES } from "./aggregates.ts";
@@ -10,7 +10,7 @@ export const EVENT_TYPES_MAX = 20;
 const MINUTE_SECONDS = 60;
 const YEAR_SECONDS = 31_536_000;
 
-const Source = EventPattern.refine(isHeardType, "is no event of a player");
+const Source = EventPattern.refine(canTriggerRules, "is no event of a player");
 
 export const MetricWindow = z
   .discriminatedUnion(
@@ -45,7 +45,7 @@ const checkProperty = (
   if (aggregate !== "count" && property === undefined) refuse(`${aggregate} needs a property`);
 };
 
-/** What is counted of a player's events where something else decides about the window, such as a streak. */
+/** A counter of a player's events whose window is determined elsewhere, such as by a streak. */
 export const WindowlessMetric = z
   .strictObject(fields)
   .superRefine(checkProperty)
@@ -53,8 +53,8 @@ export const WindowlessMetric = z
 export type WindowlessMetric = z.output<typeof WindowlessMetric>;
 
 /**
- * What is counted of a player's events: all of them, those of a local calendar window, of a span of seconds,
- * or from a moment on.
+ * A counter of a player's events: all of them, or those of a local calendar window, of a span of seconds, or
+ * from a moment on.
  */
 export const Metric = z
   .strictObject({ ...fields, window: MetricWindow.default({ type: "LIFETIME" }) })

@@ -3,7 +3,7 @@ import { IsoTime } from "../../kernel/iso-time.ts";
 import { Key } from "../language/syntax.ts";
 import { isEmptyBundle, RewardBundle } from "./bundle.ts";
 
-/** Pieces of a reward, for its stock and for each player. */
+/** Maximum pieces of a reward, for its stock and for each player. */
 const PIECES_MAX = 1_000_000_000;
 
 export const rewardShape = z.strictObject({

@@ -5,24 +5,27 @@ import type { NoticeList } from "./notice-lists.ts";
 import type { SeenRanks } from "./seen-ranks.ts";
 import { type Lead, leadChange, type Significance, significanceOf } from "./significance.ts";
 
-/** A player and what the list remembers of telling him; ranks and times are null before the first. */
-export type Known = {
+/** A player and the list's record of notices to them; ranks and times are null before the first. */
+export type NotifiedPlayer = {
   playerId: string;
   externalUserId: string;
   displayName: string | null;
   rank: number | null;
   previousRank: number | null;
-  toldAtMs: number | null;
+  notifiedAtMs: number | null;
   dueAtMs: number | null;
 };
 
-/** What the list remembers from now on. */
-export type Remembered = Pick<Known, "playerId" | "rank" | "previousRank" | "toldAtMs" | "dueAtMs">;
+/** The list's new record. */
+export type Remembered = Pick<
+  NotifiedPlayer,
+  "playerId" | "rank" | "previousRank" | "notifiedAtMs" | "dueAtMs"
+>;
 
 export type Decision = {
   list: NoticeList;
   remembered: Remembered[];
-  /** The leader to name from now on, where that changes. */
+  /** The newly announced leader, if that changes. */
   leader: Lead | undefined;
   changes: Events["leaderboard.rank_changed"][];
   newLeader: Events["leaderboard.new_leader"] | undefined;
@@ -35,8 +38,12 @@ const boardPeriodOf = ({ leaderboardKey, leaderboardId, periodKey, board }: Noti
   board,
 });
 
-/** Decides what is told of a list, to whom, and what waits until a player may be told again. */
-export const decide = (seen: SeenRanks, known: ReadonlyMap<string, Known>, nowMs: number): Decision => {
+/** Decides which notices of a list are sent, to whom, and which wait until a player may get another one. */
+export const decide = (
+  seen: SeenRanks,
+  known: ReadonlyMap<string, NotifiedPlayer>,
+  nowMs: number,
+): Decision => {
   const remembered: Remembered[] = [];
   const changes: Events["leaderboard.rank_changed"][] = [];
   for (const one of known.values()) {
@@ -57,42 +64,46 @@ type Judged = {
 
 const NOTHING: Judged = { next: undefined, change: undefined };
 
-/** What waited has come to nothing. */
-const withoutDue = (one: Known): Remembered | undefined =>
+/** Clears a pending notice that has become obsolete. */
+const withoutDue = (one: NotifiedPlayer): Remembered | undefined =>
   one.dueAtMs === null ? undefined : remember(one, { dueAtMs: null });
 
 const remember = (
-  { playerId, rank, previousRank, toldAtMs, dueAtMs }: Known,
+  { playerId, rank, previousRank, notifiedAtMs, dueAtMs }: NotifiedPlayer,
   values: Partial<Remembered>,
-): Remembered => ({ playerId, rank, previousRank, toldAtMs, dueAtMs, ...values });
+): Remembered => ({ playerId, rank, previousRank, notifiedAtMs, dueAtMs, ...values });
 
-const judgeStanding = (seen: SeenRanks, one: Known, at: { standing: Standing; nowMs: number }): Judged => {
+const judgeStanding = (
+  seen: SeenRanks,
+  one: NotifiedPlayer,
+  at: { standing: Standing; nowMs: number },
+): Judged => {
   const { list, changed } = seen;
   const { rank } = at.standing;
   const hasChanged = changed.has(one.playerId);
   const found = significanceOf(list.rule, one.rank, rank);
   if (one.rank === null) {
-    // Whom others have moved before he was ever looked at has entered some time before.
-    if (found && hasChanged) return tell(seen, one, { ...at, found });
+    // A player whom others have moved before the first evaluation had entered some time ago.
+    if (found && hasChanged) return issue(seen, one, { ...at, found });
     return { ...NOTHING, next: remember(one, { rank, dueAtMs: null }) };
   }
-  // Whom others have moved is told of the edges of bands only; what waits for him stays.
+  // A player whom others have moved is notified only at the edges of bands; a pending notice stays.
   if (!hasChanged && found?.reason !== "BAND") return NOTHING;
-  return found ? tell(seen, one, { ...at, found }) : { ...NOTHING, next: withoutDue(one) };
+  return found ? issue(seen, one, { ...at, found }) : { ...NOTHING, next: withoutDue(one) };
 };
 
-/** Tells a change, or has it wait until the player may be told again. */
-const tell = (
+/** Issues a notice, or defers it until the player may get another one. */
+const issue = (
   { list, participants }: SeenRanks,
-  one: Known,
+  one: NotifiedPlayer,
   { standing, nowMs, found }: { standing: Standing; nowMs: number; found: Significance },
 ): Judged => {
-  const dueAtMs = (one.toldAtMs ?? -Infinity) + list.rule.debounceSeconds * 1_000;
+  const dueAtMs = (one.notifiedAtMs ?? -Infinity) + list.rule.debounceSeconds * 1_000;
   if (dueAtMs > nowMs)
     return { ...NOTHING, next: one.dueAtMs === dueAtMs ? undefined : remember(one, { dueAtMs }) };
   const { playerId, externalUserId, rank: previousRank } = one;
   return {
-    next: { playerId, rank: standing.rank, previousRank, toldAtMs: nowMs, dueAtMs: null },
+    next: { playerId, rank: standing.rank, previousRank, notifiedAtMs: nowMs, dueAtMs: null },
     change: {
       playerId,
       externalUserId,
@@ -110,14 +121,14 @@ const tell = (
 
 const decideLeader = (
   { list, first, standings }: SeenRanks,
-  known: ReadonlyMap<string, Known>,
+  known: ReadonlyMap<string, NotifiedPlayer>,
 ): Pick<Decision, "leader" | "newLeader"> => {
   const { named, scoring, ref } = list;
   const still = named && standings.get(named.playerId);
   const change = leadChange(ref.ties, { named, still, first });
   const leader = change && known.get(change.leader.playerId);
   if (!leader) return { leader: undefined, newLeader: undefined };
-  if (!change.isTold) return { leader: change.leader, newLeader: undefined };
+  if (!change.isAnnounced) return { leader: change.leader, newLeader: undefined };
   const score = fromRankScore(scoring, change.leader.rankScore);
   const before = named && known.get(named.playerId);
   const scoreBefore = named && fromRankScore(scoring, (still ?? named).rankScore);
@@ -137,6 +148,6 @@ const decideLeader = (
   return { leader: change.leader, newLeader };
 };
 
-/** How far ahead, without the noise of binary fractions. */
+/** The lead over the other score, without the noise of binary fractions. */
 const marginOf = (score: number, other: number, decimals: number): number =>
   Number(Math.abs(score - other).toFixed(decimals));

@@ -3,11 +3,11 @@ import type { Transact, Work } from "../../kernel/work.ts";
 import type { RankStore } from "../../evaluation/boards/ranks.ts";
 import { type ChangedList, lockNoticeLists, type NoticeList, readNoticeLists } from "./notice-lists.ts";
 import { seeRanks } from "./seen-ranks.ts";
-import { tellRanks } from "./tell.ts";
+import { sendNotices } from "./send.ts";
 
-/** Players looked at in one transaction. */
+/** Maximum number of players per transaction. */
 const DUE_AT_ONCE = 1_000;
-/** Somebody else tells of the same lists at the same time: look again this often. */
+/** Attempts when another transaction sends notices for the same lists at the same time. */
 const TRIES = 3;
 
 type DueRow = { project_id: string; period_id: string; player_id: string };
@@ -26,7 +26,7 @@ const listsOf = (rows: readonly DueRow[]): ChangedList[] =>
     playerIds: new Set(ofList.map((row) => row.player_id)),
   }));
 
-/** Lists that are closed, or tell no changes any more, have nothing due. */
+/** Removes what is due for lists that are closed or send no notices any more. */
 const forget = async ({ db }: Work, lists: readonly ChangedList[]): Promise<void> => {
   if (lists.length === 0) return;
   const keys = lists.map(({ projectId, periodId }) => ({ p: projectId, w: periodId }));
@@ -37,11 +37,11 @@ const forget = async ({ db }: Work, lists: readonly ChangedList[]): Promise<void
 };
 
 /**
- * Tells what had to wait until a player might be told again, of the rank that he has by now.
+ * Sends deferred notices with the players' current ranks.
  * @returns whether more may be due
  * @throws DomainError SERVICE_UNAVAILABLE while a rank index is being built
  */
-export const tellDueRanks = async ({
+export const sendDueNotices = async ({
   transact,
   ranks,
 }: {
@@ -61,8 +61,8 @@ export const tellDueRanks = async ({
         return list ? [seeRanks(ranks, list, playerIds)] : [];
       }),
     );
-    const told = await transact(async (work) => {
-      const done = await tellRanks(work, seen);
+    const sent = await transact(async (work) => {
+      const done = await sendNotices(work, seen);
       if (done)
         await forget(
           work,
@@ -70,19 +70,19 @@ export const tellDueRanks = async ({
         );
       return done;
     });
-    if (told) return due.reduce((sum, { playerIds }) => sum + playerIds.size, 0) === DUE_AT_ONCE;
+    if (sent) return due.reduce((sum, { playerIds }) => sum + playerIds.size, 0) === DUE_AT_ONCE;
   }
   return true;
 };
 
-/** Has changed players looked at again soon, where their ranks cannot be read now. */
-export const tellLater = async (
+/** Schedules changed players for an early evaluation, when their ranks cannot be read now. */
+export const deferNotices = async (
   work: Work,
   lists: readonly NoticeList[],
   changed: readonly ChangedList[],
 ): Promise<void> => {
   const { db, now } = work;
-  // Whoever tells of the lists at this moment does not know of what is noted here.
+  // A transaction that is sending notices for these lists does not know what is recorded here.
   await lockNoticeLists(work, lists);
   const rows = changed.flatMap(({ projectId, periodId, playerIds }) =>
     [...playerIds].map((playerId) => ({ p: projectId, w: periodId, i: playerId })),

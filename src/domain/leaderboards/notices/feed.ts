@@ -4,13 +4,13 @@ import type { Work } from "../../kernel/work.ts";
 import { getLeaderboard } from "../leaderboards.ts";
 import { type Name, readNames } from "../names.ts";
 
-/** Lines kept of each leaderboard. */
+/** Maximum number of lines kept per leaderboard. */
 export const FEED_MAX = 100;
 
 export const FEED_TYPES = ["leaderboard.rank_changed", "leaderboard.new_leader"] as const;
 type FeedType = (typeof FEED_TYPES)[number];
 
-/** A line as it is stored: project, leaderboard, id. Players are in it by id only. */
+/** A line as it is stored: project, leaderboard, id. Players are referenced by id only. */
 export type FeedRow = { p: string; l: string; i: string; type: FeedType; data: unknown };
 
 /** A line as the API shows it: `data` is that of the event of this type. */
@@ -24,7 +24,7 @@ const peopleOf = ({ type, data }: Row): Person[] => {
   return [data["leader"] as Person, ...(data["previousLeader"] ? [data["previousLeader"] as Person] : [])];
 };
 
-/** Lines whose players are not shown any more are left out; a leader of before who is gone is null. */
+/** Omits lines whose players are hidden by now; a hidden former leader becomes null. */
 const showLine = (row: Row, names: ReadonlyMap<string, Name>): FeedLine[] => {
   const name = (person: Person): Json | null => {
     const found = names.get(person.playerId);
@@ -44,7 +44,7 @@ const showLine = (row: Row, names: ReadonlyMap<string, Name>): FeedLine[] => {
   return [{ id, type, createdAt, data: { ...data, leader: { ...shown, displayName }, previousLeader } }];
 };
 
-/** The last rank events of a leaderboard, newest first. */
+/** Returns the latest rank events of a leaderboard, newest first. */
 export const readFeed = async (
   work: Work,
   projectId: string,

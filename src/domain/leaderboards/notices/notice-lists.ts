@@ -10,7 +10,7 @@ import type { Lead } from "./significance.ts";
 /** Players of a list whose entries have changed. */
 export type ChangedList = { projectId: string; periodId: string; playerIds: ReadonlySet<string> };
 
-/** An open list whose changes of rank are told. */
+/** An open list with rank notices. */
 export type NoticeList = {
   ref: PeriodRef;
   leaderboardId: string;
@@ -19,11 +19,11 @@ export type NoticeList = {
   board: string;
   scoring: Pick<Board, "sort" | "scoreDecimals">;
   rule: RankChange;
-  /** Rises whenever something of the list is told: what was read at another round may be old. */
+  /** Increases with every notice of the list: data read in an earlier round may be stale. */
   round: number;
-  /** The leader last named. */
+  /** The last announced leader. */
   named: Lead | undefined;
-  /** The one list of a board without periods may have entries before it has its row. */
+  /** The only list of a board without periods may have entries before it has its row. */
   hasRow: boolean;
 };
 
@@ -58,7 +58,7 @@ const listOf = (row: Row): NoticeList => ({
     row.leader_id === null ? undefined : { playerId: row.leader_id, rankScore: Number(row.leader_score) },
 });
 
-/** Those of the lists that are open and tell changes of rank, in the order in which they are locked. */
+/** Returns those of the lists that are open and have rank notices, in locking order. */
 export const readNoticeLists = async (
   { db }: Work,
   lists: readonly Pick<ChangedList, "projectId" | "periodId">[],
@@ -82,7 +82,7 @@ export const readNoticeLists = async (
   return found.rows.map(listOf).filter(({ rule }) => rule.enabled);
 };
 
-/** Makes the rows that lists lack, unless they were reset meanwhile. */
+/** Creates missing rows of lists, unless they were reset meanwhile. */
 const makeRows = async ({ db, now }: Work, lists: readonly NoticeList[]): Promise<void> => {
   const rows = lists
     .filter(({ hasRow }) => !hasRow)
@@ -105,8 +105,8 @@ const makeRows = async ({ db, now }: Work, lists: readonly NoticeList[]): Promis
 };
 
 /**
- * Locks the lists for telling. @returns those that are still open, and whether something was told of one of
- * them since it was read
+ * Locks the lists for sending notices. @returns those that are still open, and whether one of them has sent a
+ * notice since it was read
  */
 export const lockNoticeLists = async (
   work: Work,

@@ -1,10 +1,10 @@
 import type { RankStore, Standing } from "../../evaluation/boards/ranks.ts";
 import type { NoticeList } from "./notice-lists.ts";
 
-/** How far from a band's edge players are looked for whom others have pushed over it. */
+/** How far from a band's edge displaced players are searched. */
 const REACH_MAX = 1_000;
 
-/** What the rank index says of a list: who stands where of those who may have to be told. */
+/** The relevant part of a list's ranking: positions of those who may have to be notified. */
 export type SeenRanks = {
   list: NoticeList;
   /** The players whose entries have changed. */
@@ -32,7 +32,7 @@ export const regionsOf = (bands: readonly number[], count: number): Region[] => 
   return regions;
 };
 
-/** Asks the rank index about the players who have changed, and those whom they may have displaced. */
+/** Queries the rank index for the changed players, and for those whom they may have displaced. */
 export const seeRanks = async (
   ranks: RankStore,
   list: NoticeList,

@@ -1,22 +1,22 @@
 import type { RankChange } from "../../evaluation/boards/definition-parts.ts";
 import type { Ties } from "../../evaluation/boards/ranks.ts";
 
-/** A player who appears within this rank is told so. */
+/** A player who enters within this rank is notified. */
 export const ENTERED_RANK_MAX = 100;
 
-/** What of a change of rank is worth telling. */
+/** The notable part of a change of rank. */
 export type Significance = {
   reason: "BAND" | "DELTA" | "ENTERED";
   direction: "UP" | "DOWN" | "NEW";
-  /** The edges that were crossed, rising. */
+  /** The crossed edges, ascending. */
   crossed: number[];
 };
 
 type Rule = Pick<RankChange, "bands" | "minAbsolute" | "minPercent" | "maxRank">;
 
 /**
- * Judges a change from the rank that a player knows to the one there is now. A band is entered and left over
- * its edge: from 11 to 10, from 3 to 4. Without a known rank only an appearance near the top counts.
+ * Evaluates the change from the last known rank to the current one. A band is entered and left over its edge:
+ * from 11 to 10, from 3 to 4. Without a known rank only an appearance near the top counts.
  */
 export const significanceOf = (
   { bands, minAbsolute, minPercent, maxRank = Infinity }: Rule,
@@ -33,27 +33,27 @@ export const significanceOf = (
   return Math.abs(now - before) >= least ? { reason: "DELTA", direction, crossed } : undefined;
 };
 
-/** A first place: whose, and the score as the index has it (the better the smaller). */
+/** A first place: the player, and the score as in the index (smaller is better). */
 export type Lead = { playerId: string; rankScore: number };
 
-/** What becomes of the lead: who is named from now on, and whether that is told. */
-export type LeadChange = { leader: Lead; isTold: boolean };
+/** The outcome for the lead: who is announced from now on, and whether that is a notice. */
+export type LeadChange = { leader: Lead; isAnnounced: boolean };
 
 /**
- * Compares the leader last named with the first place there is now. A leader who is only gone makes no new
- * one worth telling, unless the next would have passed him anyway. An equal score takes the lead only where
- * ties are for the latest.
- * @param still where the leader last named stands now; undefined when nowhere
+ * Compares the last announced leader with the current first place. A leader who merely disappeared causes no
+ * notice about the next, unless the next would have overtaken anyway. An equal score takes the lead only
+ * where ties favour the latest.
+ * @param still the current place of the last announced leader; undefined without one
  */
 export const leadChange = (
   ties: Ties,
   { named, still, first }: { named: Lead | undefined; still: Lead | undefined; first: Lead | undefined },
 ): LeadChange | undefined => {
   if (!first) return undefined;
-  if (!named) return { leader: first, isTold: true };
+  if (!named) return { leader: first, isAnnounced: true };
   if (first.playerId === named.playerId)
-    return first.rankScore === named.rankScore ? undefined : { leader: first, isTold: false };
-  if (!still) return { leader: first, isTold: first.rankScore < named.rankScore };
+    return first.rankScore === named.rankScore ? undefined : { leader: first, isAnnounced: false };
+  if (!still) return { leader: first, isAnnounced: first.rankScore < named.rankScore };
   if (first.rankScore === still.rankScore && ties !== "LATEST") return undefined;
-  return { leader: first, isTold: true };
+  return { leader: first, isAnnounced: true };
 };

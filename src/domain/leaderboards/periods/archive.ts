@@ -4,12 +4,15 @@ import { Leaderboard } from "../../progression/leaderboard.ts";
 import { keepPeriodsOf } from "../../evaluation/boards/period.ts";
 import type { PeriodOf } from "./period-row.ts";
 
-/** Entries that one step deletes. */
+/** Maximum number of entries deleted per step. */
 const ARCHIVE_CHUNK = 10_000;
-/** Lists of one sweep after a window has closed. */
+/** Maximum number of lists per sweep after a window has closed. */
 const LISTS_MAX = 1_000;
 
-/** Closed lists of a board beyond the windows that it keeps: their entries go, their results stay. */
+/**
+ * Returns closed lists of a board beyond the windows that it keeps: their entries are deleted, their results
+ * stay.
+ */
 export const listsToArchive = async (
   work: Work,
   projectId: string,
@@ -41,7 +44,7 @@ export const deleteChunk = async ({ db }: Work, { projectId, periodId }: PeriodO
   return false;
 };
 
-/** When nothing of its entries is left. */
+/** Must be called when none of its entries is left. */
 export const markArchived = async ({ db }: Work, { projectId, periodId }: PeriodOf): Promise<void> => {
   await sql`
     update leaderboard_periods set status = 'ARCHIVED'

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { changeConfig, shareConfig } from "../../kernel/config-lock.ts";
 import { idFloor } from "../../kernel/ids.ts";
-import type { FinalPlace } from "../../kernel/events/realtime-events.ts";
+import type { FinalRank } from "../../kernel/events/realtime-events.ts";
 import type { Work } from "../../kernel/work.ts";
 import { boardOf, Leaderboard } from "../../progression/leaderboard.ts";
 import { fromRankScore } from "../../evaluation/boards/scoring.ts";
@@ -9,20 +9,20 @@ import { type Closing, isoOf, keepClosing, type PeriodOf, type PeriodRow } from 
 import { givePrizes, type Prizes, prizesOf } from "./prizes.ts";
 import { closingOf, writeResults } from "./results.ts";
 
-/** Projects, and lists that are being closed, of one sweep. */
+/** Maximum number of projects, and of closing lists, per sweep. */
 const DUE_MAX = 1_000;
-/** How long nobody must have written to a window that was over before its first score came, in ms. */
+/** Time without writes, in ms, after which a window closes that was already over at its first score. */
 export const LATE_QUIET_MS = 600_000;
-/** How far apart the clocks of processes may be, in ms. */
+/** Maximum difference between the clocks of processes, in ms. */
 const CLOCKS_MS = 60_000;
-/** Places that `leaderboard.period_closed` names. */
+/** Number of places named in `leaderboard.period_closed`. */
 const TOP_MAX = 10;
 
 const at = (ms: number): RawBuilder<unknown> => sql`${new Date(ms).toISOString()}::timestamptz`;
 
 /**
- * Projects with a list that is over. Windows of imported history are put off first until nobody has written
- * to them for a while, so that they are not looked at in every sweep.
+ * Returns projects with a list that is over. Windows of imported history are postponed first until there have
+ * been no writes for a while, so that not every sweep examines them.
  */
 export const projectsToClose = async ({ db, now }: Work): Promise<string[]> => {
   const time = at(now.getTime());
@@ -36,7 +36,10 @@ export const projectsToClose = async ({ db, now }: Work): Promise<string[]> => {
   return found.rows.map(({ project_id }) => project_id);
 };
 
-/** When the oldest event came that a project has still to process, in ms; delayed ones of rules are none. */
+/**
+ * Returns when the oldest event arrived that a project has still to process, in ms; without delayed events of
+ * rules.
+ */
 const oldestWaiting = async ({ db }: Work, projectId: string): Promise<number> => {
   const found = await sql<{ id: string | null }>`
     select least(
@@ -47,7 +50,7 @@ const oldestWaiting = async ({ db }: Work, projectId: string): Promise<number> =
   return id === null ? Infinity : Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 };
 
-/** Lists that are over, with nothing left to process that could belong to them. */
+/** Lists that are over, with no pending event that could belong to them. */
 const isRipe = (nowMs: number, oldestMs: number): RawBuilder<unknown> => {
   const isQuiet = oldestMs >= nowMs - LATE_QUIET_MS;
   return sql`status = 'OPEN' and close_at <= ${at(nowMs)} and case when is_late
@@ -56,15 +59,15 @@ const isRipe = (nowMs: number, oldestMs: number): RawBuilder<unknown> => {
 };
 
 /**
- * Lets no more scores into the lists of a project that are over. A list stays open while events that came
- * before its end (and its grace) wait: whatever was answered in time counts. No batch evaluates meanwhile,
- * and later ones see that the lists are closing.
+ * Stops accepting scores in a project's lists that are over. A list stays open while events from before its
+ * end (and its grace) are pending: everything acknowledged in time counts. No batch evaluates meanwhile, and
+ * later ones see that the lists are closing.
  * @returns how many
  */
 export const beginClosing = async (work: Work, projectId: string): Promise<number> => {
   const nowMs = work.now.getTime();
   const ripe = async () => isRipe(nowMs, await oldestWaiting(work, projectId));
-  // A look without the lock: a queue that is long would hold up every batch once a second.
+  // Checked first without the lock: otherwise a long queue would block every batch once a second.
   const some = await sql`
     select 1 from leaderboard_periods where project_id = ${projectId} and ${await ripe()}
     limit 1`.execute(work.db);
@@ -76,7 +79,7 @@ export const beginClosing = async (work: Work, projectId: string): Promise<numbe
   return closing.rows.length;
 };
 
-/** Lists whose final order and prizes are under way. */
+/** Returns lists whose final order and prizes are in progress. */
 export const closingLists = async ({ db }: Work): Promise<PeriodOf[]> => {
   const found = await sql<{ project_id: string; id: string }>`
     select project_id, id from leaderboard_periods where status = 'CLOSING'
@@ -84,16 +87,16 @@ export const closingLists = async ({ db }: Work): Promise<PeriodOf[]> => {
   return found.rows.map(({ project_id, id }) => ({ projectId: project_id, periodId: id }));
 };
 
-/** What a step has come to. NONE: another worker has the list in hand, or it is closed. */
+/** Outcome of a step. NONE: another worker is processing the list, or it is closed. */
 export type ClosingStep = { step: "MORE" | "NONE" } | { step: "CLOSED"; leaderboardId: string };
 
 /**
- * Does the next step of closing a list, and keeps how far it has come in the same transaction: a chunk of
- * the final order, a page of prizes, or the end, which tells `leaderboard.period_closed`.
+ * Performs the next step of closing a list, and stores the progress in the same transaction: a chunk of the
+ * final order, a page of prizes, or the end, which emits `leaderboard.period_closed`.
  */
 export const stepClosing = async (work: Work, list: PeriodOf): Promise<ClosingStep> => {
   const { projectId, periodId } = list;
-  // Before the list's row, as prizes need it: whoever changes definitions waits for no list.
+  // Before the list's row, as prizes need it: a change of definitions never waits for a list.
   await shareConfig(work, [projectId]);
   const found = await sql<PeriodRow>`
     select * from leaderboard_periods
@@ -142,7 +145,7 @@ const readTop = async ({ db }: Work, { project_id, id }: PeriodRow): Promise<Top
   return found.rows;
 };
 
-/** A merge takes places along; one that was under way while they were written could not see them. */
+/** A merge moves places; one that was in progress while they were written could not see them. */
 const followMerges = async ({ db }: Work, { project_id, id, close_at }: PeriodRow): Promise<void> => {
   const sinceMs = close_at === null ? 0 : new Date(close_at).getTime() - CLOCKS_MS;
   await sql`
@@ -172,7 +175,7 @@ const finish = async (work: Work, { row, leaderboard }: Ended, closing: Closing)
     periodKey: row.period_key,
     board: row.board,
     participants: closing.count,
-    top: top.map((place): FinalPlace => ({
+    top: top.map((place): FinalRank => ({
       playerId: place.player_id,
       externalUserId: place.external_user_id,
       displayName: place.display_name,

@@ -12,8 +12,8 @@ import { fromRankScore, reachedUs } from "../../evaluation/boards/scoring.ts";
 import { isoOf, type PeriodRow } from "./period-row.ts";
 import type { PrizeStatus } from "./prizes.ts";
 
-/** Who has a place; null for players who are banned, deleted or erased by now. */
-export type Whose = (Name & { playerId: string }) | null;
+/** The ranked player; null if banned, deleted or erased by now. */
+export type RankedPlayer = (Name & { playerId: string }) | null;
 
 /** A list of a board: one window, and one value of its breakdown. Times are ISO 8601. */
 export type BoardPeriod = {
@@ -25,15 +25,15 @@ export type BoardPeriod = {
   endsAt: string | null;
   closedAt: string | null;
   participants: number;
-  leader: { player: Whose; score: number } | null;
+  leader: { player: RankedPlayer; score: number } | null;
 };
 
-const whoseOf = (names: ReadonlyMap<string, Name>, playerId: string): Whose => {
+const rankedPlayerOf = (names: ReadonlyMap<string, Name>, playerId: string): RankedPlayer => {
   const name = names.get(playerId);
   return name ? { playerId, ...name } : null;
 };
 
-/** How many a list has, and who is first with what score, as entries keep it. */
+/** Number of a list's participants, and its leader with the score as in entries. */
 type Head = { participants: number; leader: { playerId: string; rankScore: number } | null };
 
 const closedHead = ({ participants, leader_id, leader_score }: PeriodRow): Head => ({
@@ -58,7 +58,7 @@ const show = (leaderboard: Leaderboard, row: PeriodRow, { head, names }: Shown):
   closedAt: isoOf(row.closed_at),
   participants: head.participants,
   leader: head.leader && {
-    player: whoseOf(names, head.leader.playerId),
+    player: rankedPlayerOf(names, head.leader.playerId),
     score: fromRankScore(boardOf(leaderboard), head.leader.rankScore),
   },
 });
@@ -89,7 +89,7 @@ const refOf = ({ projectId, definition: { ties } }: Leaderboard, periodId: strin
 export type PeriodParts = { transact: Transact; ranks: RankStore };
 
 /**
- * A page of a board's lists, by their start, newest first. Those that are open are counted in the rank index.
+ * Lists a board's periods by their start, newest first. Open ones are counted in the rank index.
  * @throws DomainError NOT_FOUND; SERVICE_UNAVAILABLE while the index is being built
  */
 export const readPeriods = async (
@@ -120,10 +120,10 @@ export const readPeriods = async (
 /** A place of a closed list. */
 export type FinalEntry = {
   rank: number;
-  player: Whose;
+  player: RankedPlayer;
   score: number;
   reachedAt: string;
-  /** Which of the board's prizes it has won, from 0, and what became of it. */
+  /** Index of the board's prize that it has won, from 0, and its status. */
   prize: { prize: number; status: PrizeStatus } | null;
 };
 
@@ -139,7 +139,7 @@ export type ResultsQuery = PageQuery & { ref: string; periodKey: string; board: 
 export type Results = { leaderboardKey: string; period: BoardPeriod; places: FinalEntry[] };
 
 /**
- * A page of a closed list's final order. Places of players who are not shown any more stay, without a name.
+ * Reads a page of a closed list's final order. Places of hidden players stay, without a name.
  * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE before it is closed
  */
 export const readResults = async (work: Work, projectId: string, query: ResultsQuery): Promise<Results> => {
@@ -167,7 +167,7 @@ export const readResults = async (work: Work, projectId: string, query: ResultsQ
   const board = boardOf(leaderboard);
   const places = rows.map((place): FinalEntry => ({
     rank: Number(place.rank),
-    player: whoseOf(names, place.player_id),
+    player: rankedPlayerOf(names, place.player_id),
     score: fromRankScore(board, Number(place.rank_score)),
     reachedAt: new Date(Math.floor(reachedUs(board, Number(place.rank_tie)) / 1_000)).toISOString(),
     prize: place.prize,
@@ -175,10 +175,13 @@ export const readResults = async (work: Work, projectId: string, query: ResultsQ
   return { leaderboardKey: leaderboard.key, period: show(leaderboard, row, { head, names }), places };
 };
 
-/** Open lists of a board that one rebuild reads again. */
+/** Maximum number of open lists of a board that one rebuild reads again. */
 export const REBUILD_LISTS_MAX = 1_000;
 
-/** The lists of a board that rankings are read of, as they are not closed. @throws DomainError NOT_FOUND */
+/**
+ * Returns the lists of a board whose rankings are read from the index, because they are not closed. @throws
+ * DomainError NOT_FOUND
+ */
 export const openListsOf = async (work: Work, projectId: string, ref: string): Promise<PeriodRef[]> => {
   const leaderboard = await getLeaderboard(work, projectId, ref);
   const { id, definition, periodId } = leaderboard;

@@ -6,10 +6,10 @@ import { graceMsOf } from "../../evaluation/boards/period.ts";
 import { periodIdOf } from "../../evaluation/boards/period-ids.ts";
 import { nextStart, type Timed, type Window, windowAt } from "../../evaluation/boards/windows.ts";
 
-/** Projects of one sweep. */
+/** Maximum number of projects per sweep. */
 const PROJECTS_MAX = 1_000;
 
-/** Projects with a board whose next window has begun. A new board has one at once. */
+/** Returns projects with a board whose next window has begun. A new board has one at once. */
 export const projectsToOpen = async ({ db, now }: Work): Promise<string[]> => {
   const found = await sql<{ project_id: string }>`
     select project_id from leaderboards
@@ -40,7 +40,10 @@ const newList = (leaderboard: Leaderboard, { key, startsAtMs, endsAtMs }: Window
   c: isoOfMs(endsAtMs === null ? null : endsAtMs + graceMsOf(leaderboard.definition.period)),
 });
 
-/** Makes the rows of lists, or finds those that a score has made. @returns ids of those not told before */
+/**
+ * Creates the rows of lists, or finds those that a score has created. @returns ids of those not announced
+ * before
+ */
 const openLists = async (
   { db, now }: Work,
   projectId: string,
@@ -59,17 +62,17 @@ const openLists = async (
       id uuid, b uuid, k text, s timestamptz, e timestamptz, c timestamptz)
     order by id
     on conflict do nothing`.execute(db);
-  const told = await sql<{ id: string }>`
+  const announced = await sql<{ id: string }>`
     update leaderboard_periods set is_told = true
     where project_id = ${projectId} and not is_told
       and id in (select id from json_to_recordset(${asked}::json) as x(id uuid))
     returning id`.execute(db);
-  return new Set(told.rows.map(({ id }) => id));
+  return new Set(announced.rows.map(({ id }) => id));
 };
 
 /**
- * Opens the window of a board that runs now, whether or not anybody scores in it, and tells
- * `leaderboard.period_started`. One that is paused opens when it is resumed.
+ * Opens the current window of a board, whether or not anybody scores in it, and emits
+ * `leaderboard.period_started`. The window of a paused board opens when it is resumed.
  */
 export const openBoard = async (work: Work, leaderboard: Leaderboard): Promise<void> => {
   if (leaderboard.status === "ACTIVE") await openBoards(work, leaderboard.projectId, [leaderboard]);
@@ -81,12 +84,12 @@ const openBoards = async (work: Work, projectId: string, boards: readonly Leader
     const window = windowAt(timedOf(board), nowMs);
     return window ? [{ board, list: newList(board, window) }] : [];
   });
-  const told = await openLists(
+  const announced = await openLists(
     work,
     projectId,
     opened.map(({ list }) => list),
   );
-  for (const { board, list } of opened) if (told.has(list.id)) tellStart(work, board, list);
+  for (const { board, list } of opened) if (announced.has(list.id)) emitStart(work, board, list);
   for (const board of boards) {
     const next = nextStart(timedOf(board), nowMs);
     board.opensAt = next === undefined ? null : new Date(next);
@@ -94,7 +97,7 @@ const openBoards = async (work: Work, projectId: string, boards: readonly Leader
 };
 
 /** The first list of a board without periods is as old as the board, and starts nothing. */
-const tellStart = (work: Work, { projectId, id, key, resets }: Leaderboard, list: NewList): void => {
+const emitStart = (work: Work, { projectId, id, key, resets }: Leaderboard, list: NewList): void => {
   if (list.e === null && resets === 0) return;
   work.emit(projectId, "leaderboard.period_started", {
     leaderboardKey: key,
@@ -107,11 +110,11 @@ const tellStart = (work: Work, { projectId, id, key, resets }: Leaderboard, list
 };
 
 /**
- * Opens the windows of a project's active boards that have begun, and tells each start once. Windows that
- * came and went while no worker ran are not opened: those that somebody scored in have rows of their own.
+ * Opens the windows of a project's active boards that have begun, and announces each start once. Windows that
+ * passed while no worker ran are not opened: those with scores have rows of their own.
  */
 export const openWindows = async (work: Work, projectId: string): Promise<void> => {
-  // A reset waits meanwhile, or has been: boards are read behind it.
+  // A reset waits meanwhile, or is finished: boards are read after it.
   await shareConfig(work, [projectId]);
   const due = { projectId, status: "ACTIVE" as const, opensAt: { $lte: work.now } };
   await openBoards(work, projectId, await work.em.find(Leaderboard, due, { orderBy: { id: "asc" } }));

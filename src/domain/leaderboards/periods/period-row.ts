@@ -3,19 +3,19 @@ import type { Work } from "../../kernel/work.ts";
 import type { ListStatus } from "../../evaluation/boards/list.ts";
 import type { Ties } from "../../evaluation/boards/ranks.ts";
 
-/** Where an entry stands in storage order; its player is the last to decide. */
-export type Place = { player_id: string; rank_score: number; rank_tie: number };
+/** An entry's position in storage order; the player id is the final tie-breaker. */
+export type EntryPosition = { player_id: string; rank_score: number; rank_tie: number };
 
-/** How far the closing of a list has come: first the final order is written, then prizes are given. */
+/** Progress of closing a list: first the final order is written, then prizes are given. */
 export type Closing = {
   phase: "RESULTS" | "PRIZES";
-  /** As they were when closing began: ranks of all chunks are made alike. */
+  /** As they were when closing began: all chunks must be ranked alike. */
   ties: Ties;
   /** The last entry that was read; null before the first. */
-  after: Place | null;
-  /** Places that are written. */
+  after: EntryPosition | null;
+  /** Number of written places. */
   count: number;
-  /** The last place that was written. */
+  /** Rank of the last written place. */
   rank: number;
   rankScore: number | null;
   /** The next position that may win. */
@@ -38,7 +38,7 @@ export type PeriodRow = {
   grants_prizes: boolean;
   participants: string | number;
   leader_id: string | null;
-  /** As entries keep it. */
+  /** As stored in entries. */
   leader_score: string | number | null;
   closed_at: Date | string | null;
   closing: Closing | null;
@@ -49,7 +49,7 @@ export type PeriodOf = { projectId: string; periodId: string };
 export const isoOf = (value: Date | string | null): string | null =>
   value === null ? null : new Date(value).toISOString();
 
-/** Keeps how far the closing of a list has come. */
+/** Stores the progress of closing a list. */
 export const keepClosing = async (
   { db }: Work,
   { projectId, periodId }: PeriodOf,

@@ -8,7 +8,7 @@ import { write } from "../../evaluation/event-steps.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { isEmptyBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { grantBundle } from "../../evaluation/rewards/grant-bundle.ts";
-import { tellReward } from "../../evaluation/rewards/grant.ts";
+import { publishReward } from "../../evaluation/rewards/grant.ts";
 import type { Work } from "../../kernel/work.ts";
 import { savepoint } from "../../kernel/savepoint.ts";
 import type { Definition } from "../../evaluation/boards/definition.ts";
@@ -16,10 +16,10 @@ import type { Prize } from "../../evaluation/boards/definition-parts.ts";
 import type { Leaderboard } from "../../progression/leaderboard.ts";
 import type { Closing, PeriodRow } from "./period-row.ts";
 
-/** Places of one step. */
+/** Number of places per step. */
 export const PRIZES_PAGE = 200;
 
-/** The prize of a place: the first of the list that names it. Percents are of all places. */
+/** Returns the prize of a place: the first of the list that matches it. Percents are of all places. */
 export const prizeOf = (prizes: readonly Prize[], rank: number, participants: number): number | undefined => {
   const percent = (100 * rank) / participants;
   const index = prizes.findIndex(({ from, to, by }) =>
@@ -28,11 +28,11 @@ export const prizeOf = (prizes: readonly Prize[], rank: number, participants: nu
   return index < 0 ? undefined : index;
 };
 
-/** No place behind this rank wins. */
+/** Returns the last rank that may win. */
 const lastRank = (prizes: readonly Prize[], participants: number): number =>
   Math.max(...prizes.map(({ to, by }) => (by === "RANK" ? to : (to * participants) / 100)));
 
-/** What the list's places win; empty when it gives nothing. */
+/** Returns the prizes of a list; empty when it gives none. */
 export const prizesOf = (row: PeriodRow, { status, definition }: Leaderboard): readonly Prize[] => {
   const gives = row.grants_prizes && (!row.is_late || definition.prizesForLate) && status !== "ARCHIVED";
   return gives ? (definition.prizes ?? []) : [];
@@ -47,14 +47,14 @@ type ResultRow = {
 
 type Winner = { position: number; rank: number; playerId: string; prize: number; rewards: RewardBundle };
 
-/** What became of a prize. CANCELLED: its player is suspended, or has a better place in the same list. */
+/** Status of a prize. CANCELLED: its player is suspended, or has a better place in the same list. */
 export type PrizeStatus = "GRANTED" | "WAITING" | "CANCELLED" | "FAILED";
 
 export type Prizes = { row: PeriodRow; leaderboard: Leaderboard; prizes: readonly Prize[] };
 
 /**
  * Gives the prizes of the next places, each in one commit with the mark on its place, so that it is given
- * once. A prize that cannot be given is marked so and keeps no other back.
+ * once. A prize that cannot be given is marked so and does not hold up the others.
  */
 export const givePrizes = async (
   work: Work,
@@ -103,7 +103,7 @@ const firstPlaces = (page: readonly ResultRow[]): ResultRow[] => {
   });
 };
 
-/** Whoever was merged while the places were written stands for the player they became. */
+/** Players who were merged while the places were written are replaced by the merged player. */
 const readPlaces = async ({ db }: Work, row: PeriodRow, position: number): Promise<ResultRow[]> => {
   const found = await sql<ResultRow>`
     select r.position, r.rank, w.player_id, exists (
@@ -122,16 +122,16 @@ type Giving = { row: PeriodRow; leaderboard: Leaderboard };
 /** The mark on a place: position, index of the prize, status. */
 type Mark = { n: number; i: number; s: PrizeStatus };
 
-/** A winner has become another player since the places were read: the step is done again. */
-class Moved extends Error {}
+/** Thrown when a winner was merged since the places were read: the step is repeated. */
+class WinnerMerged extends Error {}
 
-/** @throws Moved */
+/** @throws WinnerMerged */
 const giveTo = async (work: Work, giving: Giving, winners: readonly Winner[]): Promise<Mark[]> => {
   const byId = new Map(winners.map((winner) => [winner.playerId, winner]));
   const options = { playerIds: [...byId.keys()], gives: winners.map(({ rewards }) => rewards) };
   const changed = await changePlayers(work, giving.row.project_id, options, (turn): Mark => {
     const winner = byId.get(turn.player.id);
-    if (!winner) throw new Moved("a winner was merged meanwhile");
+    if (!winner) throw new WinnerMerged("a winner was merged meanwhile");
     return { n: winner.position, i: winner.prize, s: giveOne(turn, giving, winner) };
   });
   return changed.map(({ value }) => value);
@@ -144,7 +144,7 @@ const giveEach = async (work: Work, giving: Giving, winners: readonly Winner[]):
     try {
       marks.push(...(await savepoint(work, () => giveTo(work, giving, [winner]))));
     } catch (error) {
-      if (error instanceof Moved || outageOf(error) !== undefined) throw error;
+      if (error instanceof WinnerMerged || outageOf(error) !== undefined) throw error;
       marks.push(failed);
     }
   }
@@ -165,7 +165,7 @@ const giveOne = (turn: Turn, { row, leaderboard }: Giving, winner: Winner): Priz
     id: newId(),
     projectId: player.projectId,
     playerId: player.id,
-    // No key of the catalogue has a colon.
+    // No key of the catalogue contains a colon.
     rewardKey: `leaderboard:${leaderboard.key}`,
     quantity: 1,
     status: "PENDING" as const,
@@ -176,7 +176,7 @@ const giveOne = (turn: Turn, { row, leaderboard }: Giving, winner: Winner): Priz
     expiresMs: null,
   };
   write(turn, "rewardGrants", grant);
-  tellReward(turn, grant, { kind: "BUNDLE", code: null });
+  publishReward(turn, grant, { kind: "BUNDLE", code: null });
   sendMessage(turn, {
     type: "leaderboard.prize",
     title: `${leaderboard.name}: place ${winner.rank}`,

@@ -13,18 +13,18 @@ import { openBoard } from "./open.ts";
 
 export type Reset = {
   leaderboard: Leaderboard;
-  /** Lists that close by it, one for each value of the breakdown. */
+  /** Number of lists that it closes, one for each value of the breakdown. */
   closing: number;
 };
 
-/** A board of XP in total: its scores are the players' XP, before a reset as after it. */
+/** A board of total XP: its scores are the players' XP, before a reset as after it. */
 const showsTotals = ({ definition: { metric, period } }: Leaderboard): boolean =>
   metric.source === "XP" && period.kind === "ALL_TIME";
 
 /**
- * Ends what is open of a board and begins anew at once: the lists of before close with their final order,
- * with prizes if asked for, and scores of before are late from now on. No batch evaluates meanwhile, and
- * resets come one after another, each a whole one.
+ * Closes a board's open lists and starts over at once: the previous lists close with their final order, with
+ * prizes on request, and scores from before count as late from now on. No batch evaluates meanwhile, and
+ * resets run one after another, each completely.
  * @throws DomainError NOT_FOUND; CONFLICT: LEADERBOARD_ARCHIVED, SHOWS_TOTALS
  */
 export const resetLeaderboard = async (
@@ -53,7 +53,7 @@ export const resetLeaderboard = async (
 };
 
 const auditReset = async (work: Work, { projectId, id, key }: Leaderboard, data: Json): Promise<void> => {
-  // What the server does by itself has nobody to name.
+  // The server's own actions have no actor.
   if (!work.by) return;
   await audit(work, {
     action: "leaderboard.reset",
@@ -63,7 +63,7 @@ const auditReset = async (work: Work, { projectId, id, key }: Leaderboard, data:
   });
 };
 
-/** The one list of an ALL_TIME board has no row before it closes, unless the sweep has made one. */
+/** The only list of an ALL_TIME board has no row before it closes, unless the sweep has created one. */
 const endLists = async (
   { db, now }: Work,
   { projectId, id, definition, periodId, resets, resetAt, createdAt }: Leaderboard,

@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
 import type { Ties } from "../../evaluation/boards/ranks.ts";
-import type { Closing, PeriodOf, Place } from "./period-row.ts";
+import type { Closing, PeriodOf, EntryPosition } from "./period-row.ts";
 
-/** Entries of one step: it reads all that are left of the list to find the first so many. */
+/** Number of entries per step: each reads all remaining entries of the list to find the first of them. */
 export const RESULTS_CHUNK = 10_000;
 
 export const closingOf = (ties: Ties): Closing => ({
@@ -17,7 +17,7 @@ export const closingOf = (ties: Ties): Closing => ({
   granted: 0,
 });
 
-/** The rank that is shown, as `numberStandings` counts it; the chunk goes on behind `closing`. */
+/** The displayed rank, as `numberStandings` counts it; the chunk continues after `closing`. */
 const rankBy = ({ ties, count, rank, rankScore }: Closing): RawBuilder<unknown> => {
   if (ties === "EARLIEST" || ties === "LATEST") return sql`${count}::bigint + n`;
   const last = sql`${rankScore}::bigint`;
@@ -30,14 +30,14 @@ const rankBy = ({ ties, count, rank, rankScore }: Closing): RawBuilder<unknown> 
 type Written = {
   read: string | number;
   kept: string | number;
-  last: Place | null;
+  last: EntryPosition | null;
   tail: { rank: number; rank_score: number } | null;
 };
 
 /**
- * Writes the next places of a list into its results, in storage order and without players who are banned,
- * deleted or erased. Whoever was merged since the list began to close stands for the player they became.
- * Nobody writes to the list's entries any more.
+ * Writes the next places of a list into its results, in storage order and without banned, deleted or erased
+ * players. Players merged since the list began to close are replaced by the merged player. The list's entries
+ * are not written any more.
  */
 export const writeResults = async (
   { db }: Work,

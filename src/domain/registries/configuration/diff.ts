@@ -4,7 +4,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
 
-/** What an import would do with one thing. `fields`: what differs. */
+/** An import's change to one definition. `fields`: the differing ones. */
 export type ConfigChange = {
   section: string;
   key: string;
@@ -12,19 +12,19 @@ export type ConfigChange = {
   fields: string[];
 };
 
-/** Sections whose items have a key, in the order in which an import makes them. */
+/** Sections whose items have a key, in the order in which an import creates them. */
 export const SECTIONS: readonly string[] = [
   ...DEFINITION_KINDS.map(({ plural }) => plural),
   "leaderboards",
   "rules",
 ];
-/** Parts of a document that are one thing. */
+/** Parts of a document that are a single object. */
 const SINGLE = ["timezone", "settings", "levelCurve"] as const;
 
 /**
- * What would have to change in a project that is as `current` says, so that it is as a document says. Things
- * that the document does not name are archived only with `prune`. Worked out in slices.
- * @param current what `exportConfig` has read
+ * Computes the changes that turn a project in state `current` into what a document describes. Items that the
+ * document does not name are archived only with `prune`. Computed in slices.
+ * @param current the result of `exportConfig`
  */
 export const diffConfig = async (
   current: ConfigDocument,
@@ -47,7 +47,10 @@ export const diffConfig = async (
   return changes;
 };
 
-/** Fields of `wanted` that `now` has otherwise; of a partial object, only what it names counts. */
+/**
+ * Returns the fields of `wanted` that differ in `now`; a partial object is compared only in the fields that
+ * it names.
+ */
 const differing = (wanted: Json, now: Json): string[] =>
   Object.keys(wanted).filter((field) => {
     const value = wanted[field];
@@ -77,7 +80,7 @@ const diffSection = async (section: string, { wanted, now, prune }: Sections): P
   return changes;
 };
 
-/** Stored JSON has no undefined; what was parsed may have. */
+/** Stored JSON has no undefined; parsed documents may have. */
 const plain = (value: Json): Json => JSON.parse(JSON.stringify(value)) as Json;
 
 const itemFields = (wanted: Json, before: Json): string[] => {
@@ -87,7 +90,7 @@ const itemFields = (wanted: Json, before: Json): string[] => {
   );
 };
 
-/** `backfill` is an order and not a property: it makes no difference afterwards. */
+/** `backfill` is an instruction and not a property: it makes no difference afterwards. */
 const flat = (item: Json): Json => {
   const { rule, leaderboard, status, ...own } = item as { rule?: Json; leaderboard?: Json; status?: unknown };
   const { backfill: _order, ...board } = leaderboard ?? {};

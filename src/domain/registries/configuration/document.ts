@@ -9,15 +9,15 @@ import { RuleDocument } from "../../evaluation/language/document.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import { Zone } from "../../evaluation/language/syntax.ts";
 
-/** What the document says of itself; another one is refused. */
+/** The document's format identifier; any other one is refused. */
 export const CONFIG_FORMAT = "laurel/1";
-/** Items of one section. */
+/** Maximum number of items per section. */
 const SECTION_MAX = 2_000;
 
-/** Problems of one section that are told; its other items are not read. */
+/** Maximum number of reported problems per section; its other items are not read. */
 const ISSUES_MAX = 100;
 
-/** How a rule stands after an import: ACTIVE and SHADOW publish it. */
+/** Status of a rule after an import: ACTIVE and SHADOW publish it. */
 export const RULE_STATES = ["DRAFT", "ACTIVE", "SHADOW", "PAUSED"] as const;
 
 const ExportedRule = z.strictObject({ status: z.enum(RULE_STATES).default("DRAFT"), rule: RuleDocument });
@@ -26,7 +26,7 @@ const ExportedBoard = z.strictObject({
   leaderboard: LeaderboardDefinition,
 });
 
-/** What the items of each section look like. */
+/** Schemas of each section's items. */
 const ITEMS: Readonly<Record<string, z.ZodType>> = {
   ...Object.fromEntries(DEFINITION_KINDS.map(({ plural, schema }) => [plural, schema])),
   leaderboards: ExportedBoard,
@@ -41,8 +41,8 @@ const head = {
 };
 
 /**
- * All definitions of a project. A section that is absent is left alone; one that is there names everything of
- * its kind, which matters when an import prunes. Read one with `readConfigDocument`.
+ * All definitions of a project. An absent section is left unchanged; a present one names everything of its
+ * kind, which matters when an import prunes. Must be read with `readConfigDocument`.
  */
 export const ConfigDocument = z
   .strictObject({
@@ -64,7 +64,7 @@ export type ConfigDocument = {
 
 type Issue = z.core.$ZodIssue;
 
-/** The same document with sections of nothing, and its sections by name. */
+/** Returns the document with empty sections, and its sections by name. */
 const apart = (document: Json): { rest: Json; sections: [name: string, items: readonly unknown[]][] } => {
   const named = Object.entries(document).filter(
     ([name, items]) => Object.hasOwn(ITEMS, name) && isArray(items),
@@ -96,7 +96,7 @@ const readSection = async (
 };
 
 /**
- * Reads a document as ConfigDocument describes it, in slices: a large one holds thousands of definitions.
+ * Parses a document by the schema ConfigDocument, in slices: a large one contains thousands of definitions.
  * @throws ZodError whose paths begin in the document
  */
 export const readConfigDocument = async (given: unknown): Promise<ConfigDocument> => {
@@ -116,12 +116,12 @@ export const readConfigDocument = async (given: unknown): Promise<ConfigDocument
   return document as ConfigDocument;
 };
 
-/** The key of an item of any section. */
+/** Returns the key of an item of any section. */
 export const keyOf = (item: Json): string => {
   const inner = (item["rule"] ?? item["leaderboard"] ?? item) as { key: string };
   return inner.key;
 };
 
-/** The definitions of one kind in a document; undefined when it leaves them alone. */
+/** Returns the definitions of one kind in a document; undefined when it leaves them unchanged. */
 export const sectionOf = (document: ConfigDocument, plural: string): readonly Json[] | undefined =>
   document[plural] as readonly Json[] | undefined;

@@ -8,13 +8,13 @@ import type { CurveInput } from "../../evaluation/xp/levels.ts";
 import { Project, settingsOf } from "../../accounts/projects/project.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
-import { nextTurn } from "../../kernel/slices.ts";
+import { nextSlice } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { CONFIG_FORMAT, type ConfigDocument } from "./document.ts";
 
 /**
- * Everything that a project defines, but for archived things. Of a rule that has been published, what runs;
- * edits that nobody has published stay behind.
+ * Exports all definitions of a project, without archived ones. For a published rule the running version is
+ * exported; unpublished edits are not.
  */
 export const exportConfig = async (work: Work, projectId: string): Promise<ConfigDocument> => {
   await work.em.flush();
@@ -32,19 +32,19 @@ export const exportConfig = async (work: Work, projectId: string): Promise<Confi
   };
 };
 
-/** What is only read is no part of the unit of work, which compares all it knows with each flush. */
+/** Data that is only read stays out of the unit of work, which compares all its entities at each flush. */
 const UNMANAGED = { disableIdentityMap: true, orderBy: { key: "asc" } } as const;
-/** Definitions, or rules, that one statement reads. */
+/** Number of definitions, or rules, per statement. */
 const PAGE_ITEMS = 150;
 
-/** All of what `read` answers page by page, giving way to others in between. */
+/** Reads everything that `read` returns page by page, yielding to other work in between. */
 const readPages = async <T>(read: (last: T | undefined) => Promise<T[]>): Promise<T[]> => {
   const found: T[] = [];
   for (;;) {
     const page = await read(found.at(-1));
     found.push(...page);
     if (page.length < PAGE_ITEMS) return found;
-    await nextTurn();
+    await nextSlice();
   }
 };
 

@@ -10,13 +10,13 @@ import { UnknownReference } from "../../economy/definitions/references.ts";
 import { checkSize } from "../../economy/definitions/size.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
-import { nextTurn, SLICE_MS } from "../../kernel/slices.ts";
+import { nextSlice, SLICE_MS } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { ConfigChange } from "./diff.ts";
 import { namedError, naming } from "./named-error.ts";
 import { writeInParts } from "./parts.ts";
 
-/** Definitions to create or change, each with what it shall be. */
+/** Definitions to create or change, each with its target state. */
 export type WantedDefinition = { change: ConfigChange; wanted: Json };
 
 type Counts = { active: number; all: number };
@@ -24,12 +24,12 @@ type Kinds = ReadonlyMap<string, DefinitionKind>;
 
 const KINDS: Kinds = new Map(DEFINITION_KINDS.map((kind) => [kind.plural, kind]));
 
-/** Whether a section of a document holds definitions of a kind; others are boards and rules. */
+/** Whether a section of a document contains definitions of a kind; others are boards and rules. */
 export const isDefinitions = ({ section }: ConfigChange): boolean => KINDS.has(section);
 
 const nameOf = ({ kind, key }: { kind: string; key: string }): string => `${kind} ${key}`;
 
-/** An import of definitions while it is made up in memory: nothing is written before all is checked. */
+/** An import of definitions, assembled in memory: nothing is written before everything is checked. */
 type Draft = {
   work: Work;
   projectId: string;
@@ -87,24 +87,24 @@ const update = async (draft: Draft, kind: DefinitionKind, definition: Defined): 
   draft.audited.push({ action: `${kind.kind}.updated`, definition: { projectId, id: stored.id, key } });
 };
 
-/** A definition that names others which are not there yet: `open` of them. */
-type Waiting = WantedDefinition & { error: UnknownReference; open: number };
+/** A definition that references others which do not exist yet: `open` of them. */
+type Unresolved = WantedDefinition & { error: UnknownReference; open: number };
 
 /**
- * Brings all into the draft, each after those that it names: one that names what is not there waits for just
- * that.
- * @throws the error of the last one whose names never come
+ * Adds all definitions to the draft, each after those that it references: one with missing references waits
+ * for exactly those.
+ * @throws the error of the last one whose references are never resolved
  */
 const draftAll = async (draft: Draft, wanted: readonly WantedDefinition[]): Promise<void> => {
-  const waitingFor = new Map<string, Waiting[]>();
-  const waiting = new Set<Waiting>();
+  const waitingFor = new Map<string, Unresolved[]>();
+  const waiting = new Set<Unresolved>();
   const queue = [...wanted];
   let startMs = performance.now();
   for (const one of queue) {
     const missing = await tryOne(draft, one);
     if (missing) {
       const names = new Set(missing.missing.map(nameOf));
-      const waits: Waiting = { ...one, error: missing, open: names.size };
+      const waits: Unresolved = { ...one, error: missing, open: names.size };
       waiting.add(waits);
       for (const name of names) waitingFor.set(name, [...(waitingFor.get(name) ?? []), waits]);
     } else {
@@ -117,20 +117,20 @@ const draftAll = async (draft: Draft, wanted: readonly WantedDefinition[]): Prom
       waitingFor.delete(name);
     }
     if (performance.now() - startMs < SLICE_MS) continue;
-    await nextTurn();
+    await nextSlice();
     startMs = performance.now();
   }
   refuseWaiting(wanted, waiting);
 };
 
-const refuseWaiting = (wanted: readonly WantedDefinition[], waiting: ReadonlySet<Waiting>): void => {
+const refuseWaiting = (wanted: readonly WantedDefinition[], waiting: ReadonlySet<Unresolved>): void => {
   if (waiting.size === 0) return;
   const errors = new Map([...waiting].map(({ change, error }) => [change, error]));
   const { change } = wanted.findLast((one) => errors.has(one.change))!;
   throw namedError(errors.get(change), change);
 };
 
-/** @returns what it names in vain */
+/** @returns the unresolved reference */
 const tryOne = async (
   draft: Draft,
   { change, wanted }: WantedDefinition,
@@ -146,9 +146,9 @@ const tryOne = async (
 };
 
 /**
- * Creates and changes a project's definitions as `createDefinition` and `patchDefinition` do, in time and
- * statements that grow with their number. Call it under the project's config lock.
- * @throws DomainError as those, led by section and key
+ * Creates and changes a project's definitions as `createDefinition` and `patchDefinition` do, with time and
+ * statements linear in their number. Must be called under the project's config lock.
+ * @throws DomainError as those, prefixed by section and key
  */
 export const importDefinitions = async (
   work: Work,
@@ -183,8 +183,9 @@ export const importDefinitions = async (
 };
 
 /**
- * Archives definitions as `archiveDefinition` does; call it when the project's rules are as they shall be.
- * @throws DomainError CONFLICT: IN_USE, led by section and key
+ * Archives definitions as `archiveDefinition` does; must be called when the project's rules are in their
+ * final state.
+ * @throws DomainError CONFLICT: IN_USE, prefixed by section and key
  */
 export const archiveDefinitions = async (
   work: Work,

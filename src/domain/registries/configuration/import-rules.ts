@@ -19,10 +19,10 @@ import type { ConfigChange } from "./diff.ts";
 import { namedError, naming } from "./named-error.ts";
 import { writeInParts } from "./parts.ts";
 
-/** A rule to create or change, and how it shall stand. */
+/** A rule to create or change, and its target status. */
 export type WantedRule = { change: ConfigChange; status: RuleStatus; rule: RuleDocument };
 
-/** A rule as it is kept, and what an import makes of it. */
+/** A rule as stored, and its changes by the import. */
 type Row = {
   id: string;
   key: string;
@@ -69,7 +69,7 @@ const newRow = (draft: Draft, key: string): Row => {
   return row;
 };
 
-/** @throws DomainError CONFLICT RULE_PUBLISHED: a rule that was published once is never a DRAFT again */
+/** @throws DomainError CONFLICT RULE_PUBLISHED: a rule that was published once can never be a DRAFT again */
 const draftRule = (draft: Draft, { change, status, rule }: WantedRule): void => {
   const { action, key } = change;
   const row = action === "CREATE" ? newRow(draft, key) : draft.rows.get(key)!;
@@ -97,7 +97,7 @@ const archiveRow = (draft: Draft, key: string): void => {
   note(draft, row, "archived");
 };
 
-/** Refuses what cannot be published: what a rule names must be there. */
+/** Refuses rules that cannot be published: the definitions that a rule names must exist. */
 const refuseUnknown = async (work: Work, projectId: string, wanted: readonly WantedRule[]): Promise<void> => {
   const published = wanted.filter(({ status }) => status !== "DRAFT");
   const mentions = await mapInSlices(published, ({ rule }) => mentionsOf(rule));
@@ -108,7 +108,10 @@ const refuseUnknown = async (work: Work, projectId: string, wanted: readonly Wan
   });
 };
 
-/** The error of an import that closes a loop, named by the last of the rules on it that it changes. */
+/**
+ * Returns the error of an import that closes a loop, attributed to the last rule on it that the import
+ * changes.
+ */
 export const namedLoop = (error: unknown, changes: readonly ConfigChange[]): unknown => {
   if (!(error instanceof EndlessLoops)) return error;
   const loopOf = new Map(error.loops.flatMap((loop) => loop.rules.map(({ key }) => [key, loop])));
@@ -157,20 +160,20 @@ const write = async (
   );
 };
 
-/** What an import does to rules: those to create or change, those to archive, and in whose name. */
+/** An import's changes to rules: those to create or change, those to archive, and the actor. */
 export type RulesImport = {
   wanted: readonly WantedRule[];
   archived: readonly ConfigChange[];
   actor: string;
-  /** Aborted when it is wanted no more. */
+  /** Aborted when the result is no longer wanted. */
   signal: AbortSignal;
 };
 
 /**
- * Makes rules what a document says, and publishes them where it has them run, as the single changes do, in
- * time and statements that grow with their number. Call it under the project's config lock, when what rules
- * name is there.
- * @throws DomainError as the single changes do, led by section and key
+ * Creates and changes rules as a document describes, and publishes them where it says so, as the single
+ * changes do, with time and statements linear in their number. Must be called under the project's config
+ * lock, after the definitions that rules name were created.
+ * @throws DomainError as the single changes do, prefixed by section and key
  */
 export const importRules = async (
   work: Work,

@@ -34,21 +34,23 @@ import { naming } from "./named-error.ts";
 
 export type ConfigImport = {
   document: ConfigDocument;
-  /** Archives what a section does not name. */
+  /** Archives items that a section does not name. */
   prune: boolean;
   tenantId: string;
   caller: Caller;
-  /** In whose name things are made. */
+  /** The actor recorded for the changes. */
   actor: string;
-  /** Aborted when nobody waits for the answer any more: then nothing is imported. */
+  /** Aborted when nobody waits for the response any more: then nothing is imported. */
   signal: AbortSignal;
 };
 
 /**
- * Makes a project what a document says: all of it, or with a throw nothing. No batch of events evaluates in
- * between. Time and statements grow with what changes, and others are served meanwhile.
- * @returns what has changed
- * @throws the reason of the signal; DomainError as the single changes do, its message led by section and key
+ * Makes a project what a document describes: completely, or not at all if it throws. No batch of events
+ * evaluates in between. Time and statements are linear in the changes, and other requests are served
+ * meanwhile.
+ * @returns the changes
+ * @throws the reason of the signal; DomainError as the single changes do, its message prefixed by section and
+ * key
  */
 export const importConfig = async (
   work: Work,
@@ -56,14 +58,14 @@ export const importConfig = async (
   given: ConfigImport,
 ): Promise<ConfigChange[]> => {
   given.signal.throwIfAborted();
-  // First: what is compared must not change meanwhile.
+  // First: the compared state must not change meanwhile.
   await changeConfig(work, projectId);
   const current = await exportConfig(work, projectId);
   given.signal.throwIfAborted();
   const changes = await diffConfig(current, given);
   refuseForbidden(given.caller, changes);
   if (changes.length === 0) return changes;
-  // A unit of work compares all that it knows with each flush.
+  // A unit of work compares all its entities at each flush.
   await forget(work);
   const apply = async (): Promise<void> => {
     try {
@@ -89,7 +91,7 @@ const forget = async ({ em }: Work): Promise<void> => {
 
 const SINGLE: ReadonlySet<string> = new Set(["timezone", "settings", "levelCurve"]);
 
-/** What is archived goes last, rules first: nothing that runs may name what is gone. */
+/** Archives last, rules first: nothing that runs may name an archived definition. */
 const applyAll = async (
   work: Work,
   projectId: string,
@@ -124,7 +126,7 @@ const applyAll = async (
 /** An item of a section that is no definition of a kind. */
 type Exported<S extends "rules" | "leaderboards"> = NonNullable<ConfigDocument[S]>[number];
 
-/** The items of a document that changes are about. */
+/** Returns the items of a document that changes refer to. */
 const itemsOf = (document: ConfigDocument, changes: readonly ConfigChange[]): Map<ConfigChange, Json> => {
   const byKey = new Map<string, Map<string, Json>>();
   for (const section of new Set(changes.map((change) => change.section))) {
@@ -147,11 +149,11 @@ const applySingle = async (work: Work, projectId: string, { change, given }: Ste
     await putCurve(work, projectId, { curve: levelCurve!, recalculate: "NONE", actor: given.actor });
     return;
   }
-  const told = change.section === "timezone" ? { timezone } : { settings };
-  await updateProject(work, given.tenantId, projectId, told);
+  const patch = change.section === "timezone" ? { timezone } : { settings };
+  await updateProject(work, given.tenantId, projectId, patch);
 };
 
-/** What may change of a board; another meaning of its scores is another board. */
+/** Fields of a board that may change; with another meaning of its scores it is another board. */
 const BOARD_FIELDS: ReadonlySet<string> = new Set([
   ...CLEARED_FIELDS,
   "name",
@@ -186,7 +188,10 @@ const applyBoard = async (
     await (status === "PAUSED" ? pauseLeaderboard : resumeLeaderboard)(work, projectId, change.key);
 };
 
-/** What makes one definition another. @throws CONFLICT LEADERBOARD_FIXED when its windows would be others */
+/**
+ * Returns the patch that turns one definition into another. @throws CONFLICT LEADERBOARD_FIXED when it would
+ * change its windows
+ */
 const patchTo = (before: Definition, wanted: LeaderboardDefinition): LeaderboardPatch => {
   const { name, ties, prizeClaim, prizesForLate, period } = wanted;
   if (!isDeepStrictEqual(windowsOf(before.period), windowsOf(period)))

@@ -1,7 +1,7 @@
 import { DomainError } from "../../kernel/errors.ts";
 import type { ConfigChange } from "./diff.ts";
 
-/** The error of a single change, its message and fields led by section and key. */
+/** Returns the error of a single change with message and fields prefixed by section and key. */
 export const namedError = (error: unknown, { section, key }: ConfigChange): unknown => {
   if (!(error instanceof DomainError)) return error;
   const { code, message, details, reason } = error;
@@ -14,7 +14,7 @@ export const namedError = (error: unknown, { section, key }: ConfigChange): unkn
   });
 };
 
-/** Runs what one change of an import takes. @throws namedError of what it throws */
+/** Runs the work of one change of an import. @throws namedError of what it throws */
 export const naming = async <T>(change: ConfigChange, run: () => T | Promise<T>): Promise<T> => {
   try {
     return await run();

@@ -1,11 +1,11 @@
-import { mapInSlices, nextTurn } from "../../kernel/slices.ts";
+import { mapInSlices, nextSlice } from "../../kernel/slices.ts";
 
-/** Characters of JSON that one statement writes: what an embedded engine stores in about 10 ms. */
+/** Characters of JSON per statement: what an embedded engine stores in about 10 ms. */
 const PART_MAX = 128 * 1024;
 
 /**
- * Hands rows to `write` as arrays in JSON, of at most PART_MAX characters each unless a single row is longer,
- * and lets others have their turn between two of them.
+ * Passes rows to `write` as JSON arrays of at most PART_MAX characters each unless a single row is longer,
+ * and yields to other work in between.
  * @throws the reason of the signal, before the next write
  */
 export const writeInParts = async (
@@ -22,7 +22,7 @@ export const writeInParts = async (
     if (i < texts.length - 1 && length + texts[i + 1]!.length <= PART_MAX) continue;
     signal.throwIfAborted();
     await write(`[${part.join(",")}]`);
-    await nextTurn();
+    await nextSlice();
     part = [];
     length = 0;
   }

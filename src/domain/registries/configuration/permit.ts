@@ -3,16 +3,16 @@ import type { Caller } from "../../kernel/caller.ts";
 import { forbidden } from "../../kernel/errors.ts";
 import type { ConfigChange } from "./diff.ts";
 
-/** Sections that ADMINs alone may change, as where they are changed one by one. */
+/** Sections that only ADMINs may change, as with single changes. */
 const OF_ADMINS: ReadonlySet<string> = new Set(["settings", "timezone"]);
-/** What a key needs for a section besides `config:manage`. */
+/** Scopes that a key needs for a section besides `config:manage`. */
 const SCOPES: Readonly<Record<string, string>> = {
   rules: "rules:manage",
   leaderboards: "leaderboards:manage",
 };
 
 /**
- * An import changes nothing that its caller could not change otherwise.
+ * Refuses changes that the caller could not make individually.
  * @throws DomainError FORBIDDEN: INSUFFICIENT_ROLE, INSUFFICIENT_SCOPE
  */
 export const refuseForbidden = (caller: Caller, changes: readonly ConfigChange[]): void => {

@@ -8,7 +8,7 @@ const opens = ({ scope, roles }: JobAccess, caller: Caller): boolean => {
   return caller.kind === "user" && roles.includes(caller.role);
 };
 
-/** The kinds of job that a caller may see, read and cancel: those that they may start. */
+/** Returns the kinds of job that a caller may see, read and cancel: those that they may start. */
 export const jobKindsOf = (caller: Caller): string[] =>
   JOB_KINDS.filter(({ access }) => opens(access, caller)).map(({ kind }) => kind);
 

@@ -8,7 +8,7 @@ import { backtest } from "../../rules/insight/backtest.ts";
 import { eventRevert } from "../../revert/revert-job.ts";
 import type { JobKind } from "../../long-work/job-kind.ts";
 
-/** Every kind of long work. */
+/** Every kind of long-running work. */
 export const JOB_KINDS: readonly JobKind[] = [
   playerExport,
   playerErase,

@@ -7,18 +7,18 @@ import { outageOf } from "../../kernel/outages.ts";
 import { inSlices } from "../../kernel/slices.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import type { JobKind, Step } from "../../long-work/job-kind.ts";
-import { type DueProject, dueProjects, JobTurns } from "./job-turns.ts";
+import { type DueProject, dueProjects, JobSchedule } from "./job-schedule.ts";
 import { JOB_KINDS } from "./kinds.ts";
 import type { JobRow } from "../../long-work/project-jobs.ts";
 
-/** `due`: since when, exactly. */
+/** `due`: exact time since when. */
 type Row = JobRow & { due: string };
 
-/** Waits before another try of a step that threw, in ms; after the last one the job is FAILED. */
+/** Delays before a failed step is retried, in ms; after the last one the job is FAILED. */
 const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
-/** Tries of one step. */
+/** Maximum number of attempts per step. */
 const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
-/** When a step whose process has died is tried again, in ms after it began. */
+/** Time after which a step whose process has died is retried, in ms after it began. */
 export const LEASE_MS = 60_000;
 
 export type JobStepParts = {
@@ -27,11 +27,11 @@ export type JobStepParts = {
   kinds?: readonly JobKind[];
 };
 
-/** Does the steps of projects' long work, tenants in turns. */
+/** Performs the steps of projects' long-running work, tenants in turns. */
 export class JobSteps {
   readonly #parts: Required<JobStepParts>;
-  readonly #turns = new JobTurns();
-  /** Claims whose step an outage has undone and whose try is still counted. */
+  readonly #schedule = new JobSchedule();
+  /** Claims whose step was rolled back by an outage while their attempt is still counted. */
   #undone: Row[] = [];
 
   constructor(parts: JobStepParts) {
@@ -39,25 +39,25 @@ export class JobSteps {
   }
 
   /**
-   * Does one step of the job that has waited longest of the tenant whose turn it is, and keeps its result in
-   * the same transaction. The try is counted before, in a transaction of its own, so that a step that ends
-   * its process does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later; an
-   * outage counts as no try, and where the try cannot be taken back for it either, that is made up for
+   * Performs one step of the next tenant's longest waiting job, and stores its result in the same
+   * transaction. The attempt is counted before, in a transaction of its own, so that a step that crashes its
+   * process does so `ATTEMPTS_MAX` times at most. A step that throws is rolled back and retried later; an
+   * outage does not count as an attempt, and if it prevents taking the attempt back too, that is made up for
    * first. It does count when the step has computed for so long that PostgreSQL may have ended its
    * transaction for that.
    * @returns whether there was one
-   * @throws the outage that undid a step
+   * @throws the outage that rolled a step back
    */
   async step(): Promise<boolean> {
     await this.#takeBack();
     const { transact } = this.#parts;
-    const claimed = await transact((work) => claimNext(work, this.#turns));
+    const claimed = await transact((work) => claimNext(work, this.#schedule));
     if (!claimed) return false;
     const startedMs = performance.now();
     try {
       await this.#try(claimed.row);
     } finally {
-      this.#turns.took(claimed.tenantId, performance.now() - startedMs);
+      this.#schedule.took(claimed.tenantId, performance.now() - startedMs);
     }
     return true;
   }
@@ -90,7 +90,7 @@ export class JobSteps {
     }
   }
 
-  /** Uncounts the tries of an outage and makes their jobs due; those that others have gone on with stay. */
+  /** Uncounts the attempts of an outage, and makes their jobs due; jobs that others have continued stay. */
   async #takeBack(): Promise<void> {
     if (this.#undone.length === 0) return;
     await this.#parts.transact(async ({ db, now }) => {
@@ -106,8 +106,11 @@ export class JobSteps {
 const tookTooLong = (ms: number): string =>
   `the step computed for ${Math.round(ms)} ms, and its transaction was lost meanwhile`;
 
-/** Claims a job of whoever comes first; others may just have taken the last one of a project. */
-const claimNext = async (work: Work, own: JobTurns): Promise<{ row: Row; tenantId: string } | undefined> => {
+/** Claims the next tenant's job; others may just have taken the last one of a project. */
+const claimNext = async (
+  work: Work,
+  own: JobSchedule,
+): Promise<{ row: Row; tenantId: string } | undefined> => {
   for (const due of own.order(await dueProjects(work))) {
     const row = await claim(work, due);
     if (row) return { row, tenantId: due.tenantId };
@@ -115,7 +118,10 @@ const claimNext = async (work: Work, own: JobTurns): Promise<{ row: Row; tenantI
   return undefined;
 };
 
-/** Counts a try and keeps others away for the lease; longer while the step has the row locked. */
+/**
+ * Counts an attempt and locks the job for the duration of the lease; longer while the step has the row
+ * locked.
+ */
 const claim = async ({ db, now }: Work, { projectId }: DueProject): Promise<Row | undefined> => {
   const leaseEnd = new Date(now.getTime() + LEASE_MS).toISOString();
   const found = await sql<Row>`
@@ -130,7 +136,7 @@ const claim = async ({ db, now }: Work, { projectId }: DueProject): Promise<Row 
   return found.rows[0];
 };
 
-/** Which job it is, as long as nobody has gone on with it or cancelled it since it was claimed. */
+/** Matches the job as long as nobody has continued or cancelled it since it was claimed. */
 const isStill = ({ project_id, id, attempts, due }: Row) => sql`
   project_id = ${project_id} and id = ${id} and status in ('QUEUED', 'RUNNING')
     and attempts = ${attempts} and due_at = ${due}::timestamptz`;
@@ -167,7 +173,7 @@ const finish = async ({ db, now }: Work, { id, project_id }: Row, text: string):
     where project_id = ${project_id} and id = ${id}`.execute(db);
 };
 
-/** Due at the end of the line, so that jobs take turns. */
+/** Requeued last, so that jobs alternate. */
 const goOn = (
   { db, now }: Work,
   { id, project_id }: Row,

@@ -1,6 +1,6 @@
 import { Migration } from "@mikro-orm/migrations";
 
-/** Definitions (level curves, rules, leaderboards), what they write about players, and the outbox. */
+/** Definitions (level curves, rules, leaderboards), their effects on players, and the outbox. */
 export class Migration20261121000003 extends Migration {
   override up(): void {
     this.addSql(`create table level_curves (
@@ -91,7 +91,7 @@ export class Migration20261121000003 extends Migration {
       where player_seq is not null`);
     this.addSql(`create index outbox_event_idx on outbox (project_id, event_id) where event_id is not null`);
 
-    // One row announces the outbox rows of one commit; the relay deletes it when they are out.
+    // One row announces the outbox rows of one commit; the relay deletes it when they are published.
     this.addSql(`create table outbox_q (
       project_id uuid not null,
       part smallint not null,

@@ -26,7 +26,7 @@ export class Migration20261121000005 extends Migration {
         add column profile_completed boolean not null default true,
         add column last_login_at timestamptz(3),
         add column disabled_at timestamptz(3)`,
-      // On the address itself, by which every sign-in looks it up; the check keeps spellings one.
+      // On the address itself, by which every sign-in looks it up; the check ensures a single spelling.
       `drop index users_email_key`,
       `update users set email = lower(email) where email <> lower(email)`,
       `alter table users add constraint users_email_check check (email = lower(email))`,
@@ -55,7 +55,7 @@ export class Migration20261121000005 extends Migration {
         revoked_for text)`,
       `create index sessions_user_idx on sessions (user_id, created_at, id)`,
       `create index sessions_end_idx on sessions (least(expires_at, revoked_at))`,
-      // Tokens of before cannot be used: nothing has ever taken one.
+      // Earlier tokens cannot be used: no version has ever accepted one.
       `drop table refresh_tokens`,
       `create table refresh_tokens (
         hash text primary key,
@@ -173,8 +173,8 @@ export class Migration20261121000005 extends Migration {
         sent_at timestamptz(3))`,
       `create index email_logs_tenant_idx on email_logs (tenant_id, created_at, id)`,
       `create index email_logs_time_idx on email_logs (created_at, id)`,
-      // What a mail says, sealed; the row goes when the mail has an end. A failed one waits until keep_until
-      // for somebody to send it again.
+      // A mail's content, encrypted; the row is deleted when the mail is final. A failed one waits until
+      // keep_until for somebody to send it again.
       `create table email_outbox (
         log_id uuid primary key references email_logs (id) on delete cascade,
         tenant_id uuid,

@@ -48,7 +48,7 @@ const ACCOUNT_TABLES = [
   "blog_posts",
 ];
 
-/** The second wall between tenants: what a request's statements forget to filter, the database hides. */
+/** Second barrier between tenants: the database hides rows that a request's statements forget to filter. */
 export class Migration20261121000006 extends Migration {
   override up(): void {
     const roles = `${WEB_ROLE}, ${ACCOUNTS_ROLE}`;

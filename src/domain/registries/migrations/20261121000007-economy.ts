@@ -2,7 +2,7 @@ import { Migration } from "@mikro-orm/migrations";
 import { OWN_PROJECT, byProject } from "./row-security.ts";
 import { WEB_ROLE } from "../../kernel/row-roles.ts";
 
-/** Holds a key of a definition: keys never change, and archived definitions keep theirs. */
+/** Stores a key of a definition: keys never change, and archived definitions keep theirs. */
 const KEY = "text not null check (length(key) between 1 and 64)";
 
 const TABLES = [
@@ -23,8 +23,8 @@ const TABLES = [
 ];
 
 /**
- * The player economy: one ledger for XP, currencies and lives, chained; what players hold; and definitions of
- * what they can hold.
+ * The player economy: one ledger for XP, currencies and lives, chained; players' holdings; and their
+ * definitions.
  */
 export class Migration20261121000007 extends Migration {
   override up(): void {
@@ -43,7 +43,7 @@ export class Migration20261121000007 extends Migration {
       `alter table players add ledger_hash text, add lives int check (lives >= 0),
         add lives_anchor_at timestamptz(3), add lives_unlimited_until timestamptz(3),
         add zone_changed_at timestamptz(3), add merged_into uuid, add deleted_at timestamptz(3)`,
-      // What of a player is no line of the stream: for exporting and erasing.
+      // Rows of a player that are no lines of the stream: for exporting and erasing.
       `create index outbox_silent_idx on outbox (project_id, player_id)
         where player_seq is null and player_id is not null`,
       `create index players_created_idx on players (project_id, created_at, id)`,
@@ -54,7 +54,7 @@ export class Migration20261121000007 extends Migration {
         add event_id uuid, add check ((asset = 'CURRENCY') = (currency_key is not null))`,
       `create index ledger_entries_event_idx on ledger_entries (project_id, event_id)
         where event_id is not null`,
-      // What was written before there was a chain is chained now, in the order of each player's ledger.
+      // Chains the entries written before there was a chain, in the order of each player's ledger.
       `do $$ declare e record; tip text; owner uuid := null; begin
         for e in select project_id, player_id, seq, idempotency_key, asset, amount, balance_after
           from ledger_entries order by project_id, player_id, seq loop

@@ -13,7 +13,7 @@ const TABLES = [
   "project_jobs",
 ];
 
-/** Rewards that are granted, what rules leave behind, and projects' long work. */
+/** Granted rewards, executions and statistics of rules, and projects' long-running work. */
 export class Migration20261121000008 extends Migration {
   override up(): void {
     for (const statement of [
@@ -90,7 +90,7 @@ export class Migration20261121000008 extends Migration {
         created_at timestamptz(3) not null,
         primary key (project_id, rule_id, id))`,
       `create index rule_executions_event_idx on rule_executions (project_id, event_id)`,
-      // Only what says more than that it happened: for erasing a player.
+      // Only rows that record more than the firing itself: for erasing a player.
       `create index rule_executions_player_idx on rule_executions (project_id, player_id)
         where effects is not null`,
       `create table rule_stats (

@@ -9,7 +9,7 @@ const TABLES = [
   "score_reviews",
 ];
 
-/** Periods of leaderboards: what is open, what a closed one ended with, and what was told of ranks. */
+/** Periods of leaderboards: open ones, final results of closed ones, and rank notices. */
 export class Migration20261121000009 extends Migration {
   override up(): void {
     for (const statement of [
@@ -25,7 +25,7 @@ export class Migration20261121000009 extends Migration {
     return [
       // How often the board was reset: part of the keys of its periods.
       `alter table leaderboards add column resets int not null default 0`,
-      // Events of before the last reset belong to a period that is closed.
+      // Events from before the last reset belong to a period that is closed.
       `alter table leaderboards add column reset_at timestamptz(3)`,
       // When the next window begins.
       `alter table leaderboards add column opens_at timestamptz(3)`,
@@ -80,8 +80,8 @@ export class Migration20261121000009 extends Migration {
 
   private told(): string[] {
     return [
-      // The rank each player was last told (before any: the first one seen), and when a change since then may
-      // be told.
+      // The rank in each player's last notice (before any: the first one seen), and when a later change may
+      // be sent.
       `create table leaderboard_notices (
         project_id uuid not null,
         period_id uuid not null,

@@ -3,7 +3,7 @@ import { byProject } from "./row-security.ts";
 
 const TABLES = ["lobbies", "lobby_members", "lobby_invites", "lobby_bans", "lobby_matches"];
 
-/** Lobbies, who is in them, and the games they played. */
+/** Lobbies, their members, and their games. */
 export class Migration20261121000010 extends Migration {
   override up(): void {
     for (const statement of [
@@ -50,13 +50,13 @@ export class Migration20261121000010 extends Migration {
         primary key (project_id, id)) with (fillfactor = 70)`,
       `create unique index lobbies_code_idx on lobbies (project_id, code) where status <> 'CLOSED'`,
       `create index lobbies_list_idx on lobbies (project_id, status, created_at desc)`,
-      // The fullest that has room comes first.
+      // The fullest lobby with a free seat comes first.
       `create index lobbies_quickplay_idx on lobbies (project_id, mode, member_count desc, created_at, id)
         where status = 'OPEN' and visibility = 'PUBLIC' and passcode_hash is null
           and member_count < max_players`,
       `create index lobbies_metadata_idx on lobbies using gin (metadata jsonb_path_ops)
         where status = 'OPEN'`,
-      // The next thing that time brings: a start, the end of somebody's grace, of a game or of the lobby.
+      // The next time-based change: a start, the end of somebody's grace period, of a game or of the lobby.
       `create index lobbies_due_idx on lobbies (due_at) where status <> 'CLOSED'`,
       `create index lobbies_closed_idx on lobbies (ended_at) where status = 'CLOSED'`,
     ];
@@ -102,7 +102,7 @@ export class Migration20261121000010 extends Migration {
         created_at timestamptz(3) not null,
         primary key (project_id, lobby_id, player_id))`,
       `create index lobby_bans_player_idx on lobby_bans (project_id, player_id)`,
-      // One row a game: its results are taken once.
+      // One row per game: its results are accepted once.
       `create table lobby_matches (
         project_id uuid not null,
         id uuid not null,

@@ -11,7 +11,7 @@ const TABLES = [
   "chat_word_lists",
 ];
 
-/** Channels, what was said in them, and its moderation. */
+/** Chat channels, messages and moderation. */
 export class Migration20261121000011 extends Migration {
   override up(): void {
     for (const statement of [
@@ -86,7 +86,8 @@ export class Migration20261121000011 extends Migration {
         deleted_by text,
         created_at timestamptz(3) not null,
         primary key (project_id, channel_id, seq))`,
-      // One column for three: with another index as good by guess, the planner reads whole channels instead.
+      // One column for all three: if the planner estimates another index as equally good, it reads whole
+      // channels instead.
       `create unique index chat_messages_client_idx on chat_messages (project_id, client_key)
         where client_key is not null`,
       `create index chat_messages_sender_idx on chat_messages (project_id, sender_id, created_at desc)
@@ -158,7 +159,9 @@ export class Migration20261121000011 extends Migration {
     ];
   }
 
-  /** What erasing a person looks for: what is told of several players at once, and mentions to others. */
+  /**
+   * Rows searched when a person is erased: events about several players, and mentions in others' messages.
+   */
   private told(): string[] {
     return [
       `create index outbox_shared_idx on outbox (project_id, id)

@@ -3,7 +3,7 @@ import { byTenant } from "./row-security.ts";
 
 const TABLES = ["webhooks", "webhook_feeds", "webhook_events", "webhook_deliveries"];
 
-/** Webhooks, the feed of events that they and readers get, and what was sent. */
+/** Webhooks, the event feed that they and readers share, and their deliveries. */
 export class Migration20261121000012 extends Migration {
   override up(): void {
     for (const statement of [
@@ -44,10 +44,10 @@ export class Migration20261121000012 extends Migration {
   }
 
   /**
-   * The numbers of a project's feed have no gaps and are in the order of commits: its row is locked from the
-   * numbering to the commit. What is looked for by time is found by block ranges, which cost writers nothing.
-   * There is no index by player: erasures are rare, and walk the feed. Where they have emptied a body, its
-   * line stays, so that the numbers have no gap.
+   * The seqs of a project's feed have no gaps and are in the order of commits: its row is locked from the
+   * numbering to the commit. Look-ups by time use block range indexes, which cost writers nothing. There is
+   * no index by player: erasures are rare, and scan the feed. A body cleared by one leaves its line, so that
+   * the seqs have no gap.
    */
   private feed(): string[] {
     return [
@@ -94,8 +94,8 @@ export class Migration20261121000012 extends Migration {
         updated_at timestamptz(3) not null,
         expires_at timestamptz(3) not null,
         primary key (webhook_id, id)) with (fillfactor = 80)`,
-      // A delivery that is being sent is due again when its lease ends: one column says both. With the id,
-      // because a commit makes many due at one moment, and none is to sort them for the next few.
+      // A delivery that is being sent is due again when its lease ends: one column covers both. With the id,
+      // because a commit makes many due at one moment, and finding the next few must not sort them.
       `create index webhook_deliveries_due_idx on webhook_deliveries (webhook_id, due_at, id)
         where status = 'pending'`,
       `create index webhook_deliveries_expiry_idx on webhook_deliveries using brin (expires_at)`,

@@ -2,8 +2,8 @@ import { Migration } from "@mikro-orm/migrations";
 import { byTenant } from "./row-security.ts";
 
 /**
- * From where an account was signed in to: hashes of addresses and of device tokens. `owner_id` is a user's,
- * or a super-admin's, who has no tenant.
+ * Origins of an account's sign-ins: hashes of addresses and of device tokens. `owner_id` is a user's, or a
+ * super-admin's, who has no tenant.
  */
 export class Migration20261122000001 extends Migration {
   override up(): void {

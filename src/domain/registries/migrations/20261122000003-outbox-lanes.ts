@@ -1,8 +1,8 @@
 import { Migration } from "@mikro-orm/migrations";
 
 /**
- * The relay takes rows by their bytes, and projects in turn. Rows that were there before have no `bytes`:
- * they are measured when they are read.
+ * The relay takes rows by their bytes, and projects in turn. Earlier rows have no `bytes`: they are measured
+ * when they are read.
  */
 export class Migration20261122000003 extends Migration {
   override up(): void {

@@ -1,8 +1,8 @@
 import { Migration } from "@mikro-orm/migrations";
 
 /**
- * What the limits of a project are counted from, worked out once when a document is written: its bytes, a
- * name that only equal ones have, and whether it may read a metric.
+ * Inputs of a project's limits, computed once when a document is written: its bytes, a digest shared only by
+ * equal ones, and whether it may read a metric.
  */
 export class Migration20261122000004 extends Migration {
   override up(): void {

@@ -1,6 +1,6 @@
 import { Migration } from "@mikro-orm/migrations";
 
-/** Tenants take turns at long work: the projects that have some are found one by one. */
+/** Fair queueing of tenants' long-running work: projects with due jobs are found one by one. */
 export class Migration20261122000005 extends Migration {
   override up(): void {
     this.addSql(`create index project_jobs_turn_idx on project_jobs (project_id, due_at)

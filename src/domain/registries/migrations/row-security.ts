@@ -3,12 +3,12 @@ import { ACCOUNTS_ROLE, WEB_ROLE } from "../../kernel/row-roles.ts";
 const TENANT = "(select nullif(current_setting('laurel.tenant_id', true), '')::uuid)";
 
 /**
- * A subplan and no `= any(...)`: that is estimated as if it let ten projects pass, and joins by primary key
- * then read the whole table instead.
+ * A subplan instead of `= any(...)`: that is estimated to match ten projects, and joins by primary key then
+ * read the whole table instead.
  */
 const IN_PROJECTS = "in (select unnest(nullif(current_setting('laurel.project_ids', true), '')::uuid[]))";
 
-/** Makes the role, and lets the connection's own role take it on, where that is not so yet. */
+/** Creates the role, and grants it to the connection's own role, where that is missing. */
 export const createRole = (role: string): string => `do $$
   begin
     begin
@@ -42,27 +42,27 @@ const policy = (table: string, role: string, condition: string): string[] => [
 
 const enable = (table: string): string => `alter table ${table} enable row level security`;
 
-/** Requests see the rows of their project and no other. */
+/** Requests see only the rows of their project. */
 export const byProject = (table: string): string[] => [
   enable(table),
   ...policy(table, WEB_ROLE, `project_id ${IN_PROJECTS}`),
 ];
 
 /**
- * Requests see the row of their project also where they see nothing of its tenant, as rooms do: what a player
+ * Requests see the row of their project even where they see nothing of its tenant, as rooms do: what a player
  * is shown depends on the project's settings.
  */
 export const OWN_PROJECT: readonly string[] = [
   `create policy ${WEB_ROLE}_project on projects for select to ${WEB_ROLE} using (id ${IN_PROJECTS})`,
 ];
 
-/** Requests see what belongs to a rule that they see. */
+/** Requests see rows of rules that they see. */
 export const byRule = (table: string): string[] => [
   enable(table),
   ...policy(table, WEB_ROLE, `exists (select from rules r where r.id = ${table}.rule_id)`),
 ];
 
-/** Requests see the rows of their tenant, told by `column`; the accounts role sees all. */
+/** Requests see the rows of their tenant, identified by `column`; the accounts role sees all. */
 export const byTenant = (table: string, column = "tenant_id"): string[] => [
   enable(table),
   ...policy(table, WEB_ROLE, `${column} = ${TENANT}`),

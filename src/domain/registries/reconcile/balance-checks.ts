@@ -11,7 +11,7 @@ type Row = {
   holds: string | number | null;
 };
 
-/** One player's balance of one currency: as kept, and as the ledger and the open holds say. */
+/** One player's balance of one currency: as stored, and as derived from the ledger and the open holds. */
 type Compared = {
   playerId: string;
   currencyKey: string;
@@ -23,7 +23,7 @@ type Compared = {
 
 type Given = { sums: ReadonlyMap<string, Sum>; repair: boolean };
 
-/** I2 and I5: balances are their ledger's sums, and what is held is what open holds hold. */
+/** I2 and I5: balances are the sums of their ledger entries, and held amounts those of open holds. */
 export const checkBalances = async (work: Work, page: Page, { sums, repair }: Given): Promise<Finding[]> => {
   const compared = compare(await readBalances(work, page), sums);
   const wrong = compared.filter(({ balance, held, total, holds }) => balance !== total || held !== holds);
@@ -46,7 +46,7 @@ const readBalances = async ({ db }: Work, page: Page): Promise<readonly Row[]> =
   return rows;
 };
 
-/** Every balance that is kept or that a ledger has lines of. */
+/** Returns every balance that is stored or has ledger entries. */
 const compare = (rows: readonly Row[], sums: ReadonlyMap<string, Sum>): Compared[] => {
   const compared = new Map<string, Compared>();
   for (const row of rows) {
@@ -69,7 +69,7 @@ const findingsOf = (
   { projectId }: Page,
   { playerId, currencyKey, balance, held, total, holds }: Compared,
 ): Finding[] => {
-  const told = (invariant: string, message: string): Finding => ({
+  const finding = (invariant: string, message: string): Finding => ({
     invariant,
     projectId,
     playerId,
@@ -77,8 +77,8 @@ const findingsOf = (
     isRepairable: true,
   });
   const findings: Finding[] = [];
-  if (balance !== total) findings.push(told("I2", `the balance is ${balance}, the ledger says ${total}`));
-  if (held !== holds) findings.push(told("I5", `${held} are held, open holds hold ${holds}`));
+  if (balance !== total) findings.push(finding("I2", `the balance is ${balance}, the ledger says ${total}`));
+  if (held !== holds) findings.push(finding("I5", `${held} are held, open holds hold ${holds}`));
   return findings;
 };
 

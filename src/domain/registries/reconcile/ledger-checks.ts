@@ -6,7 +6,7 @@ import { type Sum, sumLedgers } from "./ledger-sums.ts";
 
 type Tip = { id: string; xp: string | number; ledger_seq: string | number; ledger_hash: string | null };
 
-/** I1 to I5: XP and balances are what the ledger says, which has no gap and whose chain holds. */
+/** I1 to I5: XP and balances equal the ledger, which has no gap and whose chain is valid. */
 export const checkLedger: Check = async (work, page, repair) => {
   const sums = await sumLedgers(work, page);
   const tips = await sql<Tip>`
@@ -20,7 +20,7 @@ export const checkLedger: Check = async (work, page, repair) => {
 const xpOf = (sum: Sum | undefined): number => sum?.totals.get("XP") ?? 0;
 
 const tipFindings = ({ projectId }: Page, tip: Tip, sum: Sum | undefined): Finding[] => {
-  const told = (invariant: string, message: string, isRepairable = false): Finding => ({
+  const finding = (invariant: string, message: string, isRepairable = false): Finding => ({
     invariant,
     projectId,
     playerId: tip.id,
@@ -28,14 +28,14 @@ const tipFindings = ({ projectId }: Page, tip: Tip, sum: Sum | undefined): Findi
     isRepairable,
   });
   const findings: Finding[] = [];
-  if (sum?.problem) findings.push(told(sum.problem.invariant, sum.problem.message));
+  if (sum?.problem) findings.push(finding(sum.problem.invariant, sum.problem.message));
   const last = sum?.seq ?? 0;
   if (Number(tip.ledger_seq) !== last)
-    findings.push(told("I3", `the player's ledger_seq is ${tip.ledger_seq}, the last line is ${last}`));
+    findings.push(finding("I3", `the player's ledger_seq is ${tip.ledger_seq}, the last line is ${last}`));
   else if (tip.ledger_hash !== (sum?.hash ?? null))
-    findings.push(told("I4", "the player's tip is not the last line's hash"));
+    findings.push(finding("I4", "the player's tip is not the last line's hash"));
   if (Number(tip.xp) !== xpOf(sum))
-    findings.push(told("I1", `the player has ${tip.xp} XP, the ledger says ${xpOf(sum)}`, true));
+    findings.push(finding("I1", `the player has ${tip.xp} XP, the ledger says ${xpOf(sum)}`, true));
   return findings;
 };
 

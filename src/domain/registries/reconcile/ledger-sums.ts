@@ -14,12 +14,12 @@ type LedgerRow = {
   hash: string;
 };
 
-/** Lines read in one statement. */
+/** Number of entries per statement. */
 const LINES_PAGE = 5_000;
 
 type Problem = { invariant: string; message: string };
 
-/** What the ledger of one player adds up to, line by line. */
+/** Sums over one player's ledger, entry by entry. */
 export type Sum = {
   seq: number;
   hash: string | null;
@@ -49,7 +49,7 @@ const problemOf = (
   if (seq !== sum.seq + 1) return { invariant: "I3", message: `ledger line ${sum.seq + 1} is missing` };
   if (row.hash !== chainHash(sum.hash, expected))
     return { invariant: "I4", message: `ledger line ${seq} is not what was chained` };
-  // Lives regenerate without a line, so only what is counted whole adds up.
+  // Lives regenerate without an entry, so sums are only checked for the other assets.
   if (row.asset !== "LIVES" && total !== expected.balanceAfter)
     return {
       invariant: "I2",
@@ -58,7 +58,7 @@ const problemOf = (
   return undefined;
 };
 
-/** Adds up the ledgers of a page's players, by player; one without lines is absent. */
+/** Sums the ledgers of a page's players, by player; one without entries is absent. */
 export const sumLedgers = async ({ db }: Work, page: Page): Promise<Map<string, Sum>> => {
   const sums = new Map<string, Sum>();
   let [afterPlayer, afterSeq] = ["00000000-0000-0000-0000-000000000000", 0];

@@ -21,7 +21,7 @@ const findingsOf = (
     isRepairable,
   }));
 
-/** I8: a level is what the curve says for the XP; above it only where levels do not fall. */
+/** I8: a level matches the curve for the XP; it is higher only where levels do not fall. */
 export const checkLevels: Check = async (work, page, repair) => {
   const curve = await getCurve(work, page.projectId);
   const settings = await sql<{ may_fall: boolean }>`
@@ -63,7 +63,7 @@ export const checkStream: Check = async (work, page) => {
   return findingsOf("I12", page, rows);
 };
 
-/** I6: what waits has had no effect, and a rule has fired for an event no oftener than it may. */
+/** I6: waiting events have had no effect, and a rule has fired for an event no more often than allowed. */
 export const checkExecutions: Check = async (work, page) => {
   const { rows } = await sql<Row>`
     select x.player_id, format('rule %s has fired %s times for event %s', x.rule_id, count(*), x.event_id)
@@ -80,10 +80,10 @@ export const checkExecutions: Check = async (work, page) => {
   return findingsOf("I6", page, rows);
 };
 
-/** Firings of one rule for one event and player, reentrant or not. */
+/** Maximum firings of one rule for one event and player, reentrant or not. */
 const REENTRANT_MAX = 10;
 
-/** I9: an entry of an active XP board is the player's XP. */
+/** I9: an entry of an active XP board equals the player's XP. */
 export const checkXpBoards: Check = async (work, page, repair) => {
   const wrong = await sql<Row & { period_id: string }>`
     select e.player_id, e.period_id, format('%s: the entry stands at %s, the player has %s XP',
@@ -111,7 +111,7 @@ const repairXpEntries = async ({ db, now, emit }: Work, page: Page): Promise<voi
     where t.project_id = ${page.projectId} and t.period_id = x.period_id
       and t.player_id = x.player_id
     returning t.period_id, t.player_id, t.rank_score, t.rank_tie, t.version`.execute(db);
-  // The rank index hears of it as of any other change.
+  // The rank index is updated as for any other change.
   for (const [periodId, rows] of Map.groupBy(repaired.rows, (row) => row.period_id)) {
     const entries = rows.map((row): EntryChange => {
       return [row.player_id, Number(row.rank_score), Number(row.rank_tie), row.version];

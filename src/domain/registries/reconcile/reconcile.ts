@@ -6,11 +6,11 @@ import { checkLedger } from "./ledger-checks.ts";
 import { checkExecutions, checkLevels, checkStream, checkXpBoards } from "./player-checks.ts";
 import { checkResults } from "./result-checks.ts";
 
-/** Players looked at in one transaction: they are locked meanwhile, so events of theirs wait. */
+/** Number of players per transaction: they are locked meanwhile, so their events wait. */
 const PAGE = 200;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
-/** In this order: levels and boards are held against XP, which the ledger's check may have put right. */
+/** In this order: levels and boards are compared with XP, which the ledger check may have repaired. */
 const CHECKS: readonly Check[] = [
   checkLedger,
   checkLevels,
@@ -24,16 +24,15 @@ export type Reconciliation = { projects: number; players: number; findings: numb
 export type ReconcileOptions = {
   /** Default: every project. */
   projectId?: string;
-  /** Puts derived data right from what it is derived from: XP, balances, holds, levels, XP boards. */
+  /** Restores derived data from its source: XP, balances, holds, levels, XP boards. */
   repair: boolean;
   onFinding: (finding: Finding) => void;
 };
 
 /**
- * Holds what players have against what it must always be: ledger, balances, levels, stream, executions, XP
- * boards, results of closed periods. Runs beside a server: each page of players is locked while it is
- * looked at.
- * @throws DomainError NOT_FOUND where there is no project of the id
+ * Checks players' data against its invariants: ledger, balances, levels, stream, executions, XP boards,
+ * results of closed periods. Runs beside a server: each page of players is locked during its check.
+ * @throws DomainError NOT_FOUND for an unknown project
  */
 export const reconcile = async (transact: Transact, options: ReconcileOptions): Promise<Reconciliation> => {
   const projectIds = await transact((work) => readProjects(work, options.projectId));
@@ -46,7 +45,7 @@ export const reconcile = async (transact: Transact, options: ReconcileOptions): 
       const done = await transact((work) =>
         reconcilePage(work, { projectId, after: from, repair: options.repair }),
       );
-      // After the commit: a repair that is undone has not been made.
+      // After the commit: a repair that is rolled back has not been made.
       for (const finding of done.findings) options.onFinding(finding);
       total.players += done.players;
       total.findings += done.findings.length;

@@ -2,8 +2,8 @@ import { sql } from "kysely";
 import { type Check, idsOf } from "./finding.ts";
 
 /**
- * I13: a place of a closed list has the score of the player's entry, while entries are kept. Who was merged
- * with another may have two places, of which one entry is left.
+ * I13: a place of a closed list has the score of the player's entry, while entries are kept. A merged player
+ * may have two places, of which one entry is left.
  */
 export const checkResults: Check = async (work, page) => {
   const { rows } = await sql<{ player_id: string; message: string }>`

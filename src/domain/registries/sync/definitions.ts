@@ -12,7 +12,7 @@ import { DEFINITION_KINDS } from "../definition-kinds.ts";
 type Sync = { from: string; to: string; actor: string };
 type Skipped = { kind: string; key: string; reason: string };
 
-/** How many were created, changed or archived, by the plural of their kind, and what was not. */
+/** Number of created, changed or archived definitions, by the plural of their kind, and skipped ones. */
 export type SyncedDefinitions = { counts: Record<string, number>; skipped: Skipped[] };
 
 type Pair = { kind: DefinitionKind; source: Definition; own: Definition | undefined };
@@ -21,9 +21,9 @@ type OwnPair = Pair & { own: Definition };
 const isEnded = ({ source }: Pair): boolean => source.status === "ARCHIVED";
 
 /**
- * Gives one project the definitions of another, of all kinds, by key. Definitions that only the one has stay,
- * and so do those that are archived there, or that cannot become what the other's are because of what players
- * hold. Call it under the config locks of both.
+ * Copies the definitions of all kinds from one project to another, by key. Definitions that only the target
+ * has stay unchanged, and so do those that are archived there, or whose change would contradict players'
+ * holdings. Must be called under the config locks of both.
  * @throws DomainError CONFLICT DEFINITION_LIMIT
  */
 export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDefinitions> => {
@@ -32,7 +32,7 @@ export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDef
     counts: Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, 0])),
     skipped: [],
   };
-  // New ones first: what is changed may name them; what ends goes last.
+  // New ones first: changed ones may reference them; archived ones come last.
   for (const pair of pairs.filter(({ own }) => !own)) add(work, sync, { pair, synced });
   await work.em.flush();
   const known = pairs.filter((pair): pair is OwnPair => pair.own !== undefined);
@@ -85,7 +85,7 @@ const add = ({ em, now }: Work, { to, actor }: Sync, step: Step): void => {
   counted(step);
 };
 
-/** Archives what is archived in the one project. */
+/** Archives definitions that are archived in the source. */
 const end = ({ now }: Work, step: Step & { pair: OwnPair }): void => {
   const { own } = step.pair;
   if (own.status === "ARCHIVED") return;

@@ -11,35 +11,35 @@ import type { Work } from "../../kernel/work.ts";
 import { Project } from "../../accounts/projects/project.ts";
 import { forgetProjects } from "../../accounts/projects/resolve.ts";
 
-/** From a project to its sandbox, in the name of `actor`. */
+/** A copy from a project to its sandbox by `actor`. */
 export type Sync = { from: string; to: string; actor: string };
 
-/** A definition of the sandbox that stays as it is, and why. */
+/** A definition of the sandbox that stays unchanged, and why. */
 export type Skipped = { type: string; key: string; reason: string };
 
 export type Synced = {
-  /** Definitions that were created or changed. */
+  /** Number of created or changed definitions. */
   rules: number;
   leaderboards: number;
   levelCurve: number;
   /** Of all other kinds, by the plural of the kind. */
   definitions: Record<string, number>;
   skipped: Skipped[];
-  /** Periods of boards that have no entries any more: their rank indexes can go. */
+  /** Periods of boards that have no entries any more: their rank indexes can be dropped. */
   closedPeriodIds: string[];
 };
 
 /**
- * Makes the definitions of a sandbox those of its project: settings, level curve, definitions of every kind,
+ * Copies the definitions of a project to its sandbox: settings, level curve, definitions of every kind,
  * leaderboards and rules, by key. What only the sandbox has stays, as do its players and scores. No batch of
- * the sandbox evaluates meanwhile, and nobody changes the project's definitions: the copy is of one moment.
- *
+ * the sandbox evaluates meanwhile, and nobody changes the project's definitions: the copy is a consistent
+ * snapshot.
  * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT, DEFINITION_LIMIT when the sandbox has too many of its own;
- *   EndlessLoops when rules of its own and those of the project could set one another off
+ * EndlessLoops when rules of its own and those of the project could trigger one another
  */
 export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
   const { from, to } = sync;
-  // In the order in which batches take such locks, so that nobody waits in a ring.
+  // In the locking order of batches, to prevent deadlocks.
   for (const id of [from, to].toSorted())
     await (id === to ? changeConfig(work, id) : shareConfig(work, [id]));
   const { tenantId } = await copySettings(work, sync);
@@ -67,7 +67,7 @@ export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
 };
 
 const copySettings = async ({ em, now }: Work, { from, to }: Sync): Promise<Project> => {
-  // Read anew: what was read before the locks may have changed since.
+  // Read again: the state read before the locks may have changed since.
   const project = await em.findOneOrFail(Project, { id: from }, { refresh: true });
   const sandbox = await em.findOneOrFail(Project, { id: to }, { refresh: true });
   const { timezone, settings, allowedOrigins } = project;
@@ -81,7 +81,7 @@ const copySettings = async ({ em, now }: Work, { from, to }: Sync): Promise<Proj
   return project;
 };
 
-/** Players of the sandbox get the levels of the new curve at once, quietly. */
+/** Moves players of the sandbox to the levels of the new curve at once, without events. */
 const copyCurve = async (work: Work, { from, to, actor }: Sync): Promise<number> => {
   const [{ type, params }, own] = [await getCurve(work, from), await getCurve(work, to)];
   if (isDeepStrictEqual({ type, params }, { type: own.type, params: own.params })) return 0;

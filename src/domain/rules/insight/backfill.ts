@@ -29,18 +29,20 @@ import {
 import { needsOf } from "../../evaluation/language/needs.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 
-/** Players of one step, who wait for it: their events are not processed meanwhile. */
+/** Number of players per step; their events are not processed meanwhile. */
 const PLAYERS_AT_ONCE = 50;
-/** Events after which a step takes no further player; a history that is longer goes on in the next one. */
+/**
+ * Number of events after which a step begins no further player; a longer history continues in the next one.
+ */
 const EVENTS_AT_ONCE = 10_000;
-/** As EVENTS_AT_ONCE, in steps: about 2 s, for which players are locked. */
+/** As EVENTS_AT_ONCE, in steps: about 2 s, during which players are locked. */
 const STEPS_AT_ONCE = 20_000_000;
-/** Events that are counted between two rests. */
+/** Number of events counted between two pauses. */
 const EVENTS_PER_REST = 50;
-/** How often a player is begun anew whose past has changed while it was counted in several steps. */
+/** Maximum restarts of a player whose history has changed while it was counted in several steps. */
 const RESTARTS_MAX = 5;
 
-/** A player whose history is longer than a step: what was counted of it, and where that goes on. */
+/** A player whose history is longer than a step: the partial count, and where it continues. */
 const Part = z.object({
   playerId: z.string(),
   after: z.string(),
@@ -60,30 +62,30 @@ const State = z.object({
   players: z.number().default(0),
   changed: z.number().default(0),
   events: z.number().default(0),
-  /** Players when it began, for the progress; counted up to a bound. */
+  /** Number of players at the start, for the progress; counted up to a bound. */
   total: z.number().optional(),
 });
 
-/** Whether a metric hears what events bring about, which is not kept as events are. */
-const hearsDerived = ({ eventTypes }: Metric): boolean =>
+/** Whether a metric counts derived events, which are not stored as tracked events are. */
+const countsDerived = ({ eventTypes }: Metric): boolean =>
   [...DERIVED_EVENT_TYPES].some((type) => patternsOf(type).some((pattern) => eventTypes.includes(pattern)));
 
-/** The counters that a rule reads, as far as they can be counted from stored events. */
+/** Returns the counters that a rule reads, as far as they can be computed from stored events. */
 const countersOf = ({ rules }: ProjectPlan, ruleId: string) => {
   const rule = rules.all.find(({ id }) => id === ruleId);
   const metrics = rule ? needsOf(rule.definition).metrics : [];
   return {
     isRunning: rule !== undefined,
-    counters: metrics.filter((metric) => !hearsDerived(metric)).map((metric) => compileMetric(metric)),
-    notRebuilt: metrics.filter(hearsDerived).map(({ eventTypes }) => eventTypes.join(", ")),
+    counters: metrics.filter((metric) => !countsDerived(metric)).map((metric) => compileMetric(metric)),
+    notRebuilt: metrics.filter(countsDerived).map(({ eventTypes }) => eventTypes.join(", ")),
   };
 };
 
 /**
- * Counts what players did before a rule was published. A player's counters are made anew from all of the
- * player's processed events, under the player's lock: what is processed is in them once, what waits comes
- * later and counts by itself. Doing it again gives the same. A history that is longer than a step is counted
- * in several, and written by the last one.
+ * Counts what players did before a rule was published. A player's counters are recomputed from all of the
+ * player's processed events, under the player's lock: processed events are counted exactly once, waiting ones
+ * are counted when they are processed. Idempotent. A history that is longer than a step is counted in
+ * several, and written by the last one.
  */
 export const backfill = jobKind({
   kind: "BACKFILL",
@@ -136,7 +138,7 @@ const recount = async (work: Work, plan: ProjectPlan, { ids, counters, part }: R
   let left: Part | undefined;
   for (const id of ids) {
     const player = locked.get(id);
-    // Whoever was merged meanwhile is another player's by now.
+    // A player who was merged meanwhile is represented by another one.
     if (player?.id === id) {
       if (!loaded.has(player)) break;
       const begun = part?.playerId === id ? part : undefined;
@@ -164,12 +166,12 @@ type Recounted = {
   part: Part | undefined;
 };
 
-/** `events`: how many were read; `left`: where the next step goes on with the player. */
+/** `events`: number of events read; `left`: where the next step continues with the player. */
 type Counted = { events: number; left?: Part; isUnsettled?: boolean; isFull?: boolean };
 
 /**
- * Counts the history of a player, as far as a step goes. What was counted in steps is taken over only where
- * the events until then are still the same ones: else it begins anew.
+ * Counts the history of a player within one step. A partial count of earlier steps is reused only if the
+ * events so far are unchanged; otherwise it starts over.
  */
 const recountPlayer = async (work: Work, plan: ProjectPlan, recounted: Recounted): Promise<Counted> => {
   const { player, counters, steps, part } = recounted;
@@ -231,7 +233,7 @@ const count = async (
   }
 };
 
-/** @returns whether there was room for what was counted; else the counters stay as they are */
+/** @returns whether the result fits; otherwise the counters stay unchanged */
 const keep = (
   plan: ProjectPlan,
   player: PlayerState,
@@ -255,7 +257,7 @@ const keep = (
   return true;
 };
 
-/** The players' documents alone: nothing else of them has changed. */
+/** Saves the players' documents alone: nothing else of them has changed. */
 const saveDocs = async ({ db, now }: Work, players: readonly PlayerState[]): Promise<void> => {
   for (const { rows, write } of docPart.arms(players)) {
     if (rows.length === 0) continue;

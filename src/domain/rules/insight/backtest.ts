@@ -20,20 +20,23 @@ import { findRule } from "../rules.ts";
 import { problemsOf, refusal } from "../lifecycle/validate.ts";
 import { findVersion } from "../lifecycle/versions.ts";
 
-/** The span that one backtest may look at. */
+/** Maximum span of a backtest, in days. */
 export const BACKTEST_DAYS_MAX = 366;
-/** Players whom one step looks at, sampled or not. */
+/** Number of players per step, sampled or not. */
 const PLAYERS_AT_ONCE = 200;
-/** Events after which a step takes no further player. */
+/** Number of events after which a step begins no further player. */
 const EVENTS_AT_ONCE = 4_000;
-/** Steps after which a step of the job takes no further player, and one player is cut: about 2 s of CPU. */
+/**
+ * Steps after which a step of the job begins no further player, and a single player is cut off: about 2 s of
+ * CPU.
+ */
 const STEPS_AT_ONCE = 20_000_000;
-/** Events of one player; of one who has more, the first ones of the span. */
+/** Maximum number of events per player; of more, the first ones of the span are used. */
 const PLAYER_EVENTS_MAX = 20_000;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 const DAY_MS = 86_400_000;
 
-/** What the database can compare, and as old as an event can be. */
+/** Limited to what the database can compare, and to the age that an event can have. */
 const Time = z.iso
   .datetime({ offset: true })
   .refine((text) => Date.parse(text) >= Date.UTC(1000, 0) && Date.parse(text) < Date.UTC(9999, 0), {
@@ -66,7 +69,8 @@ const Params = z.object({
 type Params = z.output<typeof Params>;
 
 /**
- * What a backtest job is given: the rule as it is now, so that edits meanwhile do not change the test.
+ * Returns the parameters of a backtest job: a copy of the current rule, so that later edits do not change the
+ * test.
  * @throws DomainError NOT_FOUND: rule, version; VALIDATION_ERROR
  */
 export const backtestParams = async (
@@ -103,14 +107,14 @@ const State = z.object({
 
 const SAMPLES = 10_000;
 
-/** The same players every time, and those of a smaller share among those of a larger one. */
+/** Selects the same players every time; a smaller share is a subset of a larger one. */
 const isSampled = ({ id }: PlayerState, rate: number): boolean =>
   fnv1a(`backtest${id}`) % SAMPLES < rate * SAMPLES;
 
 /**
- * Replays stored events against one rule alone, player by player, and writes nothing of what it would do.
- * Players begin as they are now, but with counters, streaks and limits from nothing; limits over all players
- * and budgets are used up in the order of players, not of time.
+ * Replays stored events against one rule alone, player by player, and writes none of its effects. Players
+ * begin in their current state, but with empty counters, streaks and limits; limits over all players and
+ * budgets are consumed in the order of players, not of time.
  */
 export const backtest = jobKind({
   kind: "BACKTEST",
@@ -132,7 +136,7 @@ export const backtest = jobKind({
     let seen = 0;
     for (const player of page) {
       const isReplayed = isSampled(player, params.sampleRate);
-      // The next step begins with those who did not fit.
+      // The next step begins with the players that did not fit.
       if (isReplayed && !loaded.has(player)) break;
       if (isReplayed) await replayPlayer(work, run, player, { ...params, steps });
       last = player.id;
@@ -153,7 +157,7 @@ const about = ({ ruleId, ruleKey, version, from, to, sampleRate }: Params) => ({
   sampleRate,
 });
 
-/** The project with this rule as its only one; boards, which a rule can only read, stay as they are. */
+/** A project with this rule as its only one; boards, which a rule can only read, stay unchanged. */
 const planOf = (
   work: Work,
   projectId: string,
@@ -184,7 +188,7 @@ const replayPlayer = async (
   one.end();
 };
 
-/** @returns how many of the events were replayed before the steps were spent */
+/** @returns the number of events replayed before the steps were spent */
 const replayPage = async (
   run: ReturnType<typeof startOf>,
   one: ReplayedPlayer,

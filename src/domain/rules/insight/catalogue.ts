@@ -6,7 +6,7 @@ import { ACTION_SUMMARIES, ActionSchema } from "../../evaluation/actions/action-
 import { CONDITION_SUMMARIES, ConditionSchema } from "../../evaluation/conditions/condition-kinds.ts";
 import { LIST_MAX, OPERATOR_NAMES, type OperatorName } from "../../evaluation/language/operators.ts";
 
-/** What the rule format has names for and this version does not do. */
+/** Actions that the rule format names but this version does not support. */
 const UNAVAILABLE_ACTIONS = [["update_quest", "Moves a quest or an adventure on"]] as const;
 
 type Summaries = readonly (readonly [type: string, summary: string])[];
@@ -28,7 +28,7 @@ export type CatalogueItem = {
   type: string;
   summary: string;
   available: boolean;
-  /** JSON Schema (draft 2020-12) as it is sent; `$ref` leads into `definitions`. Null: not available yet. */
+  /** JSON Schema (draft 2020-12) of the action; `$ref` refers to `definitions`. Null: not available yet. */
   schema: Json | null;
 };
 
@@ -36,17 +36,17 @@ export type Catalogue = {
   conditions: CatalogueItem[];
   actions: CatalogueItem[];
   operators: { name: string; operand: OperandKind; isNumeric: boolean }[];
-  /** Members of a LIST operand. */
+  /** Maximum number of members of a LIST operand. */
   listMax: number;
   aggregates: readonly string[];
-  /** The service's own events that a rule can hear. */
+  /** The service's own events that can trigger a rule. */
   eventTypes: string[];
   definitions: Json;
 };
 
 type Branch = Json & { properties: { type: { const: string } } };
 
-/** Schemas that share others refer to them as `#/definitions/…` of the catalogue. */
+/** Schemas shared by others are referenced as `#/definitions/…` of the catalogue. */
 const toJsonSchema = () => {
   const both = z.object({ conditions: ConditionSchema, actions: ActionSchema });
   const schema = z.toJSONSchema(both, { io: "input", unrepresentable: "any" });
@@ -67,7 +67,7 @@ const itemsOf = (summaries: Summaries, branches: readonly Branch[]): CatalogueIt
 
 let made: Catalogue | undefined;
 
-/** Everything that rules are made of, for editors: the same for all projects. */
+/** Returns all building blocks of rules, for editors: the same for all projects. */
 export const getCatalogue = (): Catalogue => {
   if (made) return made;
   const { properties, $defs = {} } = toJsonSchema();

@@ -10,22 +10,22 @@ import { findRule } from "../rules.ts";
 export const EXECUTION_MODES = ["LIVE", "SHADOW", "HOLDOUT"] as const;
 export type ExecutionMode = (typeof EXECUTION_MODES)[number];
 
-/** Effects shown of one firing. */
+/** Maximum number of effects shown per firing. */
 const EFFECTS_MAX = 50;
 
-/** One firing of a rule, or what it would have been. */
+/** One firing of a rule, or a simulated one in SHADOW or HOLDOUT. */
 export type Execution = {
   id: string;
   ruleId: string;
   ruleVersion: number;
   playerId: string;
   externalUserId: string | null;
-  /** The tracked event that it comes from; of a change by REST an id of its own. */
+  /** The tracked event that caused it; for a change by REST an id of its own. */
   eventId: string;
-  /** Steps from the tracked event: 0 where the rule heard it itself. */
+  /** Number of derivation steps from the tracked event: 0 where that triggered the rule itself. */
   depth: number;
   mode: ExecutionMode;
-  /** What it did; of SHADOW what it would have done; null of HOLDOUT. */
+  /** Its effects; for SHADOW the simulated ones; null for HOLDOUT. */
   effects: { type: string; data: Json }[] | null;
   revertedAt: string | null;
   createdAt: string;
@@ -33,9 +33,9 @@ export type Execution = {
 
 export type ListExecutions = {
   limit: number;
-  /** Answers executions older than this one. */
+  /** Returns executions older than this one. */
   cursor?: string | undefined;
-  /** Id, or `ext:` and the external id. */
+  /** UUID, or `ext:` and the external id. */
   playerId?: string | undefined;
   eventId?: string | undefined;
   mode?: ExecutionMode | undefined;
@@ -80,8 +80,8 @@ const filterOf = async (
 };
 
 /**
- * A page of a rule's executions, newest first, that ends at PAGE_BYTES_MAX of effects. What a
- * LIVE one did is read from the outbox, by its cause.
+ * Lists a rule's executions, newest first; a page ends at PAGE_BYTES_MAX of effects. The effects of a LIVE
+ * one are read from the outbox, by its cause.
  * @throws DomainError NOT_FOUND: rule, player
  */
 export const listExecutions = async (

@@ -2,19 +2,19 @@ import { sql } from "kysely";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** A tracked event of a player as it was processed; `at` as evaluation takes it, not after its arrival. */
+/** A processed tracked event of a player; `at` is the time used by evaluation, no later than its arrival. */
 export type HistoryEvent = { id: string; type: string; at: number; properties: Json };
 
-/** Rows of one statement. */
+/** Number of rows per statement. */
 const PAGE = 2_000;
-/** Less than every id. */
+/** Sorts before every id. */
 export const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 export type HistorySpan = {
   /** By the event's time: from inclusive, to exclusive. */
   fromMs?: number;
   toMs?: number;
-  /** Only events that have arrived after this one. */
+  /** Only events that arrived after this one. */
   afterId?: string;
 };
 
@@ -25,7 +25,7 @@ const bound = (ms: number | undefined, otherwise: number): string => {
   return otherwise < 0 ? "-infinity" : "infinity";
 };
 
-/** The limit keeps the planner to one look-up for each event. */
+/** The limit makes the planner use one look-up per event. */
 const rowOf = (table: "event_q" | "event_due" | "event_results") =>
   sql`select 1 from ${sql.ref(table)} x where x.project_id = e.project_id and x.event_id = e.id limit 1`;
 
@@ -33,14 +33,14 @@ const IS_PROCESSED = sql`e.event_type not like 'system.%'
   and (${rowOf("event_q")}) is null and (${rowOf("event_due")}) is null
   and (${rowOf("event_results")}) is null`;
 
-/** Tells sets of events apart: how many there are, and what their ids come to. */
+/** Identifies a set of events: their number, and the combination of their ids. */
 export type HistoryDigest = { count: number; xor: number };
 
 export const NO_EVENTS: HistoryDigest = { count: 0, xor: 0 };
 
 const HASHED_DIGITS = 8;
 
-/** The digest with further events. */
+/** Returns the digest extended by further events. */
 export const withEvents = (
   { count, xor }: HistoryDigest,
   events: readonly Pick<HistoryEvent, "id">[],
@@ -49,7 +49,9 @@ export const withEvents = (
   xor: events.reduce((sum, { id }) => sum ^ Number.parseInt(id.slice(-HASHED_DIGITS), 16), xor),
 });
 
-/** The digest of a player's processed events up to `upTo`, as `playerHistory` would give them now. */
+/**
+ * Returns the digest of a player's processed events up to `upTo`, as `playerHistory` would return them now.
+ */
 export const readDigest = async (
   { db }: Work,
   { projectId, playerId, upTo }: { projectId: string; playerId: string; upTo: string },
@@ -66,9 +68,9 @@ export const readDigest = async (
 };
 
 /**
- * A player's processed events in the order of their arrival, in pages; those of players who were merged into
- * this one are the player's own. Events that wait, have failed, were rejected or taken back are left out.
- * Read by the index of players: in the order of ids alone the planner would read every event of the project.
+ * Yields a player's processed events in the order of their arrival, in pages; those of players merged into
+ * this one are the player's own. Waiting, failed, rejected and reverted events are left out. Read by the
+ * index of players: in the order of ids alone the planner would read every event of the project.
  */
 export async function* playerHistory(
   { db }: Work,

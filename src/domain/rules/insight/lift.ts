@@ -4,24 +4,24 @@ import type { Work } from "../../kernel/work.ts";
 import { findRule } from "../rules.ts";
 
 const DAY_MS = 86_400_000;
-/** Days without a `from`. */
+/** Default span in days, without a `from`. */
 const DAYS_DEFAULT = 30;
 export const LIFT_DAYS_MAX = 92;
-/** Players of one group that are looked at; of more, a sample by a hash of their ids. */
+/** Maximum number of evaluated players per group; of more, a sample by a hash of their ids. */
 const PLAYERS_MAX = 5_000;
-/** Players of a group below which a difference says little. */
+/** Group size below which a difference is hardly significant. */
 const SMALL_GROUP = 100;
-/** Events of one player that are counted. */
+/** Maximum number of counted events per player. */
 const EVENTS_MAX = 1_000;
 
-/** Players whom the rule met, from the first time on. */
+/** Players reached by the rule, from the first time on. */
 export type LiftGroup = {
   players: number;
-  /** Players who sent another event at least a day after. */
+  /** Number of players who sent another event at least a day later. */
   activeLater: number;
   /** Share of players; null without players. */
   activeLaterShare: number | null;
-  /** Events a player sent after, to the end of the span, on average. */
+  /** Average number of events that a player sent afterwards, to the end of the span. */
   eventsPerPlayer: number | null;
 };
 
@@ -29,17 +29,17 @@ export type Lift = {
   ruleId: string;
   from: string;
   to: string;
-  /** Who got what the rule gives. */
+  /** Players who received the rule's effects. */
   treated: LiftGroup;
-  /** Who would have, and was held back. */
+  /** Players who were held out. */
   holdout: LiftGroup;
   /**
-   * Treated minus holdout, with the interval that holds the true difference 95 times in 100 (Newcombe's
+   * Treated minus holdout, with the interval that contains the true difference 95 times in 100 (Newcombe's
    * hybrid score interval, Statistics in Medicine 17, 1998). Null while a group is empty.
    */
   activeLaterDifference: { value: number; low: number; high: number } | null;
   eventsPerPlayerDifference: number | null;
-  /** What to keep in mind. */
+  /** Caveats. */
   notes: string[];
 };
 
@@ -68,7 +68,7 @@ const wilson = (hits: number, n: number): [low: number, high: number] => {
   return [(middle - spread) / (1 + z2 / n), (middle + spread) / (1 + z2 / n)];
 };
 
-/** The difference of two shares with its interval; null where a group is empty. */
+/** Returns the difference of two shares with its interval; null where a group is empty. */
 export const differenceOf = (
   a: { hits: number; n: number },
   b: { hits: number; n: number },
@@ -103,7 +103,7 @@ const notesOf = (treated: LiftGroup, holdout: LiftGroup, hasHoldout: boolean): s
 export type LiftQuery = { from?: Date | undefined; to?: Date | undefined };
 
 /**
- * Compares players who got what a rule gives with those who were held back at random.
+ * Compares players who received a rule's effects with those who were randomly held out.
  * @throws DomainError NOT_FOUND, VALIDATION_ERROR
  */
 export const reportLift = async (
@@ -140,7 +140,7 @@ export const reportLift = async (
   };
 };
 
-/** A player who was in both groups, after a change of the rollout, counts for the first of them. */
+/** A player in both groups, after a change of the rollout, counts for the first of them. */
 const compare = async (
   { db }: Work,
   { projectId, ruleId, from, to }: { projectId: string; ruleId: string; from: Date; to: Date },

@@ -13,17 +13,17 @@ import { failingLeaf } from "../../evaluation/trace/trace-rules.ts";
 import { createTrace, type EventTrace } from "../../evaluation/trace/trace.ts";
 import { fit } from "../../evaluation/trace/keep-trace.ts";
 
-/** Traces shown of firings, and as many of events that did not fire. */
+/** Maximum number of traces shown of firings, and of events that did not fire. */
 const SAMPLES_OF_EACH = 10;
-/** Characters of one sample as JSON. */
+/** Maximum characters of one sample as JSON. */
 const SAMPLE_MAX_CHARACTERS = 8_192;
-/** Conditions that are named in the result. */
+/** Maximum number of conditions named in the result. */
 const TOP_CONDITIONS = 10;
 const DAY_LENGTH = "2026-01-31".length;
 
 const Counts = z.record(z.string(), z.number());
 
-/** What a replay has come to so far, as a job keeps it between its steps. */
+/** Progress of a replay, as a job stores it between its steps. */
 export const ReplayState = z.object({
   events: z.number(),
   failed: z.number(),
@@ -32,7 +32,7 @@ export const ReplayState = z.object({
   playersCut: z.number(),
   evaluated: z.number(),
   fired: z.number(),
-  /** Actions for others or for later, which are not followed. */
+  /** Actions on other players or for later times, which are not followed. */
   sent: z.number(),
   reasons: Counts,
   leafFails: Counts,
@@ -71,7 +71,7 @@ export type ReplayedPlayer = {
   end(): void;
 };
 
-/** A replay of a plan with one rule. `state` is up to date whenever no event is in hand. */
+/** A replay of a plan with one rule. `state` is up to date between events. */
 export type Replay = {
   plan: ProjectPlan;
   state: ReplayState;
@@ -85,7 +85,7 @@ const counterOf = ({ projectId }: ProjectPlan, { s: scope, w: windowNo }: Replay
   windowNo,
 });
 
-/** Goes on with a replay, or begins one. Limits over all players go on where they were. */
+/** Continues a replay, or begins one. Limits over all players continue where they were. */
 export const startOf = (plan: ProjectPlan, before: ReplayState | undefined): Replay => {
   const state = before ?? nothing();
   const shared = createSharedCounters(new Map(), true);
@@ -97,7 +97,7 @@ export const startOf = (plan: ProjectPlan, before: ReplayState | undefined): Rep
 };
 
 const replayedPlayer = (state: ReplayState, shared: SharedCounters, player: PlayerState): ReplayedPlayer => {
-  // What the period is to show must not be known before it begins.
+  // State that the replay is to produce must not exist before it begins.
   const { l: _limits, c: _counters, ...doc } = player.doc;
   const own: PlayerState = { ...player, doc, streaks: new Map() };
   const before = state.events;
@@ -115,18 +115,16 @@ const replayedPlayer = (state: ReplayState, shared: SharedCounters, player: Play
   };
 };
 
-/** Whether evaluation has to be watched: where the rule can have heard anything. */
+/** Whether evaluation must be traced: only for events that can trigger the rule. */
 const isWatched = ({ rules }: ProjectPlan, type: string): boolean =>
-  rules.listeners(type).length > 0 || rules.all.some(hearsPlayer);
+  rules.listeners(type).length > 0 || rules.all.some(followsPlayer);
 
-const hearsPlayer = ({ definition }: ProjectPlan["rules"]["all"][number]): boolean =>
+const followsPlayer = ({ definition }: ProjectPlan["rules"]["all"][number]): boolean =>
   definition.triggers.some(
     (trigger) => "eventTypes" in trigger && trigger.eventTypes.some((type) => type.startsWith("player.")),
   );
 
-/**
- * Evaluates one past event of a player, and adds up what the rule did with it. `steps` is told what it took.
- */
+/** Evaluates one past event of a player, and adds up the rule's effects. `steps` is charged for it. */
 export const replay = (
   run: Replay,
   one: ReplayedPlayer,
@@ -142,7 +140,7 @@ export const replay = (
   try {
     evaluateEvent(openTurn({ ...parts, trace, isTracked: true, accounts }));
   } catch {
-    // It failed when it was live, too, or would have; the others tell enough.
+    // It failed when it was live, too, or would have; the others are sufficient.
     state.failed++;
     return;
   } finally {
@@ -205,7 +203,7 @@ const NOTES = [
   "Limits over all players and budgets were used up in the order of players, not of time.",
 ];
 
-/** The result as the job shows it. Days are those of UTC. */
+/** Returns the job's result. Days are in UTC. */
 export const resultOf = ({ state }: Replay): Json => ({
   events: state.events,
   eventsFailed: state.failed,

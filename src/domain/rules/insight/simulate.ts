@@ -3,7 +3,7 @@ import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { isHeardType } from "../../kernel/events/event-types.ts";
+import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { newId } from "../../kernel/ids.ts";
 import { PacedBudget, paced } from "../../kernel/pace.ts";
 import { showLives } from "../../evaluation/lives/lives.ts";
@@ -32,7 +32,7 @@ import { fit } from "../../evaluation/trace/keep-trace.ts";
 const DRAFTS_MAX = 100;
 const INLINE_MAX = 20;
 
-/** The event by which a rule's trigger by time comes to a player. */
+/** Type of the event that delivers a rule's schedule trigger to a player. */
 const SCHEDULE_TYPE = "system.schedule";
 
 export const Simulation = z.strictObject({
@@ -60,7 +60,9 @@ export const Simulation = z.strictObject({
 });
 export type Simulation = z.output<typeof Simulation>;
 
-/** Reads a simulation with its inline rules one by one, others being served in between. @throws ZodError */
+/**
+ * Parses a simulation with its inline rules one by one, yielding to other work in between. @throws ZodError
+ */
 export const readSimulation = async (given: unknown): Promise<Simulation> => {
   const oversize = findOversize(Simulation, given);
   if (oversize) throw new z.ZodError([oversize]);
@@ -77,13 +79,13 @@ export const readSimulation = async (given: unknown): Promise<Simulation> => {
 
 type Change = { changed: string[]; before: Json; after: Json };
 
-/** What an event would do. `resultingState` holds what of the player it would change. */
+/** Effects of a simulated event. `resultingState` holds the player's state that it would change. */
 export type SimulatedEvent = EventTrace & { resultingState: Change };
 
 /**
  * Evaluates an event as processing would, in trace mode, and writes nothing: no locks, and limits over all
- * players as they stand. What it shows is as long as a stored trace at most.
- * @throws DomainError VALIDATION_ERROR; NOT_FOUND: a draft, or a player whom events may not make
+ * players as they stand. The output is limited to the size of a stored trace.
+ * @throws DomainError VALIDATION_ERROR; NOT_FOUND: a draft, or a player whom events may not create
  */
 export const simulate = async (
   work: Work,
@@ -120,7 +122,7 @@ const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleE
   const base = { id: newId(), type, at, properties, depth: 0 };
   if (type === SCHEDULE_TYPE) return { ...base, ruleId: scheduledRule(plan, ruleKey) };
   if (ruleKey !== undefined) throw invalid("event.ruleKey", `goes with ${SCHEDULE_TYPE}`);
-  if (!isHeardType(type)) throw invalid("event.eventType", `rules hear nothing of ${type}`);
+  if (!canTriggerRules(type)) throw invalid("event.eventType", `rules hear nothing of ${type}`);
   return base;
 };
 
@@ -132,8 +134,8 @@ const scheduledRule = ({ rules }: ProjectPlan, ruleKey: string | undefined): str
 };
 
 /**
- * Published rules, drafts in the place of what they would replace, and inline rules in the place of their
- * namesakes.
+ * Returns published rules, with drafts replacing their published versions, and inline rules replacing rules
+ * of the same key.
  */
 const rulesOf = async (
   work: Work,
@@ -182,7 +184,7 @@ const playerOf = async (
 const mapped = <V, R>(map: ReadonlyMap<string, V>, show: (value: V) => R): Record<string, R> =>
   Object.fromEntries([...map].map(([key, value]) => [key, show(value)]));
 
-/** A player as far as events change it. */
+/** Returns the part of a player's state that events change. */
 const standingOf = ({ settings }: ProjectPlan, player: PlayerState, nowMs: number): Json => ({
   xp: player.xp,
   level: player.level,

@@ -25,7 +25,7 @@ const whole = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 const byKey = <S extends z.ZodType>(item: S) =>
   smallRecord(z.record(Key, item), HELD_MAX, `must name at most ${HELD_MAX}`).default({});
 
-/** What is left out is as for a new player. */
+/** Omitted fields are as for a new player. */
 export const Snapshot = z.strictObject({
   externalUserId: z.string().min(1).max(255).default("simulated"),
   displayName: z.string().max(100).optional(),
@@ -71,7 +71,7 @@ const dateOf = (text: string | undefined): Date | undefined =>
 
 type Moment = { now: Date; atMs: number };
 
-/** Makes the player that a snapshot describes, as at the event's time. */
+/** Creates the player described by a snapshot, as of the event's time. */
 export const imaginePlayer = (plan: ProjectPlan, snapshot: Snapshot, { now, atMs }: Moment): PlayerState => {
   const { xp, level, attributes, tags, status, externalUserId } = snapshot;
   const zone = firstZone(snapshot.timezone, plan.timezone);
@@ -106,8 +106,8 @@ export const imaginePlayer = (plan: ProjectPlan, snapshot: Snapshot, { now, atMs
   };
 };
 
-type Place = { atMs: number; zone: string };
-type Places = Place & { projectZone: string };
+type SnapshotContext = { atMs: number; zone: string };
+type Places = SnapshotContext & { projectZone: string };
 
 const holdingsOf = ({ streaks }: ProjectPlan, snapshot: Snapshot, place: Places) => ({
   balances: new Map(
@@ -159,11 +159,11 @@ const streakOf = (
   };
 };
 
-/** A counter that says `value` at a moment. */
+/** Creates a counter whose value is `value` at a moment. */
 const counterOf = (
   { aggregate, window }: CompiledMetric,
   value: number,
-  { atMs, zone }: Place,
+  { atMs, zone }: SnapshotContext,
 ): CounterState => {
   const state = aggregateOf(aggregate, value, atMs);
   if (window.type === "CALENDAR") return [[windowNumber(window.unit, zone, atMs), state]];

@@ -12,21 +12,21 @@ import {
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Days without a `from`. */
+/** Default span in days, without a `from`. */
 const DAYS_DEFAULT = 7;
-/** Rows are kept by the hour; this many days of them are added up for one answer. */
+/** Rows are stored per hour; this many days of them are added up for one response. */
 export const STATS_DAYS_MAX = 92;
 
 export const STATS_INTERVALS = ["HOUR", "DAY", "TOTAL"] as const;
 export type StatsInterval = (typeof STATS_INTERVALS)[number];
 
-/** Of sampled events only: see settings.traceSampling. */
+/** Statistics of sampled events only: see settings.traceSampling. */
 export type SampledStats = {
-  /** Evaluations that were explained. */
+  /** Number of traced evaluations. */
   evaluations: number;
   /** Conditions because of which the rule did not match, by their path: a funnel. */
   failingConditions: Histogram;
-  /** Half of, and 99 in 100 evaluations took at most so many microseconds, to a fifth. */
+  /** Median and 99th percentile of the evaluation time in microseconds, accurate to a fifth. */
   p50Micros: number | null;
   p99Micros: number | null;
 };
@@ -47,7 +47,7 @@ export type RuleStatsReport = {
   to: string;
   interval: StatsInterval;
   total: StatsBucket;
-  /** Those with anything in them, oldest first; none for TOTAL. */
+  /** Those with any data, oldest first; none for TOTAL. */
   buckets: StatsBucket[];
 };
 
@@ -87,7 +87,7 @@ const show = (counts: Counts, fromMs: number, toMs: number): StatsBucket => ({
 
 export type StatsQuery = { from?: Date | undefined; to?: Date | undefined; interval: StatsInterval };
 
-/** Whole hours (UTC) that hold the span. @throws DomainError VALIDATION_ERROR */
+/** Returns the whole hours (UTC) that contain the span. @throws DomainError VALIDATION_ERROR */
 const spanOf = ({ now }: Work, { from, to }: StatsQuery): { fromMs: number; toMs: number } => {
   const end = to?.getTime() ?? now.getTime();
   const start = from?.getTime() ?? end - DAYS_DEFAULT * DAY_MS;
@@ -98,7 +98,7 @@ const spanOf = ({ now }: Work, { from, to }: StatsQuery): { fromMs: number; toMs
 };
 
 /**
- * What a rule has done with the events that came to it, by the hour in which they were processed.
+ * Reports what a rule has done with its events, by the hour in which they were processed.
  * @throws DomainError NOT_FOUND, VALIDATION_ERROR
  */
 export const reportStats = async (

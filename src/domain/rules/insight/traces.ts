@@ -7,7 +7,9 @@ import type { EventTrace } from "../../evaluation/trace/trace.ts";
 const NO_TRACE =
   "the event has no trace: it was not sampled (settings.traceSampling), waits to be processed, or is too old";
 
-/** The stored trace of an event. @throws DomainError NOT_FOUND: no such event, or it was not sampled */
+/**
+ * Returns the stored trace of an event. @throws DomainError NOT_FOUND: no such event, or it was not sampled
+ */
 export const getTrace = async (
   { db, now }: Work,
   projectId: string,

@@ -5,10 +5,10 @@ import { createRule, findRule } from "../rules.ts";
 
 const KEY_MAX = 64;
 const NAME_MAX = 255;
-/** Copies of one rule that get a name by themselves. */
+/** Maximum number of copies of one rule with a generated key. */
 const COPIES_MAX = 1_000;
 
-/** A key that is free: the rule's own with `-copy`, `-copy-2` and so on. */
+/** Returns a free key: the rule's own with `-copy`, `-copy-2` and so on. */
 const freeKey = async ({ em }: Work, { projectId, key }: Rule): Promise<string> => {
   const candidates = Array.from({ length: COPIES_MAX }, (_, i) => {
     const ending = i === 0 ? "-copy" : `-copy-${i + 1}`;
@@ -22,7 +22,7 @@ const freeKey = async ({ em }: Work, { projectId, key }: Rule): Promise<string> 
 };
 
 /**
- * Makes a DRAFT of a rule's draft; an archived one can be copied too.
+ * Creates a DRAFT from a rule's draft; an archived one can be copied too.
  * @throws DomainError NOT_FOUND; CONFLICT: KEY_TAKEN, RULE_LIMIT
  */
 export const duplicateRule = async (

@@ -7,21 +7,21 @@ import type { Work } from "../../kernel/work.ts";
 import { pauseByEngine, type PauseReason } from "./publishing.ts";
 import { planAllSchedules } from "../schedules.ts";
 
-/** Events whose steps one rule has spent within LOOPS_SPAN_MS after which a process pauses it. */
+/** Number of events within LOOPS_SPAN_MS whose steps one rule may exhaust before a process pauses it. */
 export const STEPS_HITS_MAX = 100;
-/** Loops of one rule within LOOPS_SPAN_MS after which a process pauses it. */
+/** Number of loops within LOOPS_SPAN_MS that one rule may cause before a process pauses it. */
 export const LOOPS_MAX = 100;
 export const LOOPS_SPAN_MS = 10 * 60_000;
-/** Rules whose loops a process remembers; the one that looped first is forgotten. */
+/** Maximum number of rules whose loops a process remembers; the oldest entry is evicted. */
 const RULES_REMEMBERED_MAX = 1_000;
 
 /** Counts, in one process, the events in which the engine had to hold a rule. */
 export type RuleWatch = {
-  /** @returns whether that happened so often that the rule is to be paused; then it counts from nothing */
+  /** @returns whether the limit is reached, so that the rule must be paused; then the count restarts */
   hit(ruleId: string, nowMs: number): boolean;
 };
 
-/** @param max times within LOOPS_SPAN_MS that are too many */
+/** @param max hits within LOOPS_SPAN_MS that are too many */
 export const createRuleWatch = (max: number): RuleWatch => {
   const times = new Map<string, number[]>();
   return {
@@ -40,10 +40,10 @@ export const createRuleWatch = (max: number): RuleWatch => {
 };
 
 /**
- * Pauses a rule that takes the steps of one event after the other, and tells it. In a transaction of its own,
- * as pauseLoopingRule.
+ * Pauses a rule that exhausts the steps of one event after another, and reports it. In a transaction of its
+ * own, as pauseLoopingRule.
  */
-export const pauseDearRule = async (
+export const pauseExpensiveRule = async (
   work: Work,
   { projectId, rootEventId, spender }: StepsHit,
 ): Promise<void> => {
@@ -52,7 +52,7 @@ export const pauseDearRule = async (
 };
 
 /**
- * Pauses a rule that cannot be evaluated, without reading its documents: they may be what is too much. In a
+ * Pauses a rule that cannot be evaluated, without reading its documents: their size may be the problem. In a
  * transaction of its own, as pauseLoopingRule.
  */
 export const pauseUnfitRule = async (
@@ -72,8 +72,8 @@ export const pauseUnfitRule = async (
 };
 
 /**
- * Pauses the rule at the end of a loop, and tells it. In a transaction of its own: a batch holds the
- * definitions as they are.
+ * Pauses the rule at the end of a loop, and reports it. In a transaction of its own: a batch keeps the
+ * definitions locked as they are.
  */
 export const pauseLoopingRule = async (work: Work, hit: LoopHit): Promise<void> => {
   const { projectId, rootEventId, chain } = hit;

@@ -14,18 +14,18 @@ import { addVersion } from "./publishing.ts";
 import { Rule, RuleVersion, type ShownRule } from "../rule.ts";
 import { presentRules } from "../rules.ts";
 
-/** Between two neighbours, so that a rule can be put between them by hand. */
+/** Gap between two neighbours, so that a rule can be inserted by hand. */
 const PRIORITY_STEP = 10;
 const PRIORITY_MAX = 1_000;
 const PRIORITY_MIN = -1_000;
-/** As many as fit between the priorities that a rule may have. */
+/** Number of rules that fit into the range of priorities. */
 export const ORDER_MAX = (PRIORITY_MAX - PRIORITY_MIN) / PRIORITY_STEP + 1;
 
 /**
- * Gives rules the order of `refs` (ids or keys), the first one runs first: priorities are written anew in
- * steps of 10, in drafts and, as a further version, in what is published. Rules that are not named keep
- * theirs. All or nothing.
- * @throws DomainError VALIDATION_ERROR: a rule that is not there or is named twice, TOO_LARGE with its new
+ * Gives rules the order of `refs` (ids or keys), the first one runs first: priorities are rewritten in steps
+ * of 10, in drafts and, as a further version, in what is published. Rules that are not named keep theirs. All
+ * or nothing.
+ * @throws DomainError VALIDATION_ERROR: a rule that is unknown or named twice, TOO_LARGE with its new
  * priority; CONFLICT: INVALID_STATE for an archived one, RULE_LIMIT
  */
 export const orderRules = async (
@@ -35,7 +35,7 @@ export const orderRules = async (
 ): Promise<ShownRule[]> => {
   await changeConfig(work, projectId);
   const rules = await findInOrder(work, projectId, refs);
-  // Brings the published versions into the unit of work, with one statement.
+  // Loads the published versions into the unit of work, with one statement.
   await presentRules(work, rules);
   const first = Math.min(PRIORITY_MAX, PRIORITY_STEP * rules.length);
   await changeRunning(work, { projectId, reason: "RULE_LIMIT" }, async () => {
@@ -50,7 +50,7 @@ const findInOrder = async ({ em }: Work, projectId: string, refs: readonly strin
   const found = await em.find(
     Rule,
     { projectId, $or: [{ key: { $in: [...refs] } }, { id: { $in: refs.filter(isId) } }] },
-    // In one order, so that two requests cannot wait for one another.
+    // In a fixed order, to prevent deadlocks between two requests.
     { lockMode: LockMode.PESSIMISTIC_WRITE, orderBy: { id: "asc" } },
   );
   const byRef = new Map(found.flatMap((rule) => [[rule.key, rule] as const, [rule.id, rule] as const]));
@@ -68,16 +68,18 @@ const findInOrder = async ({ em }: Work, projectId: string, refs: readonly strin
   return refs.map((ref) => byRef.get(ref)!);
 };
 
-type Place = { field: string; priority: number };
+type PriorityField = { field: string; priority: number };
 
-/** A document with another priority. One that was too large before may stay, and not grow. */
-const placed = (document: RuleDocument, { field, priority }: Place): RuleDocument => {
+/**
+ * Returns a document with another priority. One that exceeds the size limit already may stay, but not grow.
+ */
+const placed = (document: RuleDocument, { field, priority }: PriorityField): RuleDocument => {
   const changed = { ...document, priority };
   if (bytesOf(changed) > bytesOf(document)) checkSize(field, changed, RULE_MAX_BYTES);
   return changed;
 };
 
-const prioritise = async (work: Work, rule: Rule, place: Place): Promise<void> => {
+const prioritise = async (work: Work, rule: Rule, place: PriorityField): Promise<void> => {
   const { priority } = place;
   if (rule.draft.priority !== priority) {
     rule.draft = placed(rule.draft, place);

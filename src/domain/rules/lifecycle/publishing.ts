@@ -12,29 +12,29 @@ import { planSchedules } from "../schedules.ts";
 import { type FoundRule, lockRunnable, readDraft } from "./runnable.ts";
 import { findVersion, isDraftPublished } from "./versions.ts";
 
-/** Rules of a project that run, in SHADOW or not: each may cost every event. */
+/** Maximum number of a project's running rules, in SHADOW or not: each may cost every event. */
 export const ACTIVE_RULES_MAX = 1_000;
 
-/** How a published rule runs: SHADOW rules are evaluated, and nothing of what they would do is done. */
+/** Modes of a published rule: SHADOW rules are evaluated, but none of their effects is applied. */
 export const PUBLISH_MODES = ["ACTIVE", "SHADOW"] as const;
 export type PublishMode = (typeof PUBLISH_MODES)[number];
 
 const RUNNING: readonly Rule["status"][] = ["ACTIVE", "SHADOW"];
 
-/** Lets a `Runnable` rule run, where the project has room. @throws DomainError CONFLICT: RULE_LIMIT */
+/** Makes a `Runnable` rule run, if the project's limit allows. @throws DomainError CONFLICT: RULE_LIMIT */
 const withinRoom = async <T>(work: Work, { projectId, id }: Rule, run: () => Promise<T>): Promise<T> => {
   const active = await work.em.count(Rule, { projectId, status: { $in: [...RUNNING] }, id: { $ne: id } });
   refuseFullOfActive(active);
   return changeRunning(work, { projectId, reason: "RULE_LIMIT", isLoopChecked: true }, run);
 };
 
-/** @param active rules that run besides the one to be published @throws DomainError CONFLICT: RULE_LIMIT */
+/** @param active number of other running rules @throws DomainError CONFLICT: RULE_LIMIT */
 export const refuseFullOfActive = (active: number): void => {
   if (active >= ACTIVE_RULES_MAX)
     throw conflict("RULE_LIMIT", `a project may have ${ACTIVE_RULES_MAX} active rules`);
 };
 
-/** A rule after its publication. `warnings` is what may not be as meant, and did not stop it. */
+/** A rule after its publication. `warnings` lists possible mistakes that did not prevent it. */
 export type PublishedRule = ShownRule & { warnings: string[] };
 
 export type Publication = {
@@ -45,9 +45,9 @@ export type Publication = {
 };
 
 /**
- * Makes the draft the version that runs, from the next batch of events on.
- * @throws DomainError VALIDATION_ERROR when it names what is not there, or sets itself off without end; its
- * details name each place; CONFLICT: RULE_LIMIT
+ * Makes the draft the running version, effective from the next batch of events.
+ * @throws DomainError VALIDATION_ERROR when it names unknown definitions, or triggers itself endlessly; its
+ * details name each location; CONFLICT: RULE_LIMIT
  */
 export const publishRule = async (
   work: Work,
@@ -121,7 +121,7 @@ const setStatus = async (work: Work, rule: Rule, status: Rule["status"], step: S
   return presentRule(work, rule);
 };
 
-/** Stops a rule that runs; what it counted stays. @throws DomainError CONFLICT: INVALID_STATE */
+/** Stops a running rule; its counts stay. @throws DomainError CONFLICT: INVALID_STATE */
 export const pauseRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> => {
   await changeConfig(work, projectId);
   const rule = await lockRule(work, projectId, ref);
@@ -134,8 +134,8 @@ export const pauseRule = async (work: Work, projectId: string, ref: string): Pro
 export type PauseReason = "LOOP_GUARD" | "BUDGET" | "STEPS" | "UNFIT";
 
 /**
- * Pauses a rule that the engine has found to do harm; call it in a transaction of its own, since a batch
- * holds the definitions as they are.
+ * Pauses a rule that the engine has found harmful; must be called in a transaction of its own, since a batch
+ * keeps the definitions locked as they are.
  * @returns false when it does not run any more
  */
 export const pauseByEngine = async (
@@ -155,7 +155,7 @@ export const pauseByEngine = async (
 
 type Start = { from: readonly Rule["status"][]; to: PublishMode; step: Step; refusedAs: string };
 
-/** Lets what is published run (again): it may have become unfit since. */
+/** Runs the published version (again): it may have become unfit since. */
 const start = async (
   work: Work,
   { projectId, ref }: { projectId: string; ref: string },
@@ -172,7 +172,7 @@ const start = async (
 };
 
 /**
- * Lets a rule that is PAUSED or in SHADOW act again, as it was published.
+ * Activates a rule that is PAUSED or in SHADOW, as it was published.
  * @throws DomainError CONFLICT: INVALID_STATE, RULE_LIMIT; VALIDATION_ERROR as `publishRule`
  */
 export const resumeRule = (work: Work, projectId: string, ref: string): Promise<PublishedRule> =>
@@ -188,7 +188,7 @@ export const resumeRule = (work: Work, projectId: string, ref: string): Promise<
   );
 
 /**
- * Puts a rule that is ACTIVE or PAUSED into SHADOW: it is evaluated, and nothing of what it would do is done.
+ * Puts a rule that is ACTIVE or PAUSED into SHADOW: it is evaluated, but none of its effects is applied.
  * @throws DomainError as `resumeRule`
  */
 export const shadowRule = (work: Work, projectId: string, ref: string): Promise<PublishedRule> =>
@@ -203,7 +203,9 @@ export const shadowRule = (work: Work, projectId: string, ref: string): Promise<
     },
   );
 
-/** Ends a rule for good. It keeps its key and its versions. @throws DomainError CONFLICT: INVALID_STATE */
+/**
+ * Archives a rule permanently. It keeps its key and its versions. @throws DomainError CONFLICT: INVALID_STATE
+ */
 export const archiveRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> => {
   await changeConfig(work, projectId);
   return setStatus(work, await lockRule(work, projectId, ref), "ARCHIVED", "archived");

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { awaitConfigTurn, changeConfig } from "../../kernel/config-lock.ts";
+import { awaitConfigLane, changeConfig } from "../../kernel/config-lock.ts";
 import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -14,7 +14,7 @@ import { loopText } from "../../economy/loops/loops.ts";
 import { problemsOf, refusal } from "./validate.ts";
 import { cycleText } from "../../economy/loops/loop-text.ts";
 
-/** A rule as it was when it was checked, before anything was locked. */
+/** A rule as it was checked, before anything was locked. */
 export type FoundRule = {
   id: string;
   key: string;
@@ -22,11 +22,11 @@ export type FoundRule = {
   draft: RuleDocument;
   draftVersion: number;
   publishedVersion: number | null;
-  /** Of the project. */
+  /** Config version of the project. */
   configVersion: number;
 };
 
-/** Answers for a rule which of its documents shall run. */
+/** Chooses which of a rule's documents to run. */
 type Choose = (rule: FoundRule) => RuleDocument | Promise<RuleDocument>;
 
 export const readDraft = ({ draft }: FoundRule): RuleDocument => draft;
@@ -35,34 +35,34 @@ export type Runnable = {
   /** Locked, like the project's definitions. */
   rule: Rule;
   definition: RuleDocument;
-  /** Circles that something ends. */
+  /** Cycles that end by themselves. */
   warnings: string[];
 };
 
-type Place = { projectId: string; ref: string };
+type RuleRef = { projectId: string; ref: string };
 
-/** Checks without the lock; where definitions change each time, the last one is under it. */
+/** Maximum number of checks without the lock; if definitions keep changing, the last one is under it. */
 const FREE_CHECKS_MAX = 3;
 
-/** The project or the rule has changed since it was checked. */
+/** Thrown when the project or the rule has changed since it was checked. */
 class Stale extends Error {}
 
 /**
- * Locks a rule and its project's definitions for a change of what runs, once the document is known to be one
- * that can run there. What checking costs is spent before the lock, for which every batch of events waits;
- * under the lock it is only seen whether the check is still good.
- * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE; VALIDATION_ERROR: what the document names must be
- *   there, and rules must not set one another off without end (its reason is then RULE_LOOP)
+ * Locks a rule and its project's definitions for a change of what runs, after checking that the document can
+ * run there. The expensive check is done before the lock, for which every batch of events waits; under the
+ * lock it is only verified that the check is still valid.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE; VALIDATION_ERROR: the document's names must exist,
+ * and rules must not trigger one another endlessly (its reason is then RULE_LOOP)
  */
-export const lockRunnable = async (work: Work, place: Place, choose: Choose): Promise<Runnable> => {
-  awaitConfigTurn(work, place.projectId);
+export const lockRunnable = async (work: Work, place: RuleRef, choose: Choose): Promise<Runnable> => {
+  awaitConfigLane(work, place.projectId);
   await work.em.flush();
   for (let tries = 0; tries < FREE_CHECKS_MAX; tries++) {
     try {
       const checked = await checkFreely(work, place, choose);
       return await savepoint(work, async () => ({ rule: await lockAs(work, place, checked), ...checked }));
     } catch (error) {
-      // The lock went with the savepoint.
+      // The lock was released with the savepoint.
       if (!(error instanceof Stale)) throw error;
     }
   }
@@ -74,8 +74,8 @@ export const lockRunnable = async (work: Work, place: Place, choose: Choose): Pr
 
 type Checked = { found: FoundRule; definition: RuleDocument; warnings: string[] };
 
-/** A refusal counts only where nothing has changed while it was found. */
-const checkFreely = async (work: Work, place: Place, choose: Choose): Promise<Checked> => {
+/** A refusal counts only if nothing has changed during the check. */
+const checkFreely = async (work: Work, place: RuleRef, choose: Choose): Promise<Checked> => {
   const found = await findAsIs(work, place);
   try {
     return await check(work, place, found, choose);
@@ -85,7 +85,7 @@ const checkFreely = async (work: Work, place: Place, choose: Choose): Promise<Ch
   }
 };
 
-const lockAs = async (work: Work, { projectId, ref }: Place, { found }: Checked): Promise<Rule> => {
+const lockAs = async (work: Work, { projectId, ref }: RuleRef, { found }: Checked): Promise<Rule> => {
   await changeConfig(work, projectId);
   const locked = await findAsIs(work, { projectId, ref });
   // The lock itself counts as one change.
@@ -100,8 +100,8 @@ const isSame = (a: FoundRule, b: FoundRule): boolean =>
 
 type Row = Omit<FoundRule, "configVersion"> & { configVersion: string | number };
 
-/** A statement, and no entity: one that is known already would not be read again under the lock. */
-const findAsIs = async ({ db }: Work, { projectId, ref }: Place): Promise<FoundRule> => {
+/** Uses a statement instead of an entity: a managed entity would not be read again under the lock. */
+const findAsIs = async ({ db }: Work, { projectId, ref }: RuleRef): Promise<FoundRule> => {
   const id = isId(ref) ? ref : null;
   const { rows } = await sql<Row>`
     select r.id, r.key, r.status, r.draft, r.draft_version as "draftVersion",
@@ -117,7 +117,7 @@ const findAsIs = async ({ db }: Work, { projectId, ref }: Place): Promise<FoundR
 
 const check = async (
   work: Work,
-  { projectId }: Place,
+  { projectId }: RuleRef,
   found: FoundRule,
   choose: Choose,
 ): Promise<Checked> => {
@@ -132,7 +132,7 @@ const check = async (
   throw refusal(details, "RULE_LOOP");
 };
 
-/** What is published of a rule, checked anew: what the schema allows may have changed since it was saved. */
+/** Validates a rule's published document again: the schema may have changed since it was saved. */
 const checkDocument = (document: unknown): RuleDocument => {
   const parsed = RuleDocument.safeParse(document);
   if (!parsed.success) throw refusal(problemsOf(parsed.error));

@@ -11,15 +11,14 @@ import { planSchedules } from "../schedules.ts";
 
 type Sync = { from: string; to: string; actor: string };
 type Report = { count: number; skipped: { key: string; reason: string }[] };
-/** What rules of both projects have published, by the rule's id. */
+/** The published versions of rules of both projects, by the rule's id. */
 type Published = ReadonlyMap<string, RuleDocument>;
 type Step = { source: Rule; published: Published; sync: Sync };
 
 /**
- * Gives one project the rules of another, by key: drafts, and what is published as a further version. Rules
- * that only the one has stay. A rule that the other has never published keeps what runs. Call it under the
- * config locks of both.
- *
+ * Copies the rules of one project to another, by key: drafts, and published versions as further versions.
+ * Rules that only the target has stay. A rule that the source has never published keeps its running version.
+ * Must be called under the config locks of both.
  * @throws CONFLICT RULE_LIMIT
  */
 export const syncRules = async (work: Work, sync: Sync): Promise<Report> => {
@@ -45,7 +44,7 @@ export const syncRules = async (work: Work, sync: Sync): Promise<Report> => {
     touched.push(changed.rule);
     if (changed.version) versions.push(changed.version);
   }
-  // Versions refer to their rules.
+  // Versions reference their rules.
   await em.flush();
   for (const version of versions) em.create(RuleVersion, version);
   await em.flush();
@@ -92,7 +91,7 @@ const addRule = ({ em, now }: Work, { source, published, sync }: Step): Changed 
   return { rule, version: definition && versionOf(rule, definition, { now, by: sync.actor }) };
 };
 
-/** Undefined when the rule is as it should be already. */
+/** Undefined when the rule needs no change. */
 const changeRule = ({ now }: Work, rule: Rule, step: Step): Changed => {
   const { source, published, sync } = step;
   const isStatusNew = changeStatus(rule, source);
@@ -107,7 +106,7 @@ const changeRule = ({ now }: Work, rule: Rule, step: Step): Changed => {
 };
 
 const changeStatus = (rule: Rule, { status, pauseReason }: Rule): boolean => {
-  // A rule that was published once is a DRAFT no more.
+  // A rule that was published once can never be a DRAFT again.
   if (status === "DRAFT" || rule.status === status) return false;
   Object.assign(rule, { status, pauseReason: pauseReason ?? null });
   return true;

@@ -14,19 +14,19 @@ import { Rule } from "../rule.ts";
 import { visitLeaves } from "../../evaluation/language/trees.ts";
 import { LOOP_ADVICE, cycleText } from "../../economy/loops/loop-text.ts";
 
-/** A warning; one that `blocksPublish` lets a rule be saved and not be published. */
+/** A warning; one that `blocksPublish` allows a rule to be saved, but not to be published. */
 export type RuleWarning = FieldProblem & { blocksPublish: boolean };
 
-/** What a rule costs every event that it listens to. */
+/** Cost of a rule for every event that it listens to. */
 export type EstimatedCost = {
-  /** Conditions, all of them evaluated in the worst case. */
+  /** Number of conditions, all of which are evaluated in the worst case. */
   conditions: number;
   actions: number;
-  /** Counters that are kept for each player because of it; equal ones of other rules are shared. */
+  /** Number of counters kept for each player because of it; equal ones of other rules are shared. */
   counters: number;
-  /** Counters over all players, for which events of different players wait for one another. */
+  /** Number of counters over all players, on which events of different players contend. */
   sharedCounters: number;
-  /** A property decides at once which events it can match, so the others cost nothing. */
+  /** Whether a property decides at once which events it can match, so that others cost nothing. */
   isIndexed: boolean;
   /** LOW, MEDIUM or HIGH: sums up the above. */
   level: "LOW" | "MEDIUM" | "HIGH";
@@ -55,7 +55,7 @@ export type Validation = {
 const fieldOf = (path: readonly PropertyKey[]): string =>
   path.length === 0 ? "rule" : path.map(String).join(".");
 
-/** Each problem with the dotted path of its field. */
+/** Returns each problem with the dotted path of its field. */
 export const problemsOf = (error: z.ZodError): FieldProblem[] =>
   error.issues
     .flatMap((issue) =>
@@ -68,7 +68,7 @@ export const problemsOf = (error: z.ZodError): FieldProblem[] =>
     )
     .slice(0, PROBLEMS_MAX);
 
-/** A 400 that names every problem. */
+/** Builds a 400 that names every problem. */
 export const refusal = (details: FieldProblem[], reason?: string): DomainError => {
   const [first] = details;
   const more = details.length > 1 ? ` (and ${details.length - 1} more)` : "";
@@ -78,9 +78,9 @@ export const refusal = (details: FieldProblem[], reason?: string): DomainError =
 };
 
 /**
- * Checks a rule against a project, without saving anything: what is wrong with the document, what it names
- * and the project does not have, and circles in which it would set itself off.
- * @param document whatever a caller sent
+ * Checks a rule against a project, without saving anything: problems of the document, unknown names, and
+ * cycles in which it would trigger itself.
+ * @param document any value sent by a caller
  */
 export const validateRule = async (work: Work, projectId: string, document: unknown): Promise<Validation> => {
   const parsed = parseSized(RuleDocument, document);
@@ -129,7 +129,7 @@ const showNeeds = (rule: RuleDocument): ShownNeeds => {
   };
 };
 
-/** Conditions and actions above which a rule is more than cheap, and above which it is dear. */
+/** Number of conditions and actions above which a rule is of medium cost, and above which it is expensive. */
 const MEDIUM = 10;
 
 const HIGH = 30;

@@ -14,11 +14,11 @@ export type ShownVersion = {
   changeNote: string | null;
   publishedBy: string;
   publishedAt: string;
-  /** The one that runs, or would. */
+  /** Whether it is the version that runs, or would. */
   isPublished: boolean;
 };
 
-/** A page of a rule's versions, newest first. @throws DomainError NOT_FOUND */
+/** Lists a rule's versions, newest first. @throws DomainError NOT_FOUND */
 export const listVersions = async (
   work: Work,
   projectId: string,
@@ -59,7 +59,7 @@ export const findVersion = async (
   return found;
 };
 
-/** Whether the draft is just what is published. */
+/** Whether the draft equals the published version. */
 export const isDraftPublished = async (work: Work, rule: Rule): Promise<boolean> => {
   if (rule.publishedVersion == null) return false;
   const { definition } = await findVersion(work, rule, rule.publishedVersion);

@@ -11,13 +11,13 @@ import {
   type Notify,
 } from "../../kernel/events/chat-views.ts";
 
-/** How long members read the channel of a lobby that was closed, in ms: 10 minutes. */
+/** How long members may read the channel of a closed lobby, in ms: 10 minutes. */
 export const CLOSED_READABLE_MS = 600_000;
 
-/** Who reads: how messages are shown to them. */
+/** A reader, who determines how messages are shown. */
 export type Viewer = { playerId: string | null; isModerator: boolean };
 
-/** A channel with what its reader is in it. */
+/** A channel with its reader's role and state in it. */
 export type Admission = {
   channel: Channel;
   viewer: Viewer;
@@ -26,12 +26,12 @@ export type Admission = {
   lastReadSeq: number;
 };
 
-/** What `isMember` is judged by. */
+/** Inputs of `isMember`. */
 export type Standing = { kind: ChannelKind; closedMs: number | null; isListed: boolean; isInLobby: boolean };
 
 /**
- * Whether a player belongs to a channel: to PROJECT everybody, to LOBBY who is in the lobby, and for 10
- * minutes who was when it closed, to others who is listed as a member.
+ * Whether a player belongs to a channel: to PROJECT everybody, to LOBBY the lobby's members (after it has
+ * closed, those at that time, for 10 minutes), to others the listed members.
  */
 export const isMember = ({ kind, closedMs, isListed, isInLobby }: Standing, nowMs: number): boolean => {
   if (kind === "PROJECT") return true;
@@ -42,7 +42,7 @@ export const isMember = ({ kind, closedMs, isListed, isInLobby }: Standing, nowM
 
 export const isModeratorRole = (role: ChatRole | null): boolean => role === "OWNER" || role === "MODERATOR";
 
-/** A channel's row with what a player is in it. */
+/** A channel's row with a player's state in it. */
 export type Standings = ChannelRow & {
   player_status: PlayerStatus | null;
   role: ChatRole | null;
@@ -53,10 +53,12 @@ export type Standings = ChannelRow & {
   is_banned: boolean;
 };
 
-/** A player in a channel; null: nobody in particular. */
-export type Asked = { channelId: string; playerId: string | null };
+/** A player in a channel; null: no particular player. */
+export type PlayerInChannel = { channelId: string; playerId: string | null };
 
-/** The standings that `rows` ask for: numbers, channels and players. `project` is that of a row `r`. */
+/**
+ * Selects the standings requested by `rows`: numbers, channels and players. `project` is that of a row `r`.
+ */
 const standings = (project: RawBuilder<unknown>, rows: readonly object[], now: Date) => sql<
   Standings & { n: number }
 >`
@@ -75,7 +77,7 @@ const standings = (project: RawBuilder<unknown>, rows: readonly object[], now: D
   left join lobby_members l on l.project_id = ${project} and l.lobby_id = c.lobby_id
     and l.player_id = r.p and l.is_active`;
 
-/** In the order asked, in one statement; undefined where there is no such channel. */
+/** Reads them in the requested order, in one statement; undefined where there is no such channel. */
 const inOrder = async (
   { db }: Pick<Work, "db">,
   count: number,
@@ -88,13 +90,13 @@ const inOrder = async (
 };
 
 /**
- * What each asked player is in their channel, in one statement and in the order asked; undefined where there
- * is no such channel.
+ * Returns the standing of each player in their channel, in one statement and in the requested order;
+ * undefined where there is no such channel.
  */
 export const findStandings = (
   work: Work,
   projectId: string,
-  asked: readonly Asked[],
+  asked: readonly PlayerInChannel[],
 ): Promise<(Standings | undefined)[]> => {
   const rows = asked.map(({ channelId, playerId }, n) => ({ n, c: channelId, p: playerId }));
   return inOrder(work, asked.length, standings(sql`${projectId}`, rows, work.now));
@@ -103,7 +105,7 @@ export const findStandings = (
 /** As `findStandings`, over several projects. */
 export const findStandingsAnywhere = (
   work: Work,
-  asked: readonly (ChannelRef & Asked)[],
+  asked: readonly (ChannelRef & PlayerInChannel)[],
 ): Promise<(Standings | undefined)[]> => {
   const rows = asked.map(({ projectId, channelId, playerId }, n) => ({
     n,
@@ -136,34 +138,37 @@ export const readerIdOf = (actor: ChatActor): string | null =>
   actor.kind === "PLAYER" ? actor.playerId : null;
 
 /**
- * Lets `actor` act in a channel, in one statement.
- * @throws DomainError NOT_FOUND when there is none, and of a PRIVATE channel for anybody who is neither a
- *   member nor a moderator; FORBIDDEN PLAYER_BANNED
+ * Admits `actor` to a channel, in one statement.
+ * @throws DomainError NOT_FOUND when it does not exist, and for a PRIVATE channel when the actor is neither a
+ * member nor a moderator; FORBIDDEN PLAYER_BANNED
  */
 export const admit = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<Admission> =>
-  judge(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
+  admitByStanding(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
 
 /**
- * Lets `actor` send to a channel: as `admit`, but a server also sends to PRIVATE channels that it may not
- * read. The answer is for the send alone, never for the caller.
+ * Admits `actor` to send to a channel: as `admit`, but a server also sends to PRIVATE channels that it may
+ * not read. The result is for the send alone, never for the caller.
  * @throws DomainError as `admit`
  */
 export const admitSending = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<Admission> =>
-  judgeAny(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
+  admitAnyByStanding(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), {
+    actor,
+    now: work.now,
+  });
 
 export const isPrivate = ({ kind }: Pick<Channel, "kind">): boolean => CHANNEL_PRIVACY[kind] === "PRIVATE";
 
-type Judging = { actor: ChatActor; now: Date };
+type Admitting = { actor: ChatActor; now: Date };
 
-/** As `admit`, by what was found of the actor. */
-export const judge = (projectId: string, row: Standings, judging: Judging): Admission => {
-  const admission = judgeAny(projectId, row, judging);
+/** As `admit`, given the actor's standing. */
+export const admitByStanding = (projectId: string, row: Standings, admitting: Admitting): Admission => {
+  const admission = admitAnyByStanding(projectId, row, admitting);
   const { playerId, isModerator } = admission.viewer;
   if (playerId === null && !isModerator && isPrivate(admission.channel)) throw notFound("channel");
   return admission;
 };
 
-const judgeAny = (projectId: string, row: Standings, { actor, now }: Judging): Admission => {
+const admitAnyByStanding = (projectId: string, row: Standings, { actor, now }: Admitting): Admission => {
   const playerId = readerIdOf(actor);
   const channel = channelOf(projectId, row);
   if (playerId !== null) checkPlayer(row, channel, now.getTime());

@@ -7,9 +7,9 @@ import type { Work } from "../../kernel/work.ts";
 import type { ChatActor } from "../../kernel/events/chat-views.ts";
 
 /**
- * Who acts by REST: a console user; a player whom a key names by `playerId` (a UUID, or `ext:` and the
- * externalUserId), with that player's rights; or the key itself as the server.
- * @throws DomainError NOT_FOUND for a player whom the project does not have
+ * Returns the actor of a REST call: a console user; a player whom a key names by `playerId` (a UUID, or
+ * `ext:` and the externalUserId), with that player's rights; or the key itself as the server.
+ * @throws DomainError NOT_FOUND for an unknown player
  */
 export const chatActorOf = async (
   work: Work,
@@ -19,7 +19,7 @@ export const chatActorOf = async (
 ): Promise<ChatActor> => {
   if (caller.kind === "user") {
     if (playerId !== undefined) throw invalid("playerId", "is for API keys: console users act as themselves");
-    // Who may not moderate reads what everybody in the channel reads.
+    // Without the right to moderate, a user reads what everybody in the channel reads.
     if (!ADMINS.includes(caller.role)) return { kind: "SERVER", isModerator: false };
     return { kind: "ADMIN", userId: caller.userId };
   }

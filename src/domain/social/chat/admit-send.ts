@@ -10,10 +10,10 @@ import type { ChannelSettings, ChatActor, ChatSend } from "../../kernel/events/c
 const BURST_SECONDS = 5;
 const MINUTE = 60;
 
-/** An App is one. */
+/** The parts of App that are needed. */
 export type FloodParts = { limiter: Limiter; clock: () => Date; transact: Transact };
 
-/** What somebody is about to say in a channel with these settings. */
+/** A message about to be sent in a channel with these settings. */
 export type PlannedSend = {
   actor: ChatActor;
   send: Pick<ChatSend, "content" | "clientMsgId">;
@@ -57,7 +57,7 @@ const limitsOf = (
   return all.filter(({ bucket }) => bucket.points > 0 && bucket.seconds > 0);
 };
 
-/** Whether the player has sent a message under this `clientMsgId` before. */
+/** Whether the player has sent a message with this `clientMsgId` before. */
 const isKnown = (
   { transact }: FloodParts,
   { projectId, channelId }: ChannelRef,
@@ -71,7 +71,7 @@ const isKnown = (
     return found.rows.length > 0;
   });
 
-/** Gives back what a send was counted, where `failure` says that an outage has refused it. */
+/** Refunds what a send was counted, if `failure` is an outage. */
 export type GiveBack = (failure: unknown) => Promise<void>;
 
 const giveBackOf =
@@ -82,10 +82,10 @@ const giveBackOf =
   };
 
 /**
- * Counts a player's message against the limits of its channel: slow mode by channel, the others over all
- * channels of the project. Called before the transaction of the send. What was sent before under the same
- * `clientMsgId` passes, which is looked up only when a limit is used up.
- * @returns what is called with the error of a send that fails: nothing was said, so nothing counts
+ * Counts a player's message against the limits of its channel: slow mode per channel, the others over all
+ * channels of the project. Must be called before the transaction of the send. A repeated `clientMsgId`
+ * passes, which is looked up only when a limit is exceeded.
+ * @returns a function to call with the error of a failed send: nothing was sent, so nothing counts
  * @throws RateLimited SLOW_MODE, CHAT_RATE, SPAM
  */
 export const admitSend = async (

@@ -5,7 +5,7 @@ import { isPrivate } from "./access.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
 import type { ChatActor } from "../../kernel/events/chat-views.ts";
 
-/** Writes what a moderator does into the audit log of who asks; rooms ask for no tenant's people. */
+/** Records a moderator's action in the audit log under the caller; rooms see no tenant's users. */
 export const auditChat = async (
   work: Work,
   action: string,
@@ -19,7 +19,7 @@ export const auditChat = async (
 
 type PrivateRead = { actor: ChatActor; what: "messages" | "members" | "report"; [more: string]: unknown };
 
-/** Writes down that somebody who is no member has read a private channel: who, when, and up to where. */
+/** Records that somebody who is not a member has read a private channel: who, when, and up to where. */
 export const auditPrivateRead = async (
   work: Work,
   channel: Pick<Channel, "projectId" | "id" | "kind">,

@@ -5,9 +5,9 @@ import { EMOJI_MAX } from "./text.ts";
 
 const CLIENT_MSG_ID_MAX = 64;
 
-/** A number of a message in its channel. */
+/** The seq of a message in its channel. */
 export const Seq = z.int().min(1).max(Number.MAX_SAFE_INTEGER);
-/** Twice CONTENT_MAX in UTF-16 units holds as many code points; what is trimmed is bounded too. */
+/** Twice CONTENT_MAX in UTF-16 units can hold as many code points; this also bounds text that is trimmed. */
 const Content = z
   .string()
   .max(2 * CONTENT_MAX)

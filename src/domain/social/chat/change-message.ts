@@ -5,16 +5,16 @@ import { unanswered } from "../../kernel/statements.ts";
 import { admit, type Admission, type Viewer } from "./access.ts";
 import { auditChat } from "./audit-chat.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
-import { checkSpeaker, openCourt, passText } from "./judging.ts";
+import { checkAuthor, openModeration, passText } from "./moderating.ts";
 import { mentionedIn, resolveMentions } from "./mentions.ts";
 import { isHidden, type MessageRow, readRows, showMessage } from "./message-view.ts";
 import { readScene } from "./scene.ts";
 import type { ChatActor, ChatLine, ChatMessage } from "../../kernel/events/chat-views.ts";
 
-/** What a change answers its caller, and what readers are told once it is committed. */
+/** A change's reply to its caller, and the lines for readers, sent once it is committed. */
 export type ChatChange<R = unknown> = { reply: R; lines: ChatLine[] };
 
-/** Code points of former texts that are kept of one message. */
+/** Maximum code points of former texts that are kept per message. */
 const ORIGINAL_MAX = 10_000;
 
 /** Locks a message. @throws DomainError NOT_FOUND */
@@ -36,8 +36,8 @@ export const lockMessage = async (
   return row;
 };
 
-/** Tells the channel's readers, by room at once and by the outbox for sure. */
-export const tellReaders = <R>(
+/** Sends lines to the channel's readers: immediately through its room, reliably through the outbox. */
+export const publishToReaders = <R>(
   work: Work,
   { projectId, id }: Pick<Channel, "projectId" | "id">,
   reply: R,
@@ -60,9 +60,9 @@ const checkEditable = (work: Work, { channel }: Admission, row: MessageRow, acto
 };
 
 /**
- * Its sender changes the text of a message, which is judged as a new one is; former texts are kept for
- * moderators. Nobody's inbox is told of whom it mentions now.
- * @throws DomainError FORBIDDEN NOT_SENDER, CONFLICT INVALID_STATE, and what a send throws
+ * Changes the text of a message by its sender; it is moderated like a new one, and former texts are kept for
+ * moderators. Newly mentioned players get no inbox message.
+ * @throws DomainError FORBIDDEN NOT_SENDER, CONFLICT INVALID_STATE, and the errors of a send
  */
 export const editMessage = async (
   work: Work,
@@ -82,13 +82,13 @@ export const editMessage = async (
     mentionedNames: mentionedIn(content),
   });
   const sender = playerId === null ? undefined : scene.senders.get(playerId);
-  const court = await openCourt(work, scene);
-  checkSpeaker(court, { actor, sender });
-  const verdict = passText(court, { actor, sender }, content);
+  const scope = await openModeration(work, scene);
+  checkAuthor(scope, { actor, sender });
+  const verdict = passText(scope, { actor, sender }, content);
   if (verdict.outcome === "HELD")
     throw invalid("content", "a moderator would have to see this first: send it anew", "MESSAGE_BLOCKED");
   const mentions = resolveMentions(scene, channel, { content }).map(({ id }) => id);
-  // What was said first stays first; what a mask hides comes after it.
+  // The original text stays first; text hidden by a mask follows.
   const hidden = verdict.content === verdict.text ? null : verdict.text;
   await sql`
     update chat_messages set content = ${verdict.content}, moderation = ${verdict.outcome},
@@ -101,12 +101,12 @@ export const editMessage = async (
   const [edited] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
   const reply = showMessage(channel.id, edited!, viewer);
   const data = { channelId: channel.id, seq, content: verdict.content, editedAt: reply.editedAt! };
-  return tellReaders(work, channel, reply, isHidden(edited!) ? [] : [{ name: "chat.edited", data }]);
+  return publishToReaders(work, channel, reply, isHidden(edited!) ? [] : [{ name: "chat.edited", data }]);
 };
 
 /**
- * Deletes a message: its sender at any time, a moderator as one who removes it. Its place stays; the text
- * stays for moderators until the retention ends. One that is deleted already stays as it is.
+ * Deletes a message: by its sender at any time, by a moderator as a removal. Its seq stays; the text is kept
+ * for moderators until the retention ends. Idempotent.
  * @throws DomainError FORBIDDEN NOT_SENDER
  */
 export const deleteMessage = async (
@@ -129,10 +129,10 @@ export const deleteMessage = async (
     await auditChat(work, "chat_message.removed", ref, { seq });
   }
   const [deleted] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
-  return tellReaders(work, channel, showMessage(channel.id, deleted!, viewer), lines);
+  return publishToReaders(work, channel, showMessage(channel.id, deleted!, viewer), lines);
 };
 
-/** Empties a message that is locked. @returns what readers are to be told */
+/** Clears a locked message. @returns the lines for readers */
 export const removeMessage = async (
   { db, now }: Work,
   { projectId, id }: Pick<Channel, "projectId" | "id">,

@@ -12,7 +12,7 @@ import type {
 
 export type ChannelRef = { projectId: string; channelId: string };
 
-/** The channel that every project has; its row is made when it is first asked for. */
+/** Key of the channel that every project has; its row is created on first access. */
 export const GLOBAL_KEY = "global";
 const GLOBAL_NAME = "Global";
 
@@ -32,7 +32,7 @@ export type ChannelRow = {
   created_at: Date | string;
 };
 
-/** A channel with its settings complete. */
+/** A channel with its complete settings. */
 export type Channel = {
   projectId: string;
   id: string;
@@ -40,12 +40,12 @@ export type Channel = {
   key: string | null;
   name: string | null;
   lobbyId: string | null;
-  /** What was given, and with the defaults. */
+  /** The explicit settings, and those including defaults. */
   given: Partial<ChannelSettings>;
   settings: ChannelSettings;
   status: ChannelStatus;
   lastSeq: number;
-  /** When its lobby was closed, in ms; nobody may speak from then on. */
+  /** When its lobby was closed, in ms; nobody may send from then on. */
   closedMs: number | null;
   createdAt: string;
 };
@@ -77,7 +77,7 @@ export const showChannel = (channel: Channel): ChatChannel => ({
   createdAt: channel.createdAt,
 });
 
-/** Makes the row of `global` where there is none yet; of two at once one does. */
+/** Creates the row of `global` if it is missing; of two concurrent calls one does. */
 export const ensureGlobal = async ({ db, now }: Work, projectId: string): Promise<void> => {
   const at = sql`${now.toISOString()}::timestamptz`;
   await sql`
@@ -88,7 +88,7 @@ export const ensureGlobal = async ({ db, now }: Work, projectId: string): Promis
 };
 
 /**
- * Runs `find` again after `global` was made, where it is `global` that was asked for and missing.
+ * Runs `find` again after creating `global`, if that was requested and missing.
  * @throws DomainError NOT_FOUND
  */
 export const foundOrGlobal = async <T>(
@@ -107,8 +107,8 @@ export const foundOrGlobal = async <T>(
 };
 
 /**
- * Locks the channel's row until commit: who writes its lines takes this first, so that they are numbered one
- * after another. @throws DomainError NOT_FOUND
+ * Locks the channel's row until commit: writers of its lines take this lock first, so that they are numbered
+ * consecutively. @throws DomainError NOT_FOUND
  */
 export const lockChannel = (work: Work, ref: ChannelRef): Promise<Channel> =>
   foundOrGlobal(work, ref, async () => {

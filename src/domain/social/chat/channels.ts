@@ -8,10 +8,10 @@ import type { ChannelSettings, ChatActor, ChatChannel } from "../../kernel/event
 
 export type { ChannelRef } from "./channel-row.ts";
 
-/** How long the channel of a lobby that was closed is kept for moderators, in ms: 7 days. */
+/** How long the channel of a closed lobby is kept for moderators, in ms: 7 days. */
 const CLOSED_KEPT_MS = 7 * 86_400_000;
 
-/** Makes the channel of a lobby, in the lobby's own commit. @returns its id */
+/** Creates the channel of a lobby, in the lobby's own commit. @returns its id */
 export const openLobbyChannel = async (
   { db, now }: Work,
   projectId: string,
@@ -27,8 +27,8 @@ export const openLobbyChannel = async (
 };
 
 /**
- * The lobby is closed, in its own commit: nobody speaks any more, who was in it reads for 10 minutes, and
- * moderators for 7 days. A channel that is closed already stays as it is.
+ * Closes the channel of a lobby, in the lobby's own commit: nobody sends any more, its last members read for
+ * 10 minutes, and moderators for 7 days. Idempotent.
  */
 export const closeLobbyChannel = async (
   { db, now }: Work,
@@ -37,7 +37,7 @@ export const closeLobbyChannel = async (
 ): Promise<void> => {
   const at = sql`${now.toISOString()}::timestamptz`;
   const deleteAt = new Date(now.getTime() + CLOSED_KEPT_MS).toISOString();
-  // From here on members are those listed: whoever was in the lobby until this commit.
+  // From here on members are those listed: everybody in the lobby until this commit.
   await sql`
     with c as (
       update chat_channels set read_only_at = ${at}, delete_at = ${deleteAt}::timestamptz, updated_at = ${at}
@@ -57,8 +57,8 @@ export const closeLobbyChannel = async (
 };
 
 /**
- * The id of a channel that is named by its id or its key; whether there is one, and who may read it, is for
- * `readChannel` to say. @throws DomainError NOT_FOUND for a key that no channel has
+ * Resolves a channel by its id or its key; whether it exists and who may read it is checked by `readChannel`.
+ * @throws DomainError NOT_FOUND for an unknown key
  */
 export const getChannelId = async (work: Work, projectId: string, ref: string): Promise<string> => {
   const [id] = await findChannelIds(work, projectId, [ref]);
@@ -66,7 +66,7 @@ export const getChannelId = async (work: Work, projectId: string, ref: string): 
   return id;
 };
 
-/** As `getChannelId` for many, in one statement or none; undefined for a key that no channel has. */
+/** As `getChannelId` for many, in at most one statement; undefined for an unknown key. */
 export const findChannelIds = async (
   { db }: Work,
   projectId: string,
@@ -86,20 +86,20 @@ export const findChannelIds = async (
 };
 
 /**
- * A channel that `actor` may read. @throws DomainError NOT_FOUND when there is none or they may not;
- * FORBIDDEN PLAYER_BANNED for one who is banned from it
+ * Returns a channel that `actor` may read. @throws DomainError NOT_FOUND when it does not exist or they may
+ * not; FORBIDDEN PLAYER_BANNED for a player banned from it
  */
 export const readChannel = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<ChatChannel> =>
   showAdmitted(await admit(work, ref, actor));
 
 /**
- * The settings of a channel for whoever sends to it: a server sends to channels that it may not read.
+ * Returns the settings of a channel for a sender: a server sends to channels that it may not read.
  * @throws DomainError NOT_FOUND, FORBIDDEN PLAYER_BANNED
  */
 export const readSettings = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<ChannelSettings> =>
   (await admitSending(work, ref, actor)).channel.settings;
 
-/** A channel as who was admitted sees it; a player sees how much of it they have not read. */
+/** Returns a channel as the admitted reader sees it; for a player including the number of unread messages. */
 export const showAdmitted = ({ channel, viewer, lastReadSeq }: Admission): ChatChannel => {
   const shown = showChannel(channel);
   if (viewer.playerId === null) return shown;

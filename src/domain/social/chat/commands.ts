@@ -10,7 +10,7 @@ import type { ChatActor } from "../../kernel/events/chat-views.ts";
 export type { ChatChange } from "./change-message.ts";
 
 /**
- * A change in a channel other than a send, the same by REST and by room. Throws DomainError for what is not
+ * A change in a channel other than a send, the same by REST and by room. Throws DomainError if it is not
  * allowed.
  */
 export type ChatCommand = {
@@ -18,13 +18,13 @@ export type ChatCommand = {
   run(work: Work, ref: ChannelRef, actor: ChatActor, body: unknown): Promise<ChatChange>;
 };
 
-/** A command with its body's type, which the table does not know any more. */
+/** Builds a command, dropping its body's type, which the table does not track. */
 const command = <B extends z.ZodType>(
   body: B,
   run: (work: Work, ref: ChannelRef, actor: ChatActor, body: z.output<B>) => Promise<ChatChange>,
 ): ChatCommand => ({ body, run: (work, ref, actor, value) => run(work, ref, actor, value as z.output<B>) });
 
-/** Every command by the name of its message. `run` is given what `body` has read. */
+/** Every command by its message name. `run` receives the result of `body`. */
 export const CHAT_COMMANDS: Readonly<Record<string, ChatCommand>> = {
   "chat.edit": command(EditBody, editMessage),
   "chat.delete": command(DeleteBody, deleteMessage),

@@ -25,9 +25,10 @@ const findDirect = async (
 };
 
 /**
- * The channel of two players, which is made when they first need it; of two at once one makes it.
+ * Returns the direct channel of two players, which is created on first use; of two concurrent calls one
+ * creates it.
  * @throws DomainError VALIDATION_ERROR for one player twice, FORBIDDEN CHANNEL_RESTRICTED where the project
- *   does not let players write to one another, CONFLICT LIMIT_REACHED
+ * does not allow direct messages, CONFLICT LIMIT_REACHED
  */
 export const openDirect = async (
   work: Work,
@@ -41,7 +42,7 @@ export const openDirect = async (
   if (known) return { channel: showChannel(known), isNew: false };
   await checkChannelCount(work, projectId);
   const made = await insertChannel(work, { projectId, kind: "DIRECT", directKey });
-  // Another one was faster: this statement sees what its commit has made.
+  // A concurrent call was faster: this statement sees what it has committed.
   if (!made) return { channel: showChannel((await findDirect(work, projectId, directKey))!), isNew: false };
   await sql`
     insert into chat_members (project_id, channel_id, player_id, role, notify, joined_at)
@@ -50,14 +51,14 @@ export const openDirect = async (
   return { channel: showChannel(made), isNew: true };
 };
 
-/** A channel of two, without `lastSeq` for a caller that may not read it. */
+/** A direct channel, without `lastSeq` for a caller that may not read it. */
 export type DirectChannel = Omit<ChatChannel, "lastSeq"> & { lastSeq?: number };
 
 /**
- * As `openDirect`, for `actor`: one of the two sees what is unread too, and a server that may not moderate
- * does not see how much was said.
+ * As `openDirect`, for `actor`: one of the two also sees the number of unread messages, and a server that may
+ * not moderate does not see the number of messages.
  * @throws DomainError as `openDirect`; VALIDATION_ERROR for a player who is neither of the two; FORBIDDEN
- *   PLAYER_BANNED
+ * PLAYER_BANNED
  */
 export const openDirectFor = async (
   work: Work,

@@ -3,11 +3,11 @@ import type { Work } from "../../kernel/work.ts";
 import { MENTION_TYPE } from "./mentions.ts";
 import { renameIn } from "./text.ts";
 
-/** Messages of a project that one step looks at. */
+/** Number of a project's messages examined per step. */
 const LOOKED_AT_ONCE = 5_000;
-/** Letters to others that go in one step. */
-const LETTERS_AT_ONCE = 1_000;
-/** What stands in the place of a name: `@erased`. */
+/** Number of inbox messages deleted per step. */
+const INBOX_AT_ONCE = 1_000;
+/** Replacement for a name: `@erased`. */
 const ERASED = "erased";
 const FIRST = ["00000000-0000-0000-0000-000000000000", 0] as const;
 
@@ -19,13 +19,13 @@ type Row = {
   original: string | null;
 };
 
-/** As a parameter of `unnest()`; texts may hold anything. */
+/** As a parameter of `unnest()`; the texts may contain any characters. */
 const texts = (values: readonly string[]) =>
   sql`array(select json_array_elements_text(${JSON.stringify(values)}::json))`;
 
 /**
- * Takes the names of a person out of a page of what others have written of them, `@name`; the messages and
- * what was told of them stay.
+ * Removes the names of a person from a page of others' messages that mention them, `@name`; the messages and
+ * their events stay.
  * @returns how many have changed, and where the next page begins
  */
 export const eraseMentions = async (
@@ -79,11 +79,11 @@ export const eraseMentions = async (
 };
 
 /**
- * Takes back a page of what the mentions that a person has written put into the inboxes of others, who keep
- * the numbers of their streams.
+ * Deletes a page of the inbox messages that the person's mentions have created for others, whose streams keep
+ * their seqs.
  * @returns whether there may be more
  */
-export const eraseLetters = async (
+export const eraseInboxMessages = async (
   { db }: Work,
   { projectId, ids }: { projectId: string; ids: readonly string[] },
 ): Promise<boolean> => {
@@ -91,15 +91,13 @@ export const eraseLetters = async (
     delete from inbox_messages where ctid = any(array(
       select ctid from inbox_messages
       where project_id = ${projectId} and type = ${sql.lit(MENTION_TYPE)}
-        and data->>'playerId' = any(${texts(ids)}) limit ${LETTERS_AT_ONCE})) returning 1`.execute(db);
+        and data->>'playerId' = any(${texts(ids)}) limit ${INBOX_AT_ONCE})) returning 1`.execute(db);
   const told = await sql`
     update outbox set data = data || '{"title": "erased", "body": null, "data": {}}'
     where ctid = any(array(
       select ctid from outbox
       where project_id = ${projectId} and type = 'inbox.message'
         and data->>'type' = ${sql.lit(MENTION_TYPE)}
-        and data->'data'->>'playerId' = any(${texts(ids)}) limit ${LETTERS_AT_ONCE})) returning 1`.execute(
-    db,
-  );
-  return Math.max(letters.rows.length, told.rows.length) === LETTERS_AT_ONCE;
+        and data->'data'->>'playerId' = any(${texts(ids)}) limit ${INBOX_AT_ONCE})) returning 1`.execute(db);
+  return Math.max(letters.rows.length, told.rows.length) === INBOX_AT_ONCE;
 };

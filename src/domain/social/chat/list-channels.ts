@@ -27,7 +27,9 @@ export type ListChannels = PageQuery & {
 
 type Row = ChannelRow & { last_read_seq: string | number | null };
 
-/** Channels of a player: those of the project, those that list them, those of lobbies they play in. */
+/**
+ * Channels of a player: those of the project, those that list them as a member, and those of their lobbies.
+ */
 const ofPlayer = (projectId: string, playerId: string, now: Date): RawBuilder<unknown> => {
   const readable = sql`${new Date(now.getTime() - CLOSED_READABLE_MS).toISOString()}::timestamptz`;
   return sql`
@@ -46,13 +48,13 @@ const ofPlayer = (projectId: string, playerId: string, now: Date): RawBuilder<un
           and l.status in ('JOINED', 'READY', 'DISCONNECTED') and x.read_only_at is null)`;
 };
 
-/** Channels of nobody in particular: private ones are there for moderators. */
+/** Channels visible without a player: private ones only for moderators. */
 const ofOutsider = (isModerator: boolean): RawBuilder<unknown> =>
   isModerator
     ? sql`true`
     : sql`c.kind in (select json_array_elements_text(${JSON.stringify(PUBLIC_KINDS)}::json))`;
 
-/** Of a private channel the newest message is shown to members alone: others read it by itself. */
+/** In a private channel the newest message is shown to members alone: others must read it explicitly. */
 const newestOf = async (
   work: Work,
   projectId: string,
@@ -65,9 +67,9 @@ const newestOf = async (
 };
 
 /**
- * A page of the channels that `actor` may read, the last changed first: a player's own with what is unread,
- * for servers and console users the public ones of the project, for moderators all. Spectators find their
- * lobby's channel by the lobby.
+ * Lists the channels that `actor` may read, the last changed first: for players their own with unread counts,
+ * for servers and console users the project's public ones, for moderators all. Spectators find their lobby's
+ * channel through the lobby.
  */
 export const listChannels = async (
   work: Work,

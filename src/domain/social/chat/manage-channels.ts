@@ -3,7 +3,7 @@ import { conflict } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { auditChat } from "./audit-chat.ts";
-import { tellReaders } from "./change-message.ts";
+import { publishToReaders } from "./change-message.ts";
 import {
   type Channel,
   channelOf,
@@ -15,7 +15,7 @@ import {
 import { type GivenSettings, settingsFor, withoutUndefined } from "./settings.ts";
 import type { ChannelKind, ChannelStatus, ChatChannel } from "../../kernel/events/chat-views.ts";
 
-/** Channels of a project, without those of lobbies. */
+/** Maximum number of a project's channels, without those of lobbies. */
 export const CHANNELS_MAX = 100_000;
 
 /** @throws DomainError CONFLICT LIMIT_REACHED */
@@ -37,7 +37,7 @@ export type NewRow = {
   settings?: GivenSettings;
 };
 
-/** Makes a channel unless there is one of that key; undefined then. */
+/** Creates a channel unless the key is taken; undefined then. */
 export const insertChannel = async ({ db, now }: Work, row: NewRow): Promise<Channel | undefined> => {
   const { projectId, kind, key = null, name = null, directKey = null, settings = {} } = row;
   const at = sql`${now.toISOString()}::timestamptz`;
@@ -54,7 +54,7 @@ export const insertChannel = async ({ db, now }: Work, row: NewRow): Promise<Cha
 
 export type NewChannel = { key: string; name?: string | undefined; settings: GivenSettings };
 
-/** Makes a channel of the whole project. @throws DomainError CONFLICT KEY_TAKEN, LIMIT_REACHED */
+/** Creates a channel for the whole project. @throws DomainError CONFLICT KEY_TAKEN, LIMIT_REACHED */
 export const createChannel = async (
   work: Work,
   projectId: string,
@@ -76,13 +76,15 @@ const save = async ({ db, now }: Work, channel: Channel): Promise<void> => {
     where project_id = ${channel.projectId} and id = ${channel.id}`.execute(db);
 };
 
-/** Readers are told only what they act by. */
-const tellChannel = (work: Work, channel: Channel): void => {
+/** Readers only receive the fields that they depend on. */
+const publishChannel = (work: Work, channel: Channel): void => {
   const { id: channelId, status, settings } = channel;
-  tellReaders(work, channel, undefined, [{ name: "chat.channel", data: { channelId, status, settings } }]);
+  publishToReaders(work, channel, undefined, [
+    { name: "chat.channel", data: { channelId, status, settings } },
+  ]);
 };
 
-/** Changes the name and single settings of a channel; what is absent stays. @throws DomainError NOT_FOUND */
+/** Changes the name and individual settings of a channel; absent ones stay. @throws DomainError NOT_FOUND */
 export const updateChannel = async (
   work: Work,
   ref: ChannelRef,
@@ -97,7 +99,7 @@ export const updateChannel = async (
     settings: settingsFor(before.kind, given),
   };
   await save(work, after);
-  tellChannel(work, after);
+  publishChannel(work, after);
   await auditChat(work, "chat_channel.updated", ref, {
     ...(name === undefined ? {} : { name }),
     ...settings,
@@ -112,8 +114,8 @@ const ACTION: Readonly<Record<ChannelStatus, string>> = {
 };
 
 /**
- * LOCKED: only moderators speak; ARCHIVED: nobody does; ACTIVE again, from either. A channel that has the
- * status already stays as it is. @throws DomainError NOT_FOUND
+ * LOCKED: only moderators can send; ARCHIVED: nobody can; ACTIVE again, from either. Idempotent. @throws
+ * DomainError NOT_FOUND
  */
 export const setChannelStatus = async (
   work: Work,
@@ -124,7 +126,7 @@ export const setChannelStatus = async (
   if (before.status === status) return showChannel(before);
   const after: Channel = { ...before, status };
   await save(work, after);
-  tellChannel(work, after);
+  publishChannel(work, after);
   await auditChat(work, ACTION[status], ref);
   return showChannel(after);
 };

@@ -37,7 +37,7 @@ const show = (row: Row): ChatMember => ({
   joinedAt: new Date(row.joined_at).toISOString(),
 });
 
-/** Members as `m` and their players as `p`: of an open lobby's channel who is in the lobby. */
+/** Members as `m` and their players as `p`: for an open lobby's channel the lobby's members. */
 const membersOf = ({ projectId, id, kind, lobbyId, closedMs }: Channel): RawBuilder<unknown> => {
   const players = sql`join players p on p.project_id = ${projectId}`;
   const stored = sql`m.project_id = ${projectId} and m.channel_id = ${id}`;
@@ -51,8 +51,8 @@ const membersOf = ({ projectId, id, kind, lobbyId, closedMs }: Channel): RawBuil
 const isOpenLobby = ({ kind, closedMs }: Channel): boolean => kind === "LOBBY" && closedMs === null;
 
 /**
- * A page of a channel's members, by when they came. Of a project's channel, where everybody is one, those who
- * have read or set something. @throws DomainError as readChannel
+ * Lists a channel's members, by the time they joined. In a project's channel, to which everybody belongs,
+ * those who have read or set something. @throws DomainError as readChannel
  */
 export const listMembers = async (
   work: Work,
@@ -87,8 +87,8 @@ const checkPatch = (
 };
 
 /**
- * Changes a member's role, or what they want to be told.
- * @throws DomainError NOT_FOUND for who is no member, FORBIDDEN
+ * Changes a member's role or notification settings.
+ * @throws DomainError NOT_FOUND for a player who is not a member, FORBIDDEN
  */
 export const updateMember = async (
   work: Work,

@@ -11,18 +11,20 @@ import type { Scene, ScenePerson, SceneQuestion } from "./scene.ts";
 import { namesIn } from "./text.ts";
 import type { ChatMessage, ChatSend } from "../../kernel/events/chat-views.ts";
 
-/** Players that one message mentions. */
+/** Maximum number of players mentioned in one message. */
 export const MENTIONS_MAX = 10;
-/** The type of what mentions put into inboxes. */
+/** Type of inbox messages about mentions. */
 export const MENTION_TYPE = "chat-mention";
 
-/** The names that a text mentions; one too many and the message is refused before any is looked up. */
+/**
+ * Returns the names mentioned in a text; with one too many the message is refused before any is looked up.
+ */
 export const mentionedIn = (text: string): string[] => namesIn(text).slice(0, MENTIONS_MAX + 1);
 
 /**
- * Locks whom sends may mention, before the channel is: definitions, players, channel is the order in which
- * everybody takes them, such as a player who leaves a lobby whose channel then closes.
- * @returns their ids; nobody else may be told in this transaction
+ * Locks the players whom sends may mention, before the channel is locked: all transactions lock definitions,
+ * players, channel in this order, for example when a player leaves a lobby whose channel then closes.
+ * @returns their ids; no other player may be notified in this transaction
  */
 export const lockMentioned = async (
   work: Work,
@@ -43,7 +45,7 @@ export const lockMentioned = async (
 };
 
 /**
- * Who of the channel is mentioned, by id or `@externalUserId`. Unknown ones are passed over.
+ * Resolves the mentioned members of the channel, by id or `@externalUserId`. Unknown ones are ignored.
  * @throws DomainError VALIDATION_ERROR SPAM for more than MENTIONS_MAX
  */
 export const resolveMentions = (
@@ -61,31 +63,31 @@ export const resolveMentions = (
   return found;
 };
 
-/** A message with those of its mentioned who want to be told. */
+/** A message with those mentioned players who want to be notified. */
 export type Mentioning = { message: ChatMessage; people: readonly ScenePerson[] };
 
-/** Puts mentions into the inboxes of who is mentioned, all in one batch. */
-export const tellMentioned = async (
+/** Creates inbox messages for the mentioned players, all in one batch. */
+export const notifyMentioned = async (
   work: Work,
   channel: Channel,
   { mentionings, locked }: { mentionings: readonly Mentioning[]; locked: ReadonlySet<string> },
 ): Promise<void> => {
-  const told = mentionings.flatMap(({ message, people }) =>
+  const notified = mentionings.flatMap(({ message, people }) =>
     people
       .filter(({ id, notify }) => notify !== "NONE" && id !== message.sender?.playerId && locked.has(id))
       .map(({ id }) => ({ id, message })),
   );
-  if (told.length === 0) return;
-  const byPlayer = Map.groupBy(told, ({ id }) => id);
+  if (notified.length === 0) return;
+  const byPlayer = Map.groupBy(notified, ({ id }) => id);
   await changePlayers(work, channel.projectId, { playerIds: [...byPlayer.keys()] }, (turn) => {
     for (const { message } of byPlayer.get(turn.player.id) ?? []) sendMessage(turn, noteOf(message, channel));
   });
 };
 
 /**
- * The note of a mention. It has no text: notes and the lines about them are read by rights other than those
- * to the channel, and a text would have to follow every edit and removal. Of a private channel it says where
- * the message is, and not who wrote it.
+ * Builds the inbox message of a mention. It has no text: inbox messages and their events are read with other
+ * rights than the channel, and a text would have to follow every edit and removal. For a private channel it
+ * contains the location of the message, but not its author.
  */
 const noteOf = (message: ChatMessage, channel: Channel): NewMessage => ({
   type: MENTION_TYPE,

@@ -4,7 +4,7 @@ import type { Viewer } from "./access.ts";
 import type { Channel } from "./channel-row.ts";
 import type { ChatMessage, ChatRole, Moderation } from "../../kernel/events/chat-views.ts";
 
-/** A message as it is stored, with its sender and how it was reacted to. */
+/** A stored message with its sender and its reactions. */
 export type MessageRow = {
   seq: string | number;
   id: string;
@@ -25,12 +25,12 @@ export type MessageRow = {
   reactions: ChatMessage["reactions"] | null;
 };
 
-/** A row as it is read for several players at once: `by` tells which of them have reacted so. */
+/** A row read for several players at once: `by` names those of them who have reacted. */
 export type SharedRow = Omit<MessageRow, "reactions"> & {
   reactions: { emoji: string; count: number; by: string[] }[] | null;
 };
 
-/** Reactions of `m`, the oldest first. */
+/** Reactions to `m`, oldest first. */
 const reactionsOf = (playerIds: readonly string[]) => sql`
   (select json_agg(json_build_object('emoji', r.emoji, 'count', r.n, 'by', r.by)
       order by r.first, r.emoji)
@@ -52,7 +52,7 @@ const rowsOf = (projectId: string, playerIds: readonly string[]) => sql`
       and cm.player_id = m.sender_id
     where m.project_id = ${projectId}`;
 
-/** Reads rows of a channel for several; `where` is about `m`, and ends with order and limit. */
+/** Reads rows of a channel for several players; `where` refers to `m`, and ends with order and limit. */
 export const readSharedRows = async (
   work: Work,
   { projectId, id }: Pick<Channel, "projectId" | "id">,
@@ -66,14 +66,14 @@ export const readSharedRows = async (
 
 const listOf = ({ playerId }: Viewer): string[] => (playerId === null ? [] : [playerId]);
 
-/** A row as one of those sees it that it was read for. */
+/** Returns a row as one of those players sees it. */
 export const rowFor = ({ reactions, ...row }: SharedRow, { playerId }: Viewer): MessageRow => {
   const mine = (by: readonly string[]): boolean => playerId !== null && by.includes(playerId);
   const own = reactions?.map(({ emoji, count, by }) => ({ emoji, count, mine: mine(by) })) ?? null;
   return { ...row, reactions: own };
 };
 
-/** Reads rows of a channel; `where` is about `m`, and ends with order and limit. */
+/** Reads rows of a channel; `where` refers to `m`, and ends with order and limit. */
 export const readRows = async (
   work: Work,
   channel: Pick<Channel, "projectId" | "id">,
@@ -84,7 +84,7 @@ export const readRows = async (
   return rows.map((row) => rowFor(row, viewer));
 };
 
-/** The newest message of each channel, as `viewer` may see it, in one statement; by channel id. */
+/** Returns the newest message of each channel, as `viewer` may see it, in one statement; by channel id. */
 export const readNewest = async (
   work: Work,
   projectId: string,
@@ -107,11 +107,11 @@ const timeOf = (value: Date | string | null): string | null =>
 
 type Shown = Pick<MessageRow, "sender_id" | "moderation" | "is_shadowed">;
 
-/** Whether others than the sender and moderators may not see what a message says. */
+/** Whether only the sender and moderators may see a message's content. */
 export const isHidden = ({ moderation, is_shadowed: isShadowed }: Shown): boolean =>
   isShadowed || moderation === "HELD";
 
-/** Whether `viewer` may not see what the message says. */
+/** Whether `viewer` may not see the message's content. */
 export const isHiddenFrom = (row: Shown, { playerId, isModerator }: Viewer): boolean =>
   isHidden(row) && !isModerator && (playerId === null || row.sender_id !== playerId);
 
@@ -125,23 +125,23 @@ const senderOf = (row: MessageRow): ChatMessage["sender"] =>
         role: row.role ?? "MEMBER",
       };
 
-/** What takes the place of a message that is not for everybody's eyes: its number, and no word of it. */
+/** Builds the placeholder of a message that not everybody may see: its seq, without any content. */
 export const tombstoneOf = (message: ChatMessage, isShadowed: boolean): ChatMessage => {
-  const { clientMsgId: _, ...told } = message;
+  const { clientMsgId: _, ...shared } = message;
   return {
-    ...told,
+    ...shared,
     content: "",
     mentions: [],
     replyTo: null,
     reactions: [],
-    // A shadowed one looks like one that its sender has deleted.
+    // A shadowed one looks like a message deleted by its sender.
     moderation: isShadowed ? "VISIBLE" : "HELD",
     editedAt: null,
     deletedAt: isShadowed ? message.createdAt : null,
   };
 };
 
-/** A message as `viewer` may see it. */
+/** Returns a message as `viewer` may see it. */
 export const showMessage = (channelId: string, row: MessageRow, viewer: Viewer): ChatMessage => {
   const isOwn = viewer.playerId !== null && row.sender_id === viewer.playerId;
   const message: ChatMessage = {

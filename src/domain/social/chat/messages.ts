@@ -22,7 +22,7 @@ export type HistoryQuery = {
   limit: number;
 };
 
-/** Messages of a channel as `actor` may see them: newest first, with `after` oldest first. */
+/** Reads messages of a channel as `actor` may see them: newest first, with `after` oldest first. */
 export const readMessages = async (
   work: Work,
   ref: ChannelRef,
@@ -45,7 +45,7 @@ const rangeOf = ({ before, after, limit }: HistoryQuery) => {
     order by m.seq limit ${limit}`;
 };
 
-/** As `readMessages`, for who has been admitted. */
+/** As `readMessages`, for an admitted reader. */
 export const readHistory = async (
   work: Work,
   channel: Pick<Channel, "projectId" | "id">,
@@ -56,7 +56,7 @@ export const readHistory = async (
   return rows.map((row) => showMessage(channel.id, row, viewer));
 };
 
-/** Nobody in particular sees of each message what all may see. */
+/** Sees of each message what every reader may see. */
 export const ANYBODY: Viewer = { playerId: null, isModerator: false };
 
 /** As `readHistory` for many in one statement; in the order of `viewers`. */
@@ -69,7 +69,7 @@ export const readHistories = async (
   const playerIds = new Set(viewers.flatMap(({ playerId }) => playerId ?? []));
   const rows = await readSharedRows(work, channel, [...playerIds], rangeOf(query));
   const show = (row: SharedRow, viewer: Viewer) => showMessage(channel.id, rowFor(row, viewer), viewer);
-  // Most see what everybody does: that is shown once.
+  // Most viewers see the common form, which is built once.
   const common = rows.map((row) => show(row, ANYBODY));
   const own = rows.map(
     ({ sender_id: senderId, reactions }) =>
@@ -83,7 +83,7 @@ export const readHistories = async (
   );
 };
 
-/** The newest seq of many channels in one statement, by channel id; those that are gone are absent. */
+/** Returns the newest seq of many channels in one statement, by channel id; deleted ones are absent. */
 export const readLastSeqs = async (
   { db }: Work,
   refs: readonly ChannelRef[],

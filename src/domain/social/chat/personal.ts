@@ -7,8 +7,8 @@ const MESSAGES_AT_ONCE = 1_000;
 type Erased = { channel_id: string; seq: string | number };
 
 /**
- * Empties a page of what a person has said, in channels and in what was told of it, and makes it nobody's;
- * the places stay, so that the numbers of a channel have no gap.
+ * Clears and anonymizes a page of a person's messages, in channels and in events about them; the rows stay,
+ * so that the seqs of a channel have no gap.
  */
 export const eraseChat = async (
   work: Work,
@@ -38,7 +38,7 @@ export const eraseChat = async (
 
 type Merging = { projectId: string; targetId: string; sourceId: string };
 
-/** What the source of a merge has said and set in chat is the target's from then on. */
+/** Moves the messages and chat settings of a merge's source to the target. */
 export const mergeChat = async (work: Work, merging: Merging): Promise<void> => {
   const { projectId, targetId, sourceId } = merging;
   // A clientMsgId that both have used in one channel stays with the target's own message.
@@ -70,7 +70,7 @@ export const mergeChat = async (work: Work, merging: Merging): Promise<void> => 
       left_at = case when excluded.left_at is null then null else m.left_at end`.execute(work.db);
 };
 
-/** Channels of two are found by both ids. One that the target has with the same player stays it. */
+/** Direct channels are found by both ids. If the target has one with the same player, that one stays. */
 const renameDirect = async ({ db }: Work, { projectId, targetId, sourceId }: Merging): Promise<void> => {
   await sql`
     update chat_channels c set direct_key = n.key

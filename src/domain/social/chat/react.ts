@@ -2,14 +2,14 @@ import { sql } from "kysely";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
 import { admit, type Admission, isModeratorRole } from "./access.ts";
-import { type ChatChange, lockMessage, tellReaders } from "./change-message.ts";
+import { type ChatChange, lockMessage, publishToReaders } from "./change-message.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
 import { isHidden, isHiddenFrom, type MessageRow, readRows, showMessage } from "./message-view.ts";
 import { findSanctions } from "./moderation/sanctions.ts";
 import { readEmoji } from "./text.ts";
 import type { ChatActor, ChatMessage } from "../../kernel/events/chat-views.ts";
 
-/** Different emoji on one message. */
+/** Maximum number of different emoji on one message. */
 export const REACTIONS_MAX = 20;
 
 export type React = { seq: number; emoji: string; op: "ADD" | "REMOVE" };
@@ -22,7 +22,7 @@ const checkOpen = ({ channel, role }: Admission): void => {
   if (isShut || isQuiet) throw forbidden("CHANNEL_RESTRICTED", "nobody may react in this channel now");
 };
 
-/** @returns whether what the player does is for their own eyes @throws DomainError FORBIDDEN PLAYER_MUTED */
+/** @returns whether the reaction is visible only to the player @throws DomainError FORBIDDEN PLAYER_MUTED */
 const isShadowed = async (work: Work, { projectId, id }: Channel, playerId: string): Promise<boolean> => {
   const sanctions = (await findSanctions(work, projectId, [playerId], id)).get(playerId) ?? [];
   if (sanctions.some(({ kind }) => kind === "MUTE")) throw forbidden("PLAYER_MUTED", "the player is muted");
@@ -64,9 +64,9 @@ const checkCount = (before: ChatMessage["reactions"], emoji: string): void => {
 };
 
 /**
- * A player reacts to a message, or takes it back; done twice it is done once.
+ * Adds or removes a player's reaction to a message. Idempotent.
  * @throws DomainError NOT_FOUND, CONFLICT LIMIT_REACHED, INVALID_STATE, FORBIDDEN CHANNEL_RESTRICTED,
- *   PLAYER_MUTED
+ * PLAYER_MUTED
  */
 export const react = async (
   work: Work,
@@ -90,5 +90,5 @@ export const react = async (
   const { reactions } = showMessage(channel.id, after!, viewer);
   if (!hasChanged || isHidden(row)) return { reply: { seq, reactions }, lines: [] };
   const data = { channelId: channel.id, seq, emoji, playerId, op, count: countOf(reactions, emoji) };
-  return tellReaders(work, channel, { seq, reactions }, [{ name: "chat.reaction", data }]);
+  return publishToReaders(work, channel, { seq, reactions }, [{ name: "chat.reaction", data }]);
 };

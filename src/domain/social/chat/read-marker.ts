@@ -9,7 +9,7 @@ import type { ChatActor } from "../../kernel/events/chat-views.ts";
 /** How far a player has read. */
 export type ReadMarker = { lastReadSeq: number; unread: number };
 
-/** Moves a player's marker forward, never back, and no further than the channel goes. */
+/** Moves a player's marker forward, never back, and no further than the channel's last seq. */
 export const markRead = async (
   work: Work,
   ref: ChannelRef,

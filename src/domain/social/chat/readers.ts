@@ -7,10 +7,13 @@ export type Reader = ChannelRef & { playerId: string };
 
 const MAY_READ: ReadonlySet<string | null> = new Set(["ACTIVE", "SUSPENDED"]);
 
-/** How `findReaders` names a reader. */
+/** Key of a reader in the result of `findReaders`. */
 export const readerKey = (channelId: string, playerId: string): string => `${channelId}:${playerId}`;
 
-/** Who of `present` may still read their channel, by `readerKey`; of many channels in one statement. */
+/**
+ * Returns those of `present` who may still read their channel, by `readerKey`; for many channels in one
+ * statement.
+ */
 export const findReaders = async (work: Work, present: readonly Reader[]): Promise<Set<string>> => {
   const rows = await findStandingsAnywhere(work, present);
   const may = present.filter(({ projectId }, n) => {

@@ -3,12 +3,12 @@ import type { Work } from "../../kernel/work.ts";
 import { retentionDaysOf } from "./settings.ts";
 import { CHANNEL_KINDS } from "../../kernel/events/chat-views.ts";
 
-/** Channels that one transaction looks at. */
+/** Number of channels per transaction. */
 const CHANNELS_AT_ONCE = 500;
-/** Messages that go from one channel in one transaction. */
+/** Maximum number of messages deleted from one channel per transaction. */
 const MESSAGES_AT_ONCE = 200;
 
-/** Where a sweep over all channels stands. */
+/** Position of a sweep over all channels. */
 export type RetentionCursor = { projectId: string; channelId: string };
 export const FIRST_CHANNEL: RetentionCursor = {
   projectId: "00000000-0000-0000-0000-000000000000",
@@ -17,21 +17,21 @@ export const FIRST_CHANNEL: RetentionCursor = {
 
 type Row = { project_id: string; channel_id: string; is_over: boolean; gone: string | number };
 
-/** The days of a channel `c`: its own setting, else that of its kind. */
+/** Retention days of a channel `c`: its own setting, otherwise that of its kind. */
 const days = () => {
   const kinds = CHANNEL_KINDS.map((kind) => sql`when ${kind} then ${retentionDaysOf(kind)}::int`);
   return sql`coalesce((c.settings->>'retentionDays')::int, case c.kind ${sql.join(kinds, sql` `)} end)`;
 };
 
-/** A message `m` whose report nobody has settled stays until somebody has. */
+/** A message `m` with an open report is kept until the report is closed. */
 const isReported = sql`exists (select 1 from chat_reports r
   where r.project_id = m.project_id and r.channel_id = m.channel_id and r.seq = m.seq
     and r.status in ('OPEN', 'IN_REVIEW'))`;
 
 /**
- * Deletes what a page of channels has kept long enough, with its reactions and what the outbox says of it: by
- * `retentionDays`, and all of a lobby's channel once its time is over, the channel last.
- * @returns where to go on; undefined after the last channel
+ * Deletes expired messages of a page of channels, with their reactions and outbox rows: by `retentionDays`,
+ * and everything in a closed lobby's channel after its period, the channel last.
+ * @returns where to continue; undefined after the last channel
  */
 export const pruneChannels = async (
   { db, now }: Work,
@@ -68,7 +68,7 @@ export const pruneChannels = async (
     select p.project_id, p.id as channel_id, p.is_over,
       (select count(*) from messages d where d.channel_id = p.id) as gone
     from page p order by p.project_id, p.id`.execute(db);
-  // A later statement: only it sees which channels have nothing left.
+  // A separate statement, because only it sees which channels are empty now.
   const over = found.rows.filter((row) => row.is_over);
   if (over.length > 0) await deleteEmpty(db, over);
   const full = found.rows.find(({ gone }) => Number(gone) === MESSAGES_AT_ONCE);
@@ -79,7 +79,7 @@ export const pruneChannels = async (
 
 const cursorOf = (row: Row): RetentionCursor => ({ projectId: row.project_id, channelId: row.channel_id });
 
-/** The place before a channel that has more to give. */
+/** Returns the position before a channel that has more messages to delete. */
 const before = (rows: readonly Row[], row: Row, after: RetentionCursor): RetentionCursor => {
   const previous = rows[rows.indexOf(row) - 1];
   return previous ? cursorOf(previous) : after;

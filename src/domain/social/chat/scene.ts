@@ -4,11 +4,11 @@ import type { Work } from "../../kernel/work.ts";
 import { kept, unansweredKept } from "../../kernel/statements.ts";
 import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
 import { listsVersion } from "./moderation/filters.ts";
-import type { ActiveSanction } from "./moderation/judge.ts";
+import type { ActiveSanction } from "./moderation/moderate.ts";
 import { sanctionsByPlayer, sanctionsOf, type SanctionRow } from "./moderation/sanctions.ts";
 import type { ChatRole, Notify } from "../../kernel/events/chat-views.ts";
 
-/** A player who speaks. */
+/** A player who sends. */
 export type SceneSender = {
   id: string;
   externalUserId: string;
@@ -24,24 +24,24 @@ export type SceneSender = {
 /** A player of the channel who may be mentioned. */
 export type ScenePerson = { id: string; externalUserId: string; notify: Notify | null };
 
-/** What a group of sends is decided by. */
+/** Everything that decides about a group of sends. */
 export type Scene = {
   channel: Channel;
   senders: ReadonlyMap<string, SceneSender>;
-  /** `clientKey` to the seq of the message that has it. */
+  /** Maps `clientKey` to the seq of its message. */
   known: ReadonlyMap<string, number>;
-  /** Of those that are replied to, which there are. */
+  /** Existing seqs among those replied to. */
   replies: ReadonlySet<number>;
   people: readonly ScenePerson[];
-  /** The project lets players write to one another. */
+  /** Whether the project allows direct messages. */
   isDirectAllowed: boolean;
   /** Of the senders. */
   sanctions: ReadonlyMap<string, ActiveSanction[]>;
-  /** Of the project's word lists, for `filterOf`. */
+  /** Version of the project's word lists, for `filterOf`. */
   listsVersion: string | null;
 };
 
-/** What the scene is asked for. */
+/** Parameters of a scene. */
 export type SceneQuestion = {
   senders: readonly { playerId: string | null; clientMsgId: string | undefined }[];
   replies: readonly number[];
@@ -49,7 +49,7 @@ export type SceneQuestion = {
   mentionedNames: readonly string[];
 };
 
-/** What is unique about a send, as the column of that name has it. */
+/** Unique key of a send, as in the column of that name. */
 export const clientKey = (channelId: string, playerId: string | null, clientMsgId: string): string =>
   `${channelId.toLowerCase()}${playerId ?? ""}${clientMsgId}`;
 
@@ -67,11 +67,11 @@ type Row = {
 
 const NOTHING = sql`'[]'::json`;
 
-/** All of one arm's rows as one value. */
+/** Aggregates the rows of one branch to a single value. */
 const all = (value: RawBuilder<unknown>, from: RawBuilder<unknown>) =>
   sql`(select coalesce(json_agg(${value}), '[]') from ${from})`;
 
-/** Where the player `p` stands in the channel. */
+/** Standing of the player `p` in the channel. */
 const standing = ({ projectId, channelId }: ChannelRef) => sql`
   left join chat_members m on m.project_id = ${projectId} and m.channel_id = ${channelId}
     and m.player_id = p.id
@@ -87,7 +87,7 @@ const sendersArm = (ref: ChannelRef) =>
       join players p on p.project_id = ${ref.projectId} and p.id = i.id ${standing(ref)}`,
   );
 
-/** One look-up in the index of client keys for each send: `limit` keeps the planner from anything else. */
+/** One look-up in the index of client keys per send: `limit` keeps the planner from any other plan. */
 const knownArm = ({ projectId }: ChannelRef) =>
   all(
     sql`json_build_object('k', s.k, 'seq', x.seq)`,
@@ -105,7 +105,7 @@ const repliesArm = ({ projectId, channelId }: ChannelRef, seqs: readonly number[
           and x.seq = any(${`{${seqs.join(",")}}`}::bigint[])`,
       );
 
-/** Players of the channel by id or external id, by the index of each. */
+/** Players of the channel by id or external id, each through its index. */
 const peopleArm = (ref: ChannelRef, { mentionedIds, mentionedNames }: SceneQuestion) => {
   if (mentionedIds.length + mentionedNames.length === 0) return NOTHING;
   const { projectId } = ref;
@@ -136,7 +136,7 @@ const sanctionsArm = ({ projectId, channelId }: ChannelRef, now: Date) => {
 /** The channel whose row this transaction has locked. */
 const LOCKED = sql.lit("laurel.locked_channel");
 
-/** Reads all of it in one statement, however many they are; undefined without such a channel. */
+/** Reads everything in one statement, however many sends there are; undefined for an unknown channel. */
 const readRow = async (
   { db, now }: Work,
   ref: ChannelRef,
@@ -176,7 +176,7 @@ const sceneOf = (projectId: string, row: Row): Scene => ({
   listsVersion: row.lists_version,
 });
 
-/** The scene as it is now, without a lock. @throws DomainError NOT_FOUND */
+/** Reads the current scene, without a lock. @throws DomainError NOT_FOUND */
 export const readScene = async (work: Work, ref: ChannelRef, question: SceneQuestion): Promise<Scene> => {
   const row = await readRow(work, ref, question);
   if (!row) throw notFound("channel");
@@ -195,13 +195,13 @@ const lockRow = async (work: Work, ref: ChannelRef, question: SceneQuestion): Pr
 };
 
 /**
- * Locks the channel's row until commit, and reads the scene as it stands under that lock.
+ * Locks the channel's row until commit, and reads the scene under that lock.
  * @throws DomainError NOT_FOUND
  */
 export const lockScene = async (work: Work, ref: ChannelRef, question: SceneQuestion): Promise<Scene> => {
   const row = await foundOrGlobal(work, ref, async () => {
     const found = await lockRow(work, ref, question);
-    // One that was made between the two statements was not there to be locked.
+    // A channel created between the two statements could not be locked.
     return found && found.is_locked !== true ? lockRow(work, ref, question) : found;
   });
   return sceneOf(ref.projectId, row);

@@ -6,9 +6,16 @@ import { unansweredKept } from "../../kernel/statements.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import { isModeratorRole, isPrivate, type Viewer } from "./access.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
-import { checkSpeaker, type Court, openCourt, passText, type Passed, type Speaker } from "./judging.ts";
+import {
+  checkAuthor,
+  type ModerationScope,
+  openModeration,
+  passText,
+  type Passed,
+  type Author,
+} from "./moderating.ts";
 import type { WhenUnready } from "./moderation/filters.ts";
-import { lockMentioned, MENTIONS_MAX, mentionedIn, resolveMentions, tellMentioned } from "./mentions.ts";
+import { lockMentioned, MENTIONS_MAX, mentionedIn, resolveMentions, notifyMentioned } from "./mentions.ts";
 import { readRows, showMessage, tombstoneOf } from "./message-view.ts";
 import {
   clientKey,
@@ -23,10 +30,10 @@ import type { ChatActor, ChatLine, ChatMessage, ChatSend } from "../../kernel/ev
 
 /** One send of a group. */
 export type Sending = { actor: ChatActor; send: ChatSend };
-/** What became of it: the message as its sender sees it (of before, for a duplicate), or why not. */
+/** Its outcome: the message as its sender sees it (the earlier one, for a duplicate), or the error. */
 export type Sent = { message: ChatMessage; isDuplicate: boolean } | { error: DomainError };
 
-/** A message that was accepted, before it is written. */
+/** An accepted message before it is written. */
 type Accepted = {
   /** As its sender sees it. */
   message: ChatMessage;
@@ -35,7 +42,7 @@ type Accepted = {
   isForEveryone: boolean;
 };
 
-/** What is made of a send: a new message, one of before by its seq, one of this group, or a refusal. */
+/** Outcome of a send: a new message, an earlier one by its seq, one of this group, or a refusal. */
 type Decision =
   | { accepted: Accepted; isDuplicate: boolean }
   | { knownSeq: number; viewer: Viewer }
@@ -63,12 +70,12 @@ const questionOf = (sendings: readonly Sending[]): SceneQuestion => {
   };
 };
 
-type Deciding = { court: Court; scene: Scene; lastSeq: number };
+type Deciding = { scope: ModerationScope; scene: Scene; lastSeq: number };
 
-const checkEveryone = (court: Court, { actor, sender }: Speaker, content: string): boolean => {
+const checkEveryone = (scope: ModerationScope, { actor, sender }: Author, content: string): boolean => {
   if (!namesEveryone(content)) return false;
   if (actor.kind === "PLAYER" && !isModeratorRole(sender?.role ?? null)) return false;
-  if (court.channel.settings.mentions !== "ALL")
+  if (scope.channel.settings.mentions !== "ALL")
     throw forbidden("CHANNEL_RESTRICTED", "nobody may mention @everyone in this channel");
   return true;
 };
@@ -79,21 +86,21 @@ const shownSender = (sender: SceneSender | undefined): ChatMessage["sender"] => 
   return { playerId, externalUserId, displayName, role: role ?? "MEMBER" };
 };
 
-/** @throws DomainError for what is refused */
-const accept = ({ court, scene, lastSeq }: Deciding, { actor, send }: Sending): Accepted => {
+/** @throws DomainError for a refused send */
+const accept = ({ scope, scene, lastSeq }: Deciding, { actor, send }: Sending): Accepted => {
   const sender = actor.kind === "PLAYER" ? scene.senders.get(actor.playerId) : undefined;
-  const speaker: Speaker = { actor, sender };
-  checkSpeaker(court, speaker);
+  const author: Author = { actor, sender };
+  checkAuthor(scope, author);
   if (sender && !scene.isDirectAllowed)
     throw forbidden("CHANNEL_RESTRICTED", "players of this project do not write to one another");
-  const verdict = passText(court, speaker, send.content);
+  const verdict = passText(scope, author, send.content);
   const { replyTo = null } = send;
-  // One of this very group has a number that is not stored yet: its sender cannot know it.
+  // A message of this very group has no stored seq yet: its sender cannot know it.
   if (replyTo !== null && !scene.replies.has(replyTo)) throw invalid("replyTo", "there is no such message");
-  const people = resolveMentions(scene, court.channel, send);
+  const people = resolveMentions(scene, scope.channel, send);
   const message: ChatMessage = {
     id: newId(),
-    channelId: court.channel.id,
+    channelId: scope.channel.id,
     seq: lastSeq + 1,
     sender: shownSender(sender),
     type: sender ? "TEXT" : "SYSTEM",
@@ -104,28 +111,28 @@ const accept = ({ court, scene, lastSeq }: Deciding, { actor, send }: Sending): 
     moderation: verdict.outcome,
     editedAt: null,
     deletedAt: null,
-    createdAt: court.now.toISOString(),
+    createdAt: scope.now.toISOString(),
     ...(send.clientMsgId === undefined ? {} : { clientMsgId: send.clientMsgId }),
   };
-  return { message, verdict, people, isForEveryone: checkEveryone(court, speaker, send.content) };
+  return { message, verdict, people, isForEveryone: checkEveryone(scope, author, send.content) };
 };
 
-/** Decides in order, in slices; one that is refused takes no number. */
-const decide = (court: Court, scene: Scene, sendings: readonly Sending[]): Promise<Decision[]> => {
+/** Decides in order, in slices; a refused send takes no seq. */
+const decide = (scope: ModerationScope, scene: Scene, sendings: readonly Sending[]): Promise<Decision[]> => {
   const fresh = new Map<string, Accepted>();
-  let { lastSeq } = court.channel;
+  let { lastSeq } = scope.channel;
   return mapInSlices(sendings, (sending): Decision => {
     const { actor, send } = sending;
     const playerId = playerOf(actor);
     const key =
-      send.clientMsgId === undefined ? undefined : clientKey(court.channel.id, playerId, send.clientMsgId);
+      send.clientMsgId === undefined ? undefined : clientKey(scope.channel.id, playerId, send.clientMsgId);
     const knownSeq = key === undefined ? undefined : scene.known.get(key);
-    // Whoever names a message of before by its id has sent it.
+    // The sender of an earlier message repeats its id.
     if (knownSeq !== undefined) return { knownSeq, viewer: { playerId, isModerator: playerId === null } };
     const twin = key === undefined ? undefined : fresh.get(key);
     if (twin) return { accepted: twin, isDuplicate: true };
     try {
-      const accepted = accept({ court, scene, lastSeq }, sending);
+      const accepted = accept({ scope, scene, lastSeq }, sending);
       lastSeq++;
       if (key !== undefined) fresh.set(key, accepted);
       return { accepted, isDuplicate: false };
@@ -136,16 +143,16 @@ const decide = (court: Court, scene: Scene, sendings: readonly Sending[]): Promi
   });
 };
 
-/** What readers are told: the message, or its place and the message for its sender alone. */
+/** Returns the lines for readers: the message, or its placeholder and the message for its sender alone. */
 const linesOf = ({ message, verdict }: Accepted): ChatLine[] => {
-  const { clientMsgId: _, ...told } = message;
-  if (!verdict.isShadowed && verdict.outcome !== "HELD") return [{ name: "chat.message", data: told }];
+  const { clientMsgId: _, ...shown } = message;
+  if (!verdict.isShadowed && verdict.outcome !== "HELD") return [{ name: "chat.message", data: shown }];
   const tombstone: ChatLine = { name: "chat.message", data: tombstoneOf(message, verdict.isShadowed) };
   if (message.sender === null) return [tombstone];
   return [tombstone, { name: "chat.message", data: message, forPlayer: message.sender.playerId }];
 };
 
-/** One statement for the rows and the channel's count. */
+/** Writes the rows and the channel's counters in one statement. */
 const write = async ({ db, now }: Work, channel: Channel, accepted: readonly Accepted[]): Promise<void> => {
   const { projectId, id } = channel;
   const at = sql`${now.toISOString()}::timestamptz`;
@@ -177,37 +184,37 @@ const write = async ({ db, now }: Work, channel: Channel, accepted: readonly Acc
   );
 };
 
-/** The flag of a message that a moderator has written to everybody. */
+/** Flag of a message that a moderator has addressed to everybody. */
 const EVERYONE_FLAG = "everyone";
 
 /**
- * Webhooks are told what every player may read, and the channel's readers alone of the rest. Rows have the
- * messages' ids, by which they are found when a text must go.
+ * Emits events: webhooks get what every player may read, and only the channel's readers the rest. Rows have
+ * the messages' ids, by which they are found when a text must be erased.
  */
-const tell = (work: Work, channel: Channel, accepted: readonly Accepted[]): ChatLine[] => {
+const emitMessages = (work: Work, channel: Channel, accepted: readonly Accepted[]): ChatLine[] => {
   const { projectId, id } = channel;
-  const told: ChatLine[] = [];
+  const published: ChatLine[] = [];
   for (const one of accepted) {
     const lines = linesOf(one);
-    told.push(...lines);
+    published.push(...lines);
     const [first] = lines;
     const isForAll = lines.length === 1 && one.verdict.outcome !== "HELD" && !isPrivate(channel);
     if (isForAll && first!.name === "chat.message")
       work.emit(projectId, "chat.message_sent", first!.data, { id: one.message.id });
     else work.emit(projectId, "chat.changed", { channelId: id, lines }, { id: one.message.id });
-    tellModerated(work, projectId, one);
+    emitModerated(work, projectId, one);
   }
-  return told;
+  return published;
 };
 
-const tellModerated = (work: Work, projectId: string, { message, verdict }: Accepted): void => {
+const emitModerated = (work: Work, projectId: string, { message, verdict }: Accepted): void => {
   const { outcome: action, flags, isShadowed } = verdict;
   if (action === "VISIBLE" || isShadowed) return;
   const { channelId, seq } = message;
   work.emit(projectId, "chat.message_moderated", { channelId, seq, action, by: "AUTO", flags });
 };
 
-/** Messages of before that duplicates ask for, as each sender sees them. */
+/** Reads the earlier messages of duplicates, as each sender sees them. */
 const readKnown = async (
   work: Work,
   channel: Channel,
@@ -228,10 +235,10 @@ const readKnown = async (
 };
 
 /**
- * Commits a group of sends to one channel, in as many statements for 200 as for one: seq without gaps, in the
- * order given. One that is refused takes no seq and does not harm the others.
- * @returns outcomes in order, and the lines to tell the channel's readers once the commit is durable
- * @throws FilterUnready if told to
+ * Commits a group of sends to one channel, in as many statements for 200 as for one: seqs without gaps, in
+ * the given order. A refused send takes no seq and does not affect the others.
+ * @returns outcomes in order, and the lines for the channel's readers once the commit is durable
+ * @throws FilterUnready for "throw"
  */
 export const sendMessages = async (
   work: Work,
@@ -243,14 +250,14 @@ export const sendMessages = async (
   const locked = await lockMentioned(work, ref.projectId, question);
   const scene = await lockScene(work, ref, question);
   const { channel } = scene;
-  const court = await openCourt(work, scene, whenUnready);
-  const decisions = await decide(court, scene, sendings);
+  const scope = await openModeration(work, scene, whenUnready);
+  const decisions = await decide(scope, scene, sendings);
   const known = await readKnown(work, channel, decisions);
   const accepted = decisions.flatMap((one) => ("accepted" in one && !one.isDuplicate ? [one.accepted] : []));
   if (accepted.length > 0) await write(work, channel, accepted);
-  const lines = tell(work, channel, accepted);
+  const lines = emitMessages(work, channel, accepted);
   const open = accepted.filter(({ verdict }) => !verdict.isShadowed && verdict.outcome !== "HELD");
-  await tellMentioned(work, channel, { mentionings: open, locked });
+  await notifyMentioned(work, channel, { mentionings: open, locked });
   const sent = decisions.map((one): Sent => {
     if ("error" in one) return one;
     if ("knownSeq" in one) return { message: known(one.knownSeq, one.viewer), isDuplicate: true };

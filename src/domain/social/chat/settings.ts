@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ChannelKind, ChannelSettings } from "../../kernel/events/chat-views.ts";
 
-/** Code points of a message, whatever a channel's `maxLength` says. */
+/** Maximum code points of a message, whatever a channel's `maxLength` is. */
 export const CONTENT_MAX = 2_000;
 const DOMAINS_MAX = 100;
 const DOMAIN_MAX = 253;
@@ -9,7 +9,7 @@ const DAY_SECONDS = 86_400;
 
 const count = (max: number) => z.int().min(0).max(max);
 
-/** Some of a channel's settings, as they are given; what is absent has the default of the channel's kind. */
+/** Explicit settings of a channel; absent ones have the default of the channel's kind. */
 export const GivenSettings = z
   .strictObject({
     slowModeSeconds: count(3_600).meta({ description: "Between two messages of a player; 0 is off" }),
@@ -30,7 +30,7 @@ export const GivenSettings = z
   .partial();
 export type GivenSettings = z.output<typeof GivenSettings>;
 
-/** Only what is really given. */
+/** Removes undefined settings. */
 export const withoutUndefined = (given: GivenSettings): Partial<ChannelSettings> =>
   Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 
@@ -58,12 +58,12 @@ const BY_KIND: Readonly<Record<ChannelKind, Partial<ChannelSettings>>> = {
   GROUP: { retentionDays: 365 },
 };
 
-/** What is given, over the defaults of the kind. */
+/** Merges explicit settings with the defaults of the kind. */
 export const settingsFor = (kind: ChannelKind, given: Partial<ChannelSettings>): ChannelSettings => ({
   ...COMMON,
   ...BY_KIND[kind],
   ...given,
 });
 
-/** The days of retention of a kind where a channel does not say. */
+/** Returns the default retention of a kind, in days. */
 export const retentionDaysOf = (kind: ChannelKind): number => settingsFor(kind, {}).retentionDays;

@@ -1,11 +1,11 @@
 import { invalid } from "../../kernel/errors.ts";
 
 /**
- * What nobody sees and only confuses: control characters but for the line feed, and marks that turn the
- * direction of what follows them.
+ * Invisible characters that only confuse: control characters except the line feed, and marks that reverse the
+ * direction of the following text.
  */
 const CONTROLS = /[\p{Cc}\u202a-\u202e\u2066-\u2069\ufeff]/gu;
-/** Code points of an emoji that are looked at: far more than the longest has. */
+/** Maximum code points of an emoji that are examined: far more than the longest has. */
 export const EMOJI_MAX = 32;
 
 const clean = (text: string): string =>
@@ -20,14 +20,14 @@ const checkWellFormed = (field: string, text: string): void => {
 };
 
 /**
- * The text of a message as it is kept: NFC, without control characters, trimmed.
+ * Returns the text of a message in its stored form: NFC, without control characters, trimmed.
  * @throws DomainError VALIDATION_ERROR when nothing is left, or more than `maxLength` code points
  */
 export const readContent = (text: string, maxLength: number): string => {
   checkWellFormed("content", text);
   const content = clean(text);
   if (content === "") throw invalid("content", "must not be empty");
-  // UTF-16 units are never fewer than code points, so most texts need not be counted.
+  // There are never fewer UTF-16 units than code points, so most texts need not be counted.
   if (content.length > maxLength && [...content].length > maxLength)
     throw invalid("content", `must be at most ${maxLength} characters`);
   return content;
@@ -42,11 +42,11 @@ export const readEmoji = (text: string): string => {
   return emoji;
 };
 
-/** `@name`, not inside of a word such as an address; marks at the end are of the sentence. */
+/** `@name`, not inside a word such as an address; trailing punctuation belongs to the sentence. */
 const NAMED = /(?<![\p{L}\p{N}_])@([\p{L}\p{N}_](?:[\p{L}\p{N}_.:-]{0,253}[\p{L}\p{N}_])?)/gu;
 export const EVERYONE = "everyone";
 
-/** External ids that a text mentions, each once; `@everyone` is none. */
+/** Returns the external ids mentioned in a text, each once; `@everyone` is not included. */
 export const namesIn = (content: string): string[] => {
   if (!content.includes("@")) return [];
   const names = new Set([...content.matchAll(NAMED)].map(([, name]) => name!));
@@ -57,6 +57,6 @@ export const namesIn = (content: string): string[] => {
 export const namesEveryone = (content: string): boolean =>
   content.includes("@") && [...content.matchAll(NAMED)].some(([, name]) => name === EVERYONE);
 
-/** The text with the mentions of some names replaced: `@ann` becomes `@${name}`. */
+/** Replaces the mentions of some names in a text: `@ann` becomes `@${name}`. */
 export const renameIn = (content: string, isOne: (name: string) => boolean, name: string): string =>
   content.replace(NAMED, (mention, named: string) => (isOne(named) ? `@${name}` : mention));

@@ -1,24 +1,24 @@
 import { playerRef } from "./show.ts";
 import { playersOf } from "./state.ts";
-import { type LobbyTurn, tell, touch } from "./turn.ts";
+import { type LobbyEdit, announce, touch } from "./edit.ts";
 import type { LobbyCloseReason, LobbyResult, LobbyStatus } from "../../kernel/events/lobby-views.ts";
 
-/** Whole seconds of a game; null when none began. */
+/** Duration of a game in whole seconds; null when none began. */
 export const secondsSince = (startedAt: Date | null, now: Date): number | null =>
   startedAt && Math.round((now.getTime() - startedAt.getTime()) / 1_000);
 
-/** Closes a lobby for good; all seats are free. `lobby.ended` tells it, and nothing after it. */
-export const closeLobby = (turn: LobbyTurn, reason: LobbyCloseReason, results?: LobbyResult[]): void => {
-  const { lobby, work } = turn;
+/** Closes a lobby permanently; all seats become free. Emits `lobby.ended` as its last event. */
+export const closeLobby = (edit: LobbyEdit, reason: LobbyCloseReason, results?: LobbyResult[]): void => {
+  const { lobby, work } = edit;
   const { now } = work;
   const players = playersOf(lobby).map(playerRef);
   const previousStatus = lobby.status as Exclude<LobbyStatus, "CLOSED">;
   for (const member of lobby.members)
-    touch(turn, Object.assign(member, { status: "LEFT", graceUntil: null }));
+    touch(edit, Object.assign(member, { status: "LEFT", graceUntil: null }));
   lobby.members = [];
   Object.assign(lobby, { status: "CLOSED", closeReason: reason, endedAt: now, startsAt: null });
-  touch(turn);
-  tell(turn, "lobby.ended", {
+  touch(edit);
+  announce(edit, "lobby.ended", {
     lobbyId: lobby.id,
     matchId: lobby.matchId,
     mode: lobby.mode,

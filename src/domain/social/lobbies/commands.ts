@@ -11,7 +11,7 @@ import { hashPasscode } from "./passcodes.ts";
 import { actingMember, isHost, requireHost } from "./rights.ts";
 import type { LobbyRef, LobbyState } from "./state.ts";
 import { cancelCountdown, startCountdown } from "./start.ts";
-import { changeLobby, type LobbyTurn } from "./turn.ts";
+import { changeLobby, type LobbyEdit } from "./edit.ts";
 import { LobbyPatch, MemberPatch, updateLobby, updateMember } from "./update.ts";
 import type { LobbyActor, LobbyChange } from "../../kernel/events/lobby-views.ts";
 
@@ -25,27 +25,27 @@ export { quickplay, Quickplay } from "./quickplay.ts";
 export { findLobbyId, readLobby, readLobbyVersions } from "./read.ts";
 export { advanceLobby } from "./timers.ts";
 
-/** A change of one lobby, the same by REST and by room. Throws DomainError for what is not allowed. */
+/** A change of one lobby, the same by REST and by room. Throws DomainError if it is not allowed. */
 export type LobbyCommand<B extends z.ZodType = z.ZodType> = {
   body: B;
   /**
-   * What must come before the transaction of `run`, whose body is the answer: hashing. The body was checked
-   * for hostile values (`refuseHostile`) and by the schema before.
+   * Runs before the transaction of `run`, which receives its result as the body: hashing. The body was
+   * checked for hostile values (`refuseHostile`) and by the schema before.
    */
   prepare?(passwords: Passwords, body: z.output<B>): Promise<z.output<B>>;
-  /** `lobby` of the answer has `privateData`: see `lobbyFor` for who may see that. */
+  /** The result's `lobby` includes `privateData`: see `lobbyFor` for who may see that. */
   run(work: Work, ref: LobbyRef, actor: LobbyActor, body: z.output<B>): Promise<LobbyChange>;
 };
 
 type Act<B extends z.ZodType> = (
-  turn: LobbyTurn,
+  edit: LobbyEdit,
   actor: LobbyActor,
   body: z.output<B>,
 ) => Promise<void> | void;
 
 const command = <B extends z.ZodType>(body: B, act: Act<B>): LobbyCommand<B> => ({
   body,
-  run: (work, ref, actor, given) => changeLobby(work, ref, (turn) => act(turn, actor, given)),
+  run: (work, ref, actor, given) => changeLobby(work, ref, (edit) => act(edit, actor, given)),
 });
 
 const Nothing = z.object({});
@@ -54,54 +54,54 @@ const notStarting = ({ status }: LobbyState) => conflict("INVALID_STATE", `the l
 
 const leave = command(
   z.object({ final: z.boolean().default(false) }).meta({ description: "final: no seat is kept in a game" }),
-  (turn, actor, { final }) => {
-    const member = actingMember(turn.lobby, actor);
-    const keepsSeat = turn.lobby.status === "IN_GAME" && member.role === "PLAYER" && !final;
-    if (!keepsSeat) return removeMember(turn, member, "LEFT");
-    if (member.status !== "DISCONNECTED") setAway(turn, member);
+  (edit, actor, { final }) => {
+    const member = actingMember(edit.lobby, actor);
+    const keepsSeat = edit.lobby.status === "IN_GAME" && member.role === "PLAYER" && !final;
+    if (!keepsSeat) return removeMember(edit, member, "LEFT");
+    if (member.status !== "DISCONNECTED") setAway(edit, member);
   },
 );
 
-const ready = command(z.object({ ready: z.boolean() }), (turn, actor, body) => {
-  const { lobby } = turn;
+const ready = command(z.object({ ready: z.boolean() }), (edit, actor, body) => {
+  const { lobby } = edit;
   const member = actingMember(lobby, actor);
   if (lobby.status !== "OPEN" && lobby.status !== "STARTING") throw notStarting(lobby);
   if (member.role === "SPECTATOR") throw conflict("INVALID_STATE", "spectators are never ready");
-  setReady(turn, member, body.ready);
+  setReady(edit, member, body.ready);
 });
 
 const start = command(
   z.object({ countdownSeconds: z.int().min(0).max(300).optional() }),
-  (turn, actor, { countdownSeconds }) => {
-    requireHost(turn.lobby, actor);
-    startCountdown(turn, countdownSeconds);
+  (edit, actor, { countdownSeconds }) => {
+    requireHost(edit.lobby, actor);
+    startCountdown(edit, countdownSeconds);
   },
 );
 
-const cancelStart = command(Nothing, (turn, actor) => {
-  requireHost(turn.lobby, actor);
-  if (turn.lobby.status !== "STARTING") throw notStarting(turn.lobby);
-  cancelCountdown(turn, "HOST");
+const cancelStart = command(Nothing, (edit, actor) => {
+  requireHost(edit.lobby, actor);
+  if (edit.lobby.status !== "STARTING") throw notStarting(edit.lobby);
+  cancelCountdown(edit, "HOST");
 });
 
-const close = command(Nothing, (turn, actor) => {
-  requireHost(turn.lobby, actor);
-  if (turn.lobby.status === "CLOSED") return;
-  closeLobby(turn, isHost(turn.lobby, actor) ? "HOST_CLOSED" : "ADMIN");
+const close = command(Nothing, (edit, actor) => {
+  requireHost(edit.lobby, actor);
+  if (edit.lobby.status === "CLOSED") return;
+  closeLobby(edit, isHost(edit.lobby, actor) ? "HOST_CLOSED" : "ADMIN");
 });
 
-const end = command(GameEnd, async (turn, actor, body) => {
-  const { lobby } = turn;
+const end = command(GameEnd, async (edit, actor, body) => {
+  const { lobby } = edit;
   if (actor.kind === "PLAYER" && lobby.settings.endAuthority === "SERVER")
     throw forbidden("NOT_SERVER", "only the server may end games of this lobby");
   requireHost(lobby, actor);
-  await endGame(turn, body);
+  await endGame(edit, body);
 });
 
-const heartbeat = command(Nothing, (turn, actor) => {
-  const member = actingMember(turn.lobby, actor);
-  // A socket that is there says more.
-  if (member.presence === "API" || member.status === "DISCONNECTED") setPresent(turn, member, "API");
+const heartbeat = command(Nothing, (edit, actor) => {
+  const member = actingMember(edit.lobby, actor);
+  // A connected socket takes precedence.
+  if (member.presence === "API" || member.status === "DISCONNECTED") setPresent(edit, member, "API");
 });
 
 const update: LobbyCommand<typeof LobbyPatch> = {
@@ -109,7 +109,7 @@ const update: LobbyCommand<typeof LobbyPatch> = {
   prepare: (passwords, body) => hashPasscode(passwords, body),
 };
 
-/** Every command by the name of its message. */
+/** Every command by its message name. */
 export const LOBBY_COMMANDS = {
   "lobby.leave": leave,
   "lobby.ready": ready,
@@ -118,7 +118,7 @@ export const LOBBY_COMMANDS = {
   "lobby.update": update,
   "lobby.member": command(MemberPatch, updateMember),
   "lobby.kick": command(Kick, kickMember),
-  "lobby.host": command(HandOver, (turn, actor, { playerId }) => handOver(turn, actor, playerId)),
+  "lobby.host": command(HandOver, (edit, actor, { playerId }) => handOver(edit, actor, playerId)),
   "lobby.end": end,
   "lobby.close": close,
   "lobby.heartbeat": heartbeat,

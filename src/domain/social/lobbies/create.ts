@@ -12,7 +12,7 @@ import { DEFAULT_LOBBY_SETTINGS, mergeSettings, SettingsPatch } from "./settings
 import { playerRef } from "./show.ts";
 import type { LobbyState } from "./state.ts";
 import { seatPlayer } from "./join.ts";
-import { saveTurn, touch, turnOf } from "./turn.ts";
+import { saveEdit, touch, turnOf } from "./edit.ts";
 import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
 
 export const Mode = z
@@ -33,13 +33,13 @@ export const NewLobby = z.object({
 });
 export type NewLobby = z.output<typeof NewLobby>;
 
-/** Whose lobby it is: a player's, or with none the server's. */
+/** Owner of the lobby: a player, or without one the server. */
 export type Creation = { hostPlayerId?: string | undefined; via: LobbyState["createdVia"] };
 
-/** Letters and digits that nobody takes for one another. */
+/** Letters and digits that cannot be confused. */
 const CODE_ALPHABET = "ABCDEFGHJKMNPQRSTVWXYZ23456789";
 const CODE_LENGTH = 6;
-/** Codes that are taken are tried again; with 10,000 of 729 million in use, one is rare. */
+/** Maximum number of attempts to find a free code; with 10,000 of 729 million in use, one is rarely taken. */
 const CODE_TRIES = 8;
 
 const newCode = (): string =>
@@ -60,7 +60,7 @@ export const checkSizes = ({
  * Opens a lobby; its host takes the first seat.
  * @param input a passcode in it is hashed already, see `hashPasscode`
  * @throws DomainError VALIDATION_ERROR; CONFLICT: ALREADY_IN_LOBBY, LOBBY_LIMIT, PLAYER_INACTIVE; FORBIDDEN
- *   PLAYER_BANNED
+ * PLAYER_BANNED
  */
 export const createLobby = async (
   work: Work,
@@ -75,11 +75,11 @@ export const createLobby = async (
   await refuseTooMany(work, projectId);
   lobby.channelId = await openLobbyChannel(work, projectId, lobby.id, lobby.name);
   await insertLobby(work, lobby);
-  const turn = turnOf(work, lobby);
-  touch(turn);
-  tellCreated(work, lobby, host);
-  if (host) await seatPlayer(turn, host, {});
-  return saveTurn(turn);
+  const edit = turnOf(work, lobby);
+  touch(edit);
+  emitCreated(work, lobby, host);
+  if (host) await seatPlayer(edit, host, {});
+  return saveEdit(edit);
 };
 
 const newLobby = ({ now }: Work, projectId: string, input: NewLobby): LobbyState => ({
@@ -97,7 +97,7 @@ const newLobby = ({ now }: Work, projectId: string, input: NewLobby): LobbyState
   settings: mergeSettings(DEFAULT_LOBBY_SETTINGS, input.settings),
   metadata: input.metadata ?? {},
   privateData: input.privateData ?? {},
-  // Counted up when it is saved, with the host in it.
+  // Incremented when it is saved, with the host in it.
   version: 0,
   channelId: null,
   matchId: null,
@@ -125,7 +125,7 @@ const refuseTooMany = async ({ db }: Work, projectId: string): Promise<void> => 
     throw conflict("LOBBY_LIMIT", `a project has at most ${OPEN_LOBBIES_MAX} lobbies that are not closed`);
 };
 
-/** Writes the row with a code that no open lobby has; the rest is written when the turn is saved. */
+/** Inserts the row with a code that no open lobby has; the rest is written when the turn is saved. */
 const insertLobby = async ({ db }: Work, lobby: LobbyState): Promise<void> => {
   for (let i = 0; i < CODE_TRIES; i++) {
     const { rows } = await sql`
@@ -142,7 +142,7 @@ const insertLobby = async ({ db }: Work, lobby: LobbyState): Promise<void> => {
   throw new DomainError("SERVICE_UNAVAILABLE", "No code is free; try again");
 };
 
-const tellCreated = (work: Work, lobby: LobbyState, host: SeatPlayer | undefined): void =>
+const emitCreated = (work: Work, lobby: LobbyState, host: SeatPlayer | undefined): void =>
   work.emit(lobby.projectId, "lobby.created", {
     lobbyId: lobby.id,
     code: lobby.code,

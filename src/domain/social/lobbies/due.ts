@@ -2,7 +2,7 @@ import type { LobbyState } from "./state.ts";
 
 const after = (time: Date, seconds: number): number => time.getTime() + seconds * 1_000;
 
-/** When a lobby that nobody changes is closed, or a game that nobody ends; ms. */
+/** Returns when an unchanged lobby is closed, or a game that nobody ends; ms. */
 const endMs = ({ status, settings, updatedAt, startedAt, expiresAt }: LobbyState): number => {
   if (status === "IN_GAME") return after(startedAt!, settings.maxGameSeconds);
   return Math.min(after(updatedAt, settings.idleSeconds), expiresAt.getTime());
@@ -10,7 +10,7 @@ const endMs = ({ status, settings, updatedAt, startedAt, expiresAt }: LobbyState
 
 export const isOver = (lobby: LobbyState, now: Date): boolean => endMs(lobby) <= now.getTime();
 
-/** The next thing that time brings to a lobby; null for a closed one. */
+/** Returns the time of a lobby's next time-based change; null for a closed one. */
 export const dueAt = (lobby: LobbyState): Date | null => {
   if (lobby.status === "CLOSED") return null;
   const graces = lobby.members.flatMap(({ graceUntil }) => (graceUntil ? [graceUntil.getTime()] : []));

@@ -7,7 +7,7 @@ import { setHost } from "./host.ts";
 import { removeMember } from "./membership.ts";
 import { notInLobby, requireHost } from "./rights.ts";
 import { findMember, type LobbyState } from "./state.ts";
-import type { LobbyTurn } from "./turn.ts";
+import type { LobbyEdit } from "./edit.ts";
 import type { LobbyActor } from "../../kernel/events/lobby-views.ts";
 
 export const Kick = z.object({
@@ -28,11 +28,11 @@ const banFrom = async (
 };
 
 /**
- * Puts a member out, who is told. The host may do so until the game begins.
+ * Removes a member, who is notified. The host may do so until the game begins.
  * @throws DomainError FORBIDDEN NOT_HOST; CONFLICT: NOT_IN_LOBBY, INVALID_STATE
  */
 export const kickMember = async (
-  turn: LobbyTurn,
+  edit: LobbyEdit,
   actor: LobbyActor,
   {
     playerId: ref,
@@ -40,7 +40,7 @@ export const kickMember = async (
     reason = null,
   }: Omit<z.output<typeof Kick>, "reason"> & { reason?: string | null | undefined },
 ): Promise<void> => {
-  const { lobby, work } = turn;
+  const { lobby, work } = edit;
   requireHost(lobby, actor);
   const member = findMember(lobby, ref);
   if (!member) throw notInLobby();
@@ -53,16 +53,16 @@ export const kickMember = async (
   const data = { lobbyId: lobby.id, reason, banned: ban };
   const notice = { name: "lobby.kicked", data } as const;
   work.emit(lobby.projectId, "player.notice", { playerId, notice }, { playerId });
-  removeMember(turn, member, "KICKED");
+  removeMember(edit, member, "KICKED");
 };
 
 export const HandOver = z.object({ playerId: PlayerText });
 
 /** Makes another player the host. @throws DomainError FORBIDDEN NOT_HOST; CONFLICT NOT_IN_LOBBY */
-export const handOver = (turn: LobbyTurn, actor: LobbyActor, ref: string): void => {
-  const { lobby } = turn;
+export const handOver = (edit: LobbyEdit, actor: LobbyActor, ref: string): void => {
+  const { lobby } = edit;
   requireHost(lobby, actor);
   const member = findMember(lobby, ref);
   if (member?.role !== "PLAYER") throw notInLobby();
-  if (lobby.hostPlayerId !== member.playerId) setHost(turn, member);
+  if (lobby.hostPlayerId !== member.playerId) setHost(edit, member);
 };

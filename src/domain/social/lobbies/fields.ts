@@ -3,7 +3,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { fitsBytes } from "../../kernel/oversize.ts";
 import { LOBBY_NAME_MAX, LOBBY_PLAYERS_MAX, PASSCODE_MAX } from "./limits.ts";
 
-/** Free-form JSON of at most so many bytes. */
+/** Free-form JSON with a maximum size in bytes. */
 export const Data = (maxBytes: number) =>
   z
     .record(z.string().max(255), z.unknown())

@@ -13,7 +13,7 @@ import { LOBBY_LIFE_MS, LOBBY_PLAYERS_MAX, MEMBER_DATA_MAX_BYTES } from "./limit
 import { findPeople, type People } from "./show.ts";
 import { type LobbyState, type StoredResult, playersOf } from "./state.ts";
 import { clearTeams } from "./start.ts";
-import { type LobbyTurn, tell, touch } from "./turn.ts";
+import { type LobbyEdit, announce, touch } from "./edit.ts";
 import { type LobbyResult, OUTCOMES } from "../../kernel/events/lobby-views.ts";
 
 const Result = z.object({
@@ -31,12 +31,12 @@ export const GameEnd = z.object({
   results: z
     .array(Result)
     .min(1)
-    // Players may have come and gone.
+    // Players may have joined and left.
     .max(LOBBY_PLAYERS_MAX * 10),
 });
 export type GameEnd = z.output<typeof GameEnd>;
 
-/** The type of the tracked event that a result is for its player. */
+/** Type of the tracked event that carries a player's result. */
 export const RESULT_EVENT = "lobby.result";
 
 type Match = { players: string[]; endedAt: Date | string | null };
@@ -62,8 +62,8 @@ const readResults = (given: GameEnd["results"], people: People): LobbyResult[] =
     if (externalUserId === undefined) throw invalid(`results.${i}.playerId`, "is no player of the match");
     if (seen.has(playerId)) throw invalid(`results.${i}.playerId`, "has a result already");
     seen.add(playerId);
-    const told = { team: team ?? null, rank: rank ?? null, outcome, score: score ?? null };
-    return { playerId, externalUserId, ...told, ...(stats ? { stats } : {}) };
+    const shown = { team: team ?? null, rank: rank ?? null, outcome, score: score ?? null };
+    return { playerId, externalUserId, ...shown, ...(stats ? { stats } : {}) };
   });
   const missing = [...people.keys()].find((id) => !seen.has(id));
   if (missing !== undefined) throw invalid("results", `lack player ${missing} of the match`);
@@ -71,12 +71,12 @@ const readResults = (given: GameEnd["results"], people: People): LobbyResult[] =
 };
 
 /**
- * Ends the game that a lobby plays: its results become events of the players, and the lobby closes or, with
- * allowRematch, opens again. Results of a match are taken once: a second end changes nothing.
+ * Ends a lobby's game: its results become events of the players, and the lobby closes or, with allowRematch,
+ * opens again. Results of a match are accepted once: a second end changes nothing.
  * @throws DomainError VALIDATION_ERROR; CONFLICT: MATCH_UNKNOWN, INVALID_STATE
  */
-export const endGame = async (turn: LobbyTurn, { matchId, results: given }: GameEnd): Promise<void> => {
-  const { work, lobby } = turn;
+export const endGame = async (edit: LobbyEdit, { matchId, results: given }: GameEnd): Promise<void> => {
+  const { work, lobby } = edit;
   const match = await findMatch(work, lobby, matchId);
   if (!match) throw conflict("MATCH_UNKNOWN", "the lobby has played no match of this id");
   if (match.endedAt !== null) return;
@@ -85,7 +85,7 @@ export const endGame = async (turn: LobbyTurn, { matchId, results: given }: Game
   const results = readResults(given, await findPeople(work, lobby.projectId, match.players));
   await storeResults(work, lobby, results);
   await writeResults(work, lobby, results);
-  finish(turn, results);
+  finish(edit, results);
 };
 
 const withoutNames = ({ externalUserId: _name, ...result }: LobbyResult): StoredResult => result;
@@ -98,10 +98,10 @@ const writeResults = async ({ db, now }: Work, lobby: LobbyState, results: Lobby
     where project_id = ${lobby.projectId} and id = ${lobby.matchId}`.execute(db);
 };
 
-const finish = (turn: LobbyTurn, results: LobbyResult[]): void => {
-  const { lobby, work } = turn;
+const finish = (edit: LobbyEdit, results: LobbyResult[]): void => {
+  const { lobby, work } = edit;
   const isRematch = lobby.settings.allowRematch && playersOf(lobby).length > 0;
-  tell(turn, "lobby.game_finished", {
+  announce(edit, "lobby.game_finished", {
     lobbyId: lobby.id,
     matchId: lobby.matchId!,
     mode: lobby.mode,
@@ -112,21 +112,21 @@ const finish = (turn: LobbyTurn, results: LobbyResult[]): void => {
     nextStatus: isRematch ? "OPEN" : "CLOSED",
   });
   lobby.results = results.map(withoutNames);
-  if (isRematch) reopen(turn);
-  else closeLobby(turn, "COMPLETED", results);
+  if (isRematch) reopen(edit);
+  else closeLobby(edit, "COMPLETED", results);
 };
 
-/** Nobody is ready for the next game; who is away has the time that is left of the last one's grace. */
-const reopen = (turn: LobbyTurn): void => {
-  const { lobby, work } = turn;
+/** Resets everybody's readiness for the next game; absent members keep the rest of their grace period. */
+const reopen = (edit: LobbyEdit): void => {
+  const { lobby, work } = edit;
   Object.assign(lobby, { status: "OPEN", matchId: null, startedAt: null, seed: null });
   lobby.expiresAt = new Date(work.now.getTime() + LOBBY_LIFE_MS);
   for (const player of playersOf(lobby)) {
     player.isReady = false;
     if (player.status === "READY") player.status = "JOINED";
-    touch(turn, player);
+    touch(edit, player);
   }
-  clearTeams(turn);
+  clearTeams(edit);
 };
 
 /** Stores results as events of their players, in the commit that ends the game. */
@@ -144,7 +144,7 @@ const eventOf = ({ now }: Work, lobby: LobbyState, result: LobbyResult): NewEven
   const { projectId, id: lobbyId, matchId, mode, startedAt } = lobby;
   const { playerId, externalUserId, ...of } = result;
   const durationSeconds = secondsSince(startedAt, now);
-  // Keys of properties are kept in order, as ingestion has them.
+  // Keys of properties are kept sorted, as ingestion does.
   const properties: Json = { durationSeconds, lobbyId, matchId, mode, ...of };
   const json = JSON.stringify(inOrder(properties));
   return {

@@ -1,24 +1,24 @@
 import { fnv1a } from "../../kernel/ids.ts";
 import { closeLobby } from "./close.ts";
 import { type Member, playersOf } from "./state.ts";
-import { type LobbyTurn, tell, touch } from "./turn.ts";
+import { type LobbyEdit, announce, touch } from "./edit.ts";
 
-export const setHost = (turn: LobbyTurn, { playerId }: Member): void => {
-  const { lobby } = turn;
+export const setHost = (edit: LobbyEdit, { playerId }: Member): void => {
+  const { lobby } = edit;
   const previousHost = lobby.hostPlayerId;
   lobby.hostPlayerId = playerId;
-  touch(turn);
-  tell(turn, "lobby.host_changed", { lobbyId: lobby.id, previousHost, newHost: playerId });
+  touch(edit);
+  announce(edit, "lobby.host_changed", { lobbyId: lobby.id, previousHost, newHost: playerId });
 };
 
-/** The host has gone: another of those who are there, or else of those who are away; or the lobby closes. */
-export const migrateHost = (turn: LobbyTurn): void => {
-  const { lobby } = turn;
+/** Replaces a host who has left: by a present member, or else by an absent one; or closes the lobby. */
+export const migrateHost = (edit: LobbyEdit): void => {
+  const { lobby } = edit;
   const { hostMigration } = lobby.settings;
-  if (hostMigration === "CLOSE") return closeLobby(turn, "HOST_LEFT");
+  if (hostMigration === "CLOSE") return closeLobby(edit, "HOST_LEFT");
   const players = playersOf(lobby);
   const present = players.filter(({ status }) => status !== "DISCONNECTED");
   const heirs = present.length > 0 ? present : players;
   const chosen = hostMigration === "RANDOM" ? fnv1a(`${lobby.id}:${lobby.version}`) % heirs.length : 0;
-  setHost(turn, heirs[chosen]!);
+  setHost(edit, heirs[chosen]!);
 };

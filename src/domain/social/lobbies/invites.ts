@@ -9,12 +9,12 @@ import { INVITE_MS, INVITES_AT_ONCE, INVITES_OPEN_MAX } from "./limits.ts";
 import { actingMember } from "./rights.ts";
 import { playerRef } from "./show.ts";
 import type { LobbyRef, LobbyState } from "./state.ts";
-import type { LobbyTurn } from "./turn.ts";
+import type { LobbyEdit } from "./edit.ts";
 import type { LobbyActor, LobbyChange } from "../../kernel/events/lobby-views.ts";
 
 export const Invitation = z.object({ playerIds: z.array(PlayerText).min(1).max(INVITES_AT_ONCE) });
 
-/** Ids of players who can be invited. @throws DomainError NOT_FOUND unless each is one */
+/** Returns the ids of players who can be invited. @throws DomainError NOT_FOUND unless each is one */
 const findInvited = async ({ db }: Work, projectId: string, refs: readonly string[]): Promise<string[]> => {
   const ids = refs.filter(isId);
   const names = refs.filter((ref) => ref.startsWith("ext:")).map((ref) => ref.slice(4));
@@ -46,11 +46,12 @@ const refuseTooMany = async (
 };
 
 /**
- * Invites players, each of whom is told on their stream; one who was invited before has the full time again.
+ * Invites players, each of whom is notified on their stream; a repeated invitation restarts its full
+ * duration.
  * @throws DomainError NOT_FOUND; CONFLICT: LOBBY_NOT_OPEN, NOT_IN_LOBBY, INVITE_LIMIT
  */
 export const invitePlayers = async (
-  { work, lobby }: LobbyTurn,
+  { work, lobby }: LobbyEdit,
   actor: LobbyActor,
   { playerIds }: z.output<typeof Invitation>,
 ): Promise<void> => {
@@ -75,9 +76,9 @@ export const invitePlayers = async (
 };
 
 /**
- * Answers an invitation; whoever accepts joins without a passcode.
+ * Answers an invitation; accepting it joins without a passcode.
  * @returns undefined for a refusal
- * @throws DomainError NOT_FOUND without an invitation that is open; else as joinLobby
+ * @throws DomainError NOT_FOUND without an open invitation; otherwise as joinLobby
  */
 export const answerInvite = async (
   work: Work,

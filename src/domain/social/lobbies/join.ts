@@ -6,67 +6,67 @@ import { seatMember } from "./membership.ts";
 import { invalidPasscode } from "./passcodes.ts";
 import { lockSeatPlayer, refuseSeated, type SeatPlayer, seatKeyOf } from "./seat-player.ts";
 import { type LobbyRef, type LobbyState, type Member, memberOf } from "./state.ts";
-import { type LobbyTurn, saveTurn, takeLobby, touch } from "./turn.ts";
+import { type LobbyEdit, saveEdit, takeLobby, touch } from "./edit.ts";
 import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
 
 export type Joining = {
   playerId: string;
   asSpectator?: boolean | undefined;
   data?: Json | undefined;
-  /** What `checkPasscode` has answered. */
+  /** Result of `checkPasscode`. */
   verifiedHash?: string | null | undefined;
-  /** Has been invited, and needs no passcode. */
+  /** Whether the player was invited, and needs no passcode. */
   isInvited?: boolean;
 };
 
 /**
- * Gives a player a seat in a lobby, or a place to watch from. Who has it already keeps it, and is there again
- * if they were away.
+ * Gives a player a seat in a lobby, or a place as a spectator. A member keeps the existing one, and becomes
+ * present again.
  * @throws DomainError NOT_FOUND; FORBIDDEN: PLAYER_BANNED, INVALID_PASSCODE; CONFLICT: LOBBY_NOT_OPEN,
- *   LOBBY_FULL, ALREADY_IN_LOBBY, PLAYER_INACTIVE
+ * LOBBY_FULL, ALREADY_IN_LOBBY, PLAYER_INACTIVE
  */
 export const joinLobby = async (work: Work, ref: LobbyRef, joining: Joining): Promise<LobbyChange> => {
   const player = await lockSeatPlayer(work, ref.projectId, joining.playerId);
-  const turn = await takeLobby(work, ref);
-  if (!turn) throw notFound("lobby");
-  const member = memberOf(turn.lobby, player.playerId);
-  if (member) comeBack(turn, member, joining);
-  else await enter(turn, player, joining);
-  return saveTurn(turn);
+  const edit = await takeLobby(work, ref);
+  if (!edit) throw notFound("lobby");
+  const member = memberOf(edit.lobby, player.playerId);
+  if (member) comeBack(edit, member, joining);
+  else await enter(edit, player, joining);
+  return saveEdit(edit);
 };
 
-const comeBack = (turn: LobbyTurn, member: Member, { asSpectator = false, data }: Joining): void => {
+const comeBack = (edit: LobbyEdit, member: Member, { asSpectator = false, data }: Joining): void => {
   if (asSpectator !== (member.role === "SPECTATOR"))
     throw conflict("ALREADY_IN_LOBBY", "the player is in the lobby in another role");
-  if (data !== undefined) touch(turn, Object.assign(member, { data }));
+  if (data !== undefined) touch(edit, Object.assign(member, { data }));
   if (member.status !== "DISCONNECTED" || member.presence !== "API") return;
-  touch(turn, Object.assign(member, { status: member.isReady ? "READY" : "JOINED", graceUntil: null }));
+  touch(edit, Object.assign(member, { status: member.isReady ? "READY" : "JOINED", graceUntil: null }));
 };
 
-const enter = async (turn: LobbyTurn, player: SeatPlayer, joining: Joining): Promise<void> => {
-  const { lobby } = turn;
-  await refuseBanned(turn.work, lobby, player.playerId);
+const enter = async (edit: LobbyEdit, player: SeatPlayer, joining: Joining): Promise<void> => {
+  const { lobby } = edit;
+  await refuseBanned(edit.work, lobby, player.playerId);
   checkHash(lobby, joining);
-  await seatPlayer(turn, player, joining);
+  await seatPlayer(edit, player, joining);
 };
 
-/** @throws DomainError as joinLobby, but for what is about the lobby's door */
+/** @throws DomainError as joinLobby, except for bans and passcodes of the lobby */
 export const seatPlayer = async (
-  turn: LobbyTurn,
+  edit: LobbyEdit,
   player: SeatPlayer,
   { asSpectator = false, data = {} }: Pick<Joining, "asSpectator" | "data">,
 ): Promise<void> => {
-  const { lobby, work } = turn;
+  const { lobby, work } = edit;
   const { playerId, externalUserId, displayName } = player;
   const seatKey = seatKeyOf(player, lobby.mode, lobby.id);
   const role = asSpectator ? "SPECTATOR" : "PLAYER";
   const isLate = lobby.status === "IN_GAME" && role === "PLAYER";
   if (role === "PLAYER") await refuseSeated(work, lobby.projectId, { playerId, seatKey });
-  seatMember(turn, { playerId, externalUserId, displayName, seatKey, role, data });
+  seatMember(edit, { playerId, externalUserId, displayName, seatKey, role, data });
   if (isLate) await addToMatch(work, lobby, playerId);
 };
 
-/** The lobby's door: its own bans. @throws DomainError FORBIDDEN PLAYER_BANNED */
+/** Checks the lobby's own bans. @throws DomainError FORBIDDEN PLAYER_BANNED */
 const refuseBanned = async ({ db }: Work, { projectId, id }: LobbyState, playerId: string): Promise<void> => {
   const { rows } = await sql`
     select from lobby_bans
@@ -74,13 +74,13 @@ const refuseBanned = async ({ db }: Work, { projectId, id }: LobbyState, playerI
   if (rows.length > 0) throw forbidden("PLAYER_BANNED", "the player is banned from the lobby");
 };
 
-/** What was checked before the transaction must still be the lobby's passcode. */
+/** Checks that the passcode verified before the transaction is still the lobby's. */
 const checkHash = ({ passcodeHash, status }: LobbyState, { verifiedHash, isInvited }: Joining): void => {
   if (status === "CLOSED" || passcodeHash === null || isInvited === true) return;
   if (verifiedHash !== passcodeHash) throw invalidPasscode();
 };
 
-/** Who comes late plays the match too. */
+/** Adds a late player to the match. */
 const addToMatch = async ({ db }: Work, { projectId, matchId }: LobbyState, playerId: string) => {
   const added = JSON.stringify([playerId]);
   await sql`

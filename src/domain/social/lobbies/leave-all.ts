@@ -2,11 +2,11 @@ import { sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
 import { type LeaveReason, removeMember } from "./membership.ts";
 import { memberOf } from "./state.ts";
-import { saveTurn, takeLobby } from "./turn.ts";
+import { saveEdit, takeLobby } from "./edit.ts";
 
 /**
- * Takes a player out of all lobbies, as when they are banned, merged or erased. The player is locked, so that
- * no other seat is taken meanwhile.
+ * Removes a player from all lobbies, for example when they are banned, merged or erased. The player is
+ * locked, so that no other seat is taken meanwhile.
  */
 export const leaveLobbies = async (
   work: Work,
@@ -19,10 +19,10 @@ export const leaveLobbies = async (
       and status in ('JOINED', 'READY', 'DISCONNECTED')
     order by lobby_id`.execute(work.db);
   for (const { lobbyId } of rows) {
-    const turn = await takeLobby(work, { projectId, lobbyId });
-    const member = turn && memberOf(turn.lobby, playerId);
-    if (!turn || !member) continue;
-    removeMember(turn, member, reason);
-    await saveTurn(turn);
+    const edit = await takeLobby(work, { projectId, lobbyId });
+    const member = edit && memberOf(edit.lobby, playerId);
+    if (!edit || !member) continue;
+    removeMember(edit, member, reason);
+    await saveEdit(edit);
   }
 };

@@ -6,9 +6,9 @@ import { HEARTBEAT_MS, SPECTATORS_MAX } from "./limits.ts";
 import { showMember } from "./show.ts";
 import { type LobbyState, type Member, playersOf } from "./state.ts";
 import { autoStart, recheckCountdown } from "./start.ts";
-import { type LobbyTurn, tell, touch } from "./turn.ts";
+import { type LobbyEdit, announce, touch } from "./edit.ts";
 
-/** Who takes a seat, and how. */
+/** A player taking a seat, and how. */
 export type Seat = PlayerRef & {
   displayName: string | null;
   seatKey: string;
@@ -32,14 +32,14 @@ const checkRoom = (lobby: LobbyState, role: Seat["role"]): void => {
   if (players >= maxPlayers) throw conflict("LOBBY_FULL", `the lobby has ${maxPlayers} players`);
 };
 
-/** The lowest number from 1 that is not taken. */
+/** Returns the lowest free number from 1. */
 const lowestFree = (taken: readonly (number | null)[]): number => {
   let slot = 1;
   while (taken.includes(slot)) slot++;
   return slot;
 };
 
-/** The lowest free place of a team, or of a lobby without teams. */
+/** Returns the lowest free slot of a team, or of a lobby without teams. */
 export const freeSlot = (lobby: LobbyState, team: number | null): number =>
   lowestFree(
     playersOf(lobby)
@@ -47,7 +47,7 @@ export const freeSlot = (lobby: LobbyState, team: number | null): number =>
       .map(({ slot }) => slot),
   );
 
-/** A late player goes to the smallest team; before a game teams are chosen or given. */
+/** Assigns a late player to the smallest team; before a game teams are chosen or assigned. */
 const placeOf = (lobby: LobbyState): { team: number | null; slot: number | null } => {
   const { teams } = lobby.settings;
   if (!teams) return { team: null, slot: freeSlot(lobby, null) };
@@ -61,11 +61,11 @@ const placeOf = (lobby: LobbyState): { team: number | null; slot: number | null 
 };
 
 /**
- * Gives a player a seat, or a place to watch from.
+ * Gives a player a seat, or a place as a spectator.
  * @throws DomainError CONFLICT: LOBBY_NOT_OPEN, LOBBY_FULL
  */
-export const seatMember = (turn: LobbyTurn, { role, ...seat }: Seat): Member => {
-  const { lobby, work } = turn;
+export const seatMember = (edit: LobbyEdit, { role, ...seat }: Seat): Member => {
+  const { lobby, work } = edit;
   checkRoom(lobby, role);
   const place = role === "PLAYER" ? placeOf(lobby) : { team: null, slot: null };
   const member: Member = {
@@ -80,54 +80,58 @@ export const seatMember = (turn: LobbyTurn, { role, ...seat }: Seat): Member => 
     joinedAt: work.now,
   };
   lobby.members.push(member);
-  touch(turn, member);
+  touch(edit, member);
   const memberCount = playersOf(lobby).length;
-  tell(turn, "lobby.member_joined", { lobbyId: lobby.id, member: showMember(lobby, member), memberCount });
-  if (role === "PLAYER") autoStart(turn);
+  announce(edit, "lobby.member_joined", {
+    lobbyId: lobby.id,
+    member: showMember(lobby, member),
+    memberCount,
+  });
+  if (role === "PLAYER") autoStart(edit);
   return member;
 };
 
 export type LeaveReason = "LEFT" | "KICKED" | "TIMEOUT";
 
-/** Takes a member out, and does what follows: another host, no countdown, the end of an empty lobby. */
-export const removeMember = (turn: LobbyTurn, member: Member, reason: LeaveReason): void => {
-  const { lobby } = turn;
+/** Removes a member, and handles the consequences: another host, no countdown, the end of an empty lobby. */
+export const removeMember = (edit: LobbyEdit, member: Member, reason: LeaveReason): void => {
+  const { lobby } = edit;
   lobby.members = lobby.members.filter((other) => other !== member);
   const status = reason === "KICKED" ? "KICKED" : "LEFT";
-  touch(turn, Object.assign(member, { status, graceUntil: null }));
+  touch(edit, Object.assign(member, { status, graceUntil: null }));
   const { playerId } = member;
   const memberCount = playersOf(lobby).length;
-  tell(turn, "lobby.member_left", { lobbyId: lobby.id, playerId, reason, memberCount });
+  announce(edit, "lobby.member_left", { lobbyId: lobby.id, playerId, reason, memberCount });
   if (member.role === "SPECTATOR") return;
-  if (memberCount === 0) return closeLobby(turn, "EMPTY");
-  if (lobby.hostPlayerId === playerId) migrateHost(turn);
-  recheckCountdown(turn, "MEMBER_LEFT");
+  if (memberCount === 0) return closeLobby(edit, "EMPTY");
+  if (lobby.hostPlayerId === playerId) migrateHost(edit);
+  recheckCountdown(edit, "MEMBER_LEFT");
 };
 
-/** A member is away: the seat is kept for the grace of the lobby's state. */
-export const setAway = (turn: LobbyTurn, member: Member): void => {
-  const { settings, status } = turn.lobby;
+/** Marks a member as away: the seat is kept for the grace period of the lobby's state. */
+export const setAway = (edit: LobbyEdit, member: Member): void => {
+  const { settings, status } = edit.lobby;
   const seconds = status === "IN_GAME" ? settings.inGameGraceSeconds : settings.graceSeconds;
-  const graceUntil = new Date(turn.work.now.getTime() + seconds * 1_000);
-  touch(turn, Object.assign(member, { status: "DISCONNECTED", graceUntil }));
+  const graceUntil = new Date(edit.work.now.getTime() + seconds * 1_000);
+  touch(edit, Object.assign(member, { status: "DISCONNECTED", graceUntil }));
 };
 
-/** A member is there, by a socket or by a heartbeat. */
-export const setPresent = (turn: LobbyTurn, member: Member, presence: Member["presence"]): void => {
+/** Marks a member as present, by a socket or by a heartbeat. */
+export const setPresent = (edit: LobbyEdit, member: Member, presence: Member["presence"]): void => {
   const wasAway = member.status === "DISCONNECTED";
   const isBeat = presence === "API";
-  const graceUntil = isBeat ? new Date(turn.work.now.getTime() + HEARTBEAT_MS) : null;
+  const graceUntil = isBeat ? new Date(edit.work.now.getTime() + HEARTBEAT_MS) : null;
   Object.assign(member, { presence, graceUntil });
-  turn.touched.set(member.playerId, member);
+  edit.touched.set(member.playerId, member);
   if (!wasAway) return;
-  touch(turn, Object.assign(member, { status: member.isReady ? "READY" : "JOINED" }));
+  touch(edit, Object.assign(member, { status: member.isReady ? "READY" : "JOINED" }));
 };
 
-export const setReady = (turn: LobbyTurn, member: Member, isReady: boolean): void => {
+export const setReady = (edit: LobbyEdit, member: Member, isReady: boolean): void => {
   if (member.isReady === isReady) return;
   member.isReady = isReady;
   if (member.status !== "DISCONNECTED") member.status = isReady ? "READY" : "JOINED";
-  touch(turn, member);
-  if (isReady) autoStart(turn);
-  else recheckCountdown(turn, "UNREADY");
+  touch(edit, member);
+  if (isReady) autoStart(edit);
+  else recheckCountdown(edit, "UNREADY");
 };

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** What the live list shows of a lobby; `createdAt` is ISO 8601. */
+/** A lobby in the live list; `createdAt` is ISO 8601. */
 export type OpenLobby = {
   id: string;
   code: string;
@@ -15,12 +15,12 @@ export type OpenLobby = {
   createdAt: string;
 };
 
-/** `mode` "" is every mode; `metadata` is what a lobby's metadata must contain. */
+/** `mode` "" is every mode; `metadata` must be contained in a lobby's metadata. */
 export type OpenLobbiesQuery = { mode: string; metadata?: Json | undefined; limit: number };
 
 type Row = Omit<OpenLobby, "createdAt"> & { createdAt: Date | string };
 
-/** The newest PUBLIC lobbies of a project that are OPEN. */
+/** Returns the newest PUBLIC lobbies of a project that are OPEN. */
 export const readOpenLobbies = async (
   { db }: Work,
   projectId: string,

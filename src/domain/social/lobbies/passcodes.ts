@@ -17,9 +17,9 @@ export type Attempt = { playerId: string; passcode?: string | undefined };
 const refused = () => forbidden("INVALID_PASSCODE", "the passcode is missing or wrong");
 
 /**
- * Checks a passcode before the transaction that joins, because hashing takes its time.
- * @returns the hash that it fits, for `joinLobby`, which looks whether it still is the lobby's; null for a
- *   lobby without one
+ * Checks a passcode before the transaction that joins, because hashing is slow.
+ * @returns the matching hash, for `joinLobby`, which checks that it is still the lobby's; null for a lobby
+ * without one
  * @throws DomainError NOT_FOUND; FORBIDDEN INVALID_PASSCODE; RateLimited LOBBY_PASSCODE past 5 a minute
  */
 export const checkPasscode = async (
@@ -39,7 +39,7 @@ export const checkPasscode = async (
 
 export const invalidPasscode = refused;
 
-/** Replaces a passcode that is to be set by its hash, before the transaction that sets it. */
+/** Replaces a new passcode by its hash, before the transaction that sets it. */
 export const hashPasscode = async <B extends { passcode?: string | null | undefined }>(
   passwords: Passwords,
   body: B,

@@ -1,21 +1,21 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
 
-/** Whose rows are meant: ids of the player and of everybody who was merged into them. */
+/** Ids of the player and of everybody who was merged into them. */
 type Ids = { projectId: string; ids: readonly string[] };
 
 const uuids = (ids: readonly string[]) => sql`${`{${ids.join(",")}}`}::uuid[]`;
 
-/** Results without what a game has told of a person. */
+/** Results without a game's data about a person. */
 const withoutStats = (results: RawBuilder<unknown>, ids: readonly string[]) => sql`(
   select json_agg(case when (r.one->>'playerId')::uuid = any(${uuids(ids)})
     then (r.one::jsonb - 'stats')::json else r.one end order by r.n)
   from json_array_elements(${results}) with ordinality as r(one, n))`;
 
 /**
- * Takes what a person has written out of the lobbies they were in, whose members still know them: the stats
- * of their results, and the name and data of lobbies that closed with them as host.
- * @returns how many lobbies there are
+ * Erases what a person has written in their lobbies, whose members still know them: the stats of their
+ * results, and the name and data of lobbies that closed with them as host.
+ * @returns the number of lobbies
  */
 export const eraseLobbies = async ({ db }: Work, { projectId, ids }: Ids): Promise<number> => {
   const isHosted = sql`l.host_player_id = any(${uuids(ids)})`;

@@ -11,7 +11,7 @@ import { seatPlayer } from "./join.ts";
 import { LOBBY_DATA_MAX_BYTES, LOBBY_PLAYERS_MAX, MEMBER_DATA_MAX_BYTES } from "./limits.ts";
 import { lockSeatPlayer, refuseSeated, type SeatPlayer } from "./seat-player.ts";
 import { SettingsPatch } from "./settings.ts";
-import { saveTurn, takeLobby } from "./turn.ts";
+import { saveEdit, takeLobby } from "./edit.ts";
 import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
 
 export const Quickplay = z.object({
@@ -32,14 +32,14 @@ export const Quickplay = z.object({
 });
 export type Quickplay = z.output<typeof Quickplay>;
 
-/** First key of the advisory locks under which a project's lobbies of a mode are made by quickplay. */
+/** First key of the advisory locks under which quickplay creates a project's lobbies of a mode. */
 const LOCK_SPACE = 83;
-/** Looks that wait for others before a lobby is made all the same. */
+/** Maximum number of searches that wait for others before a lobby is created anyway. */
 const LOOKS_MAX = 20;
 
 type Search = { projectId: string; player: SeatPlayer } & Quickplay;
 
-/** The fullest public lobby that has room for a party, the oldest of equals. */
+/** The fullest public lobby with enough free seats for a party, the oldest of equals. */
 const candidates = ({ projectId, player, mode, metadata, partySize }: Search): RawBuilder<unknown> => sql`
   from lobbies l
   where l.project_id = ${projectId} and l.mode = ${mode} and l.status = 'OPEN' and l.visibility = 'PUBLIC'
@@ -59,9 +59,9 @@ const findFree = async ({ db }: Work, search: Search): Promise<string | undefine
 class NoneFree extends Error {}
 
 /**
- * Looks for a lobby that nobody else has in hand. A row that was locked and turned out to be full stays
- * locked, which the rollback to the savepoint undoes: nothing may be held while the mode's lock is waited
- * for.
+ * Looks for a lobby that no other transaction has locked. A row that was locked and turned out to be full
+ * stays locked, which the rollback to the savepoint undoes: nothing may be locked while waiting for the
+ * mode's lock.
  */
 const findUnheld = async (work: Work, search: Search): Promise<string | undefined> => {
   try {
@@ -76,7 +76,10 @@ const findUnheld = async (work: Work, search: Search): Promise<string | undefine
   }
 };
 
-/** Under the mode's lock: waits for whoever has a lobby in hand, and looks again when it is full then. */
+/**
+ * Under the mode's lock: waits for the transaction that has locked a lobby, and searches again if it is full
+ * then.
+ */
 const findWaiting = async (work: Work, search: Search): Promise<string | undefined> => {
   for (let i = 0; i < LOOKS_MAX; i++) {
     const found = await sql<{ id: string }>`
@@ -107,9 +110,9 @@ const findLobby = async (work: Work, search: Search): Promise<string | undefined
 export type Quickplayed = LobbyChange & { created: boolean };
 
 /**
- * Seats a player in the fullest lobby of a mode that has room, or in a new one.
- * @throws DomainError VALIDATION_ERROR; NOT_FOUND when there is none and none is to be made; FORBIDDEN
- *   PLAYER_BANNED; CONFLICT: ALREADY_IN_LOBBY, LOBBY_LIMIT, PLAYER_INACTIVE
+ * Seats a player in the fullest lobby of a mode with a free seat, or in a new one.
+ * @throws DomainError VALIDATION_ERROR; NOT_FOUND when there is none and none is to be created; FORBIDDEN
+ * PLAYER_BANNED; CONFLICT: ALREADY_IN_LOBBY, LOBBY_LIMIT, PLAYER_INACTIVE
  */
 export const quickplay = async (
   work: Work,
@@ -124,9 +127,9 @@ export const quickplay = async (
   if (player.onePerMode) await refuseSeated(work, projectId, { playerId: player.playerId, seatKey: mode });
   const lobbyId = await findLobby(work, { ...wish, projectId, player });
   if (lobbyId !== undefined) {
-    const turn = (await takeLobby(work, { projectId, lobbyId }))!;
-    await seatPlayer(turn, player, { data });
-    return { ...(await saveTurn(turn)), created: false };
+    const edit = (await takeLobby(work, { projectId, lobbyId }))!;
+    await seatPlayer(edit, player, { data });
+    return { ...(await saveEdit(edit)), created: false };
   }
   if (!wish.createIfNone) throw notFound("a lobby with room");
   const made = await createLobby(

@@ -8,17 +8,17 @@ import { readPeople, showLobby } from "./show.ts";
 import { getLobby, type LobbyRef, readLobbies } from "./state.ts";
 import type { LobbyActor, LobbyStatus, LobbyView, LobbyVisibility } from "../../kernel/events/lobby-views.ts";
 
-/** How often a lobby that keeps changing is read for one answer. */
+/** Maximum number of reads of a constantly changing lobby for one response. */
 const READS_MAX = 5;
 
 /**
- * The lobby as `actor` may see it: whoever knows the id of a private one sees it, and only members and
- * servers see `privateData`.
+ * Returns the lobby as `actor` may see it: a private one is visible to everybody who knows its id, but only
+ * members and servers see `privateData`.
  * @throws DomainError NOT_FOUND
  */
 export const readLobby = async (work: Work, ref: LobbyRef, actor: LobbyActor): Promise<LobbyView> => {
   let lobby = await getLobby(work, ref);
-  // Its row and its members are two statements: when a change was committed in between, they do not fit.
+  // The row and the members are two statements: they do not match if a change was committed in between.
   for (let tries = 1; tries < READS_MAX; tries++) {
     const versions = await readLobbyVersions(work, [ref]);
     if (versions.get(ref.lobbyId) === lobby.version) break;
@@ -28,7 +28,10 @@ export const readLobby = async (work: Work, ref: LobbyRef, actor: LobbyActor): P
   return lobbyFor(showLobby(lobby, { people, isPrivate: true }), actor);
 };
 
-/** The lobby that has a code now; codes of closed ones are nobody's. @throws DomainError NOT_FOUND */
+/**
+ * Returns the lobby that currently has a code; codes of closed ones are invalid. @throws DomainError
+ * NOT_FOUND
+ */
 export const findLobbyId = async ({ db }: Work, projectId: string, code: string): Promise<string> => {
   const { rows } = await sql<{ id: string }>`
     select id from lobbies
@@ -37,7 +40,7 @@ export const findLobbyId = async ({ db }: Work, projectId: string, code: string)
   return rows[0].id;
 };
 
-/** The versions of many lobbies by id, in one statement; those that are gone are absent. */
+/** Returns the versions of many lobbies by id, in one statement; deleted ones are absent. */
 export const readLobbyVersions = async (
   { db }: Work,
   refs: readonly LobbyRef[],
@@ -56,7 +59,7 @@ export type ListLobbies = PageQuery & {
   status: LobbyStatus;
   visibility?: LobbyVisibility | undefined;
   hasSpace?: boolean | undefined;
-  /** What the metadata must contain, by key. */
+  /** Required metadata, by key. */
   meta?: Readonly<Record<string, string>> | undefined;
   sort: (typeof LOBBY_SORTS)[number];
   order: "asc" | "desc";
@@ -68,7 +71,7 @@ const SORTS: Readonly<Record<ListLobbies["sort"], RawBuilder<unknown>>> = {
   memberCount: sql`l.member_count`,
 };
 
-/** A query has texts only: `5` and `true` also stand for the number and the boolean. */
+/** A query only has texts: `5` and `true` also match the number and the boolean. */
 const isLiteral = (text: string): boolean => /^(true|false|-?\d{1,15}(\.\d{1,15})?)$/.test(text);
 
 const hasMeta = (key: string, text: string): RawBuilder<unknown> => {
@@ -89,15 +92,15 @@ const whereOf = (projectId: string, actor: LobbyActor, query: ListLobbies): RawB
   return sql`where ${sql.join(parts, sql` and `)}`;
 };
 
-/** `stats` may be large, and a page has many lobbies: who wants them asks for the one. */
+/** `stats` may be large, and a page has many lobbies: they are only returned for a single lobby. */
 const withoutStats = (lobby: LobbyView): LobbyView => ({
   ...lobby,
   results: lobby.results?.map(({ stats: _stats, ...result }) => result) ?? null,
 });
 
 /**
- * A page of lobbies without `privateData` and the `stats` of results, and how many there are. Players see
- * public ones.
+ * Lists lobbies without `privateData` and the `stats` of results, with the total number. Players see public
+ * ones.
  */
 export const listLobbies = async (
   work: Work,

@@ -2,13 +2,13 @@ import { conflict, forbidden, invalid } from "../../kernel/errors.ts";
 import { type LobbyState, type Member, memberOf } from "./state.ts";
 import type { LobbyActor, LobbyView } from "../../kernel/events/lobby-views.ts";
 
-/** The player who acts. @throws DomainError VALIDATION_ERROR for a server that names nobody */
+/** Returns the acting player. @throws DomainError VALIDATION_ERROR for a server that names none */
 export const playerOf = (actor: LobbyActor): string => {
   if (actor.kind === "PLAYER") return actor.playerId;
   throw invalid("playerId", "is required: whose seat it is");
 };
 
-/** The member who acts. @throws DomainError VALIDATION_ERROR; CONFLICT NOT_IN_LOBBY */
+/** Returns the acting member. @throws DomainError VALIDATION_ERROR; CONFLICT NOT_IN_LOBBY */
 export const actingMember = (lobby: LobbyState, actor: LobbyActor): Member => {
   const member = memberOf(lobby, playerOf(actor));
   if (!member) throw notInLobby();
@@ -26,7 +26,7 @@ export const requireHost = (lobby: LobbyState, actor: LobbyActor): void => {
     throw forbidden("NOT_HOST", "only the host of the lobby may do this");
 };
 
-/** A lobby as one who has changed it may see it: members and servers see `privateData`. */
+/** Returns a lobby as the actor of a change may see it: members and servers see `privateData`. */
 export const lobbyFor = (lobby: LobbyView, actor: LobbyActor): LobbyView => {
   if (actor.kind !== "PLAYER") return lobby;
   if (lobby.members.some(({ playerId }) => playerId === actor.playerId)) return lobby;

@@ -4,14 +4,14 @@ import type { PlayerRef } from "../../kernel/events/events.ts";
 import { type ProjectSettings, settingsFrom } from "../../evaluation/project-settings.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** A player who wants a seat, locked. */
+/** A locked player who requests a seat. */
 export type SeatPlayer = PlayerRef & { displayName: string | null; onePerMode: boolean };
 
 type Row = PlayerRef & { displayName: string | null; status: string; settings: Partial<ProjectSettings> };
 
 /**
- * Locks a player who wants a seat, before any lobby: who is banned at the same time is either refused here,
- * or the ban finds the seat. Two wishes of one player come one after the other.
+ * Locks a player who requests a seat, before any lobby: a player who is being banned is either refused here,
+ * or the ban finds the seat. Concurrent requests of one player are serialized.
  * @throws DomainError NOT_FOUND; FORBIDDEN PLAYER_BANNED; CONFLICT PLAYER_INACTIVE
  */
 export const lockSeatPlayer = async (
@@ -33,7 +33,7 @@ export const lockSeatPlayer = async (
   return { ...player, onePerMode: settingsFrom(settings).lobby.onePerMode };
 };
 
-/** What a player may have one seat in. */
+/** Scope in which a player may have one seat. */
 export const seatKeyOf = ({ onePerMode }: SeatPlayer, mode: string, lobbyId: string): string =>
   onePerMode ? mode : `${mode}#${lobbyId}`;
 

@@ -17,7 +17,7 @@ const Teams = z.object({
 
 const seconds = (max: number, description: string) => z.int().min(0).max(max).meta({ description });
 
-/** Some of a lobby's settings; what is absent stays as it is, or has its default. */
+/** Some of a lobby's settings; absent ones keep their value, or have their default. */
 export const SettingsPatch = z
   .object({
     countdownSeconds: seconds(300, "From start to game; 0 starts at once"),
@@ -52,7 +52,7 @@ export const DEFAULT_LOBBY_SETTINGS: LobbySettings = {
   endAuthority: "SERVER",
 };
 
-/** Settings after a change; `teams: null` takes teams away. */
+/** Merges changed settings; `teams: null` removes teams. */
 export const mergeSettings = (
   before: LobbySettings,
   { teams, ...patch }: SettingsPatch = {},

@@ -7,13 +7,13 @@ import type { LobbyMember, LobbyResult, LobbyView } from "../../kernel/events/lo
 /** External ids of players by id. */
 export type People = ReadonlyMap<string, string>;
 
-/** Reads who is named by the results of lobbies; no statement where there are none. */
+/** Reads the players named in the results of lobbies; no statement where there are none. */
 export const readPeople = async (work: Work, lobbies: readonly LobbyState[]): Promise<People> => {
   const ids = lobbies.flatMap(({ results }) => (results ?? []).map(({ playerId }) => playerId));
   return ids.length === 0 ? new Map() : findPeople(work, lobbies[0]!.projectId, ids);
 };
 
-/** External ids of players of a project; those that do not exist are absent. */
+/** Returns external ids of players of a project; unknown ones are absent. */
 export const findPeople = async (
   { db }: Work,
   projectId: string,
@@ -50,7 +50,7 @@ const showResults = ({ results }: LobbyState, people: People): LobbyResult[] | n
 
 export type Showing = { people: People; isPrivate: boolean };
 
-/** A lobby on the wire; `isPrivate` for members and servers, who see `privateData`. */
+/** Converts a lobby to its API form; `isPrivate` for members and servers, who see `privateData`. */
 export const showLobby = (lobby: LobbyState, { people, isPrivate }: Showing): LobbyView => ({
   id: lobby.id,
   code: lobby.code,

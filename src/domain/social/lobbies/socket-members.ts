@@ -2,17 +2,17 @@ import { sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
 import type { LobbyRef } from "./state.ts";
 
-/** A lobby, and those of its members who were there by socket when it was last told. */
+/** A lobby, and its members who were connected by socket according to their last report. */
 export type SocketMembers = LobbyRef & { playerIds: string[] };
 
-/** Lobbies of one look. */
+/** Number of lobbies per page. */
 export const SOCKET_LOBBIES_MAX = 10_000;
-/** Who was in a lobby that has changed since then may be on the way back to it. */
+/** Members of a lobby that has changed since then may be reconnecting. */
 const QUIET_MS = 10_000;
 
 /**
- * Lobbies of all projects that have not changed for a moment and have members who are there by socket: a page
- * in the order of ids after `after`.
+ * Returns lobbies of all projects that have not changed for a moment and have members connected by socket: a
+ * page in the order of ids after `after`.
  */
 export const findSocketMembers = async ({ db, now }: Work, after: string): Promise<SocketMembers[]> => {
   const before = new Date(now.getTime() - QUIET_MS).toISOString();

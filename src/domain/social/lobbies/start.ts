@@ -4,7 +4,7 @@ import { newId } from "../../kernel/ids.ts";
 import { playerRef } from "./show.ts";
 import { type LobbyState, memberOf, playersOf } from "./state.ts";
 import { assignTeams } from "./teams.ts";
-import { type LobbyTurn, occur, tell, touch } from "./turn.ts";
+import { type LobbyEdit, addOccurrence, announce, touch } from "./edit.ts";
 
 const SEED_BYTES = 16;
 
@@ -28,7 +28,10 @@ const hasTeams = (lobby: LobbyState): boolean => {
 
 const isFull = (lobby: LobbyState): boolean => playersOf(lobby).length >= lobby.maxPlayers;
 
-/** Why a game cannot begin; undefined when it can. A lobby that starts by itself when full asks nobody. */
+/**
+ * Returns why a game cannot begin; undefined when it can. A lobby that starts automatically when full ignores
+ * readiness.
+ */
 const startProblem = (lobby: LobbyState): string | undefined => {
   const { minPlayers, settings } = lobby;
   if (playersOf(lobby).length < minPlayers) return `it takes ${minPlayers} players`;
@@ -38,11 +41,11 @@ const startProblem = (lobby: LobbyState): string | undefined => {
 };
 
 /**
- * Begins the countdown; one of no seconds is a game at once.
+ * Begins the countdown; with zero seconds the game begins at once.
  * @throws DomainError CONFLICT: LOBBY_NOT_OPEN, LOBBY_NOT_READY
  */
-export const startCountdown = (turn: LobbyTurn, countdownSeconds?: number): void => {
-  const { lobby, work } = turn;
+export const startCountdown = (edit: LobbyEdit, countdownSeconds?: number): void => {
+  const { lobby, work } = edit;
   if (lobby.status !== "OPEN") throw conflict("LOBBY_NOT_OPEN", `the lobby is ${lobby.status}`);
   const problem = startProblem(lobby);
   if (problem !== undefined) throw conflict("LOBBY_NOT_READY", problem);
@@ -50,50 +53,50 @@ export const startCountdown = (turn: LobbyTurn, countdownSeconds?: number): void
   lobby.status = "STARTING";
   lobby.seed = randomBytes(SEED_BYTES).toString("hex");
   lobby.startsAt = new Date(work.now.getTime() + seconds * 1_000);
-  fillTeams(turn, lobby.seed);
-  touch(turn);
+  fillTeams(edit, lobby.seed);
+  touch(edit);
   const startsAt = lobby.startsAt.toISOString();
-  occur(turn, "lobby.countdown", { lobbyId: lobby.id, startsAt, secondsLeft: seconds });
-  if (seconds === 0) beginGame(turn);
+  addOccurrence(edit, "lobby.countdown", { lobbyId: lobby.id, startsAt, secondsLeft: seconds });
+  if (seconds === 0) beginGame(edit);
 };
 
-const fillTeams = (turn: LobbyTurn, seed: string): void => {
-  const { lobby } = turn;
+const fillTeams = (edit: LobbyEdit, seed: string): void => {
+  const { lobby } = edit;
   const { teams } = lobby.settings;
   if (!teams || teams.assignment === "MANUAL") return;
   const places = assignTeams(playersOf(lobby), teams, seed);
-  for (const player of playersOf(lobby)) touch(turn, Object.assign(player, places.get(player.playerId)));
+  for (const player of playersOf(lobby)) touch(edit, Object.assign(player, places.get(player.playerId)));
 };
 
-/** Teams that are given at the start are given anew at the next. */
-export const clearTeams = (turn: LobbyTurn): void => {
-  const { teams } = turn.lobby.settings;
+/** Clears teams that are assigned at the start, so that the next start assigns them again. */
+export const clearTeams = (edit: LobbyEdit): void => {
+  const { teams } = edit.lobby.settings;
   if (!teams || teams.assignment === "MANUAL") return;
-  for (const player of playersOf(turn.lobby)) touch(turn, Object.assign(player, { team: null, slot: null }));
+  for (const player of playersOf(edit.lobby)) touch(edit, Object.assign(player, { team: null, slot: null }));
 };
 
 type CancelledBy = "HOST" | "UNREADY" | "MEMBER_LEFT";
 
-export const cancelCountdown = (turn: LobbyTurn, by: CancelledBy): void => {
-  const { lobby } = turn;
+export const cancelCountdown = (edit: LobbyEdit, by: CancelledBy): void => {
+  const { lobby } = edit;
   Object.assign(lobby, { status: "OPEN", startsAt: null, seed: null });
-  clearTeams(turn);
-  touch(turn);
-  occur(turn, "lobby.countdown_cancelled", { lobbyId: lobby.id, by });
+  clearTeams(edit);
+  touch(edit);
+  addOccurrence(edit, "lobby.countdown_cancelled", { lobbyId: lobby.id, by });
 };
 
 /** Cancels a countdown whose conditions no longer hold. */
-export const recheckCountdown = (turn: LobbyTurn, by: CancelledBy): void => {
-  const { lobby } = turn;
-  if (lobby.status === "STARTING" && startProblem(lobby) !== undefined) cancelCountdown(turn, by);
+export const recheckCountdown = (edit: LobbyEdit, by: CancelledBy): void => {
+  const { lobby } = edit;
+  if (lobby.status === "STARTING" && startProblem(lobby) !== undefined) cancelCountdown(edit, by);
 };
 
-/** Starts a lobby that starts by itself: when it is full, or with ALL when everybody is ready. */
-export const autoStart = (turn: LobbyTurn): void => {
-  const { lobby } = turn;
+/** Starts a lobby with automatic start: when it is full, or with ALL when everybody is ready. */
+export const autoStart = (edit: LobbyEdit): void => {
+  const { lobby } = edit;
   const { autoStart: isAutomatic, readyPolicy } = lobby.settings;
   if (!isAutomatic || lobby.status !== "OPEN" || startProblem(lobby) !== undefined) return;
-  if (isFull(lobby) || readyPolicy === "ALL") startCountdown(turn);
+  if (isFull(lobby) || readyPolicy === "ALL") startCountdown(edit);
 };
 
 const teamsOf = (lobby: LobbyState): { team: number; playerIds: string[] }[] => {
@@ -105,16 +108,16 @@ const teamsOf = (lobby: LobbyState): { team: number; playerIds: string[] }[] => 
   });
 };
 
-/** The countdown is over: a match begins. */
-export const beginGame = (turn: LobbyTurn): void => {
-  const { lobby, work } = turn;
+/** Begins a match after the countdown. */
+export const beginGame = (edit: LobbyEdit): void => {
+  const { lobby, work } = edit;
   const matchId = newId();
   const players = playersOf(lobby);
   Object.assign(lobby, { status: "IN_GAME", matchId, startedAt: work.now, startsAt: null, results: null });
-  turn.match = { id: matchId, playerIds: players.map(({ playerId }) => playerId), startedAt: work.now };
-  touch(turn);
+  edit.match = { id: matchId, playerIds: players.map(({ playerId }) => playerId), startedAt: work.now };
+  touch(edit);
   const host = lobby.hostPlayerId === null ? undefined : memberOf(lobby, lobby.hostPlayerId);
-  tell(turn, "lobby.started", {
+  announce(edit, "lobby.started", {
     lobbyId: lobby.id,
     matchId,
     code: lobby.code,

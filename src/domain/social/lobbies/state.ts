@@ -13,28 +13,28 @@ import type {
 
 export type LobbyRef = { projectId: string; lobbyId: string };
 
-/** A result as it is kept: who the player is, is read when it is shown. */
+/** A stored result: the player's identity is read when it is shown. */
 export type StoredResult = Omit<LobbyResult, "externalUserId">;
 
-/** One who has a seat, or watches. */
+/** A player with a seat, or a spectator. */
 export type Member = {
   playerId: string;
   externalUserId: string;
   displayName: string | null;
-  /** What a player may have one seat in: the mode, or this lobby of it. */
+  /** Scope in which a player may have one seat: the mode, or this lobby. */
   seatKey: string;
-  /** What teams are balanced by. */
+  /** The rating by which teams are balanced. */
   rating: number;
   status: MemberStatus;
   role: "PLAYER" | "SPECTATOR";
-  /** Stays while the member is away. */
+  /** Kept while the member is away. */
   isReady: boolean;
   team: number | null;
   slot: number | null;
   data: Json;
-  /** How the lobby knows that the member is there: by heartbeats, if any, or by a socket. */
+  /** How the lobby detects the member's presence: by heartbeats, if any, or by a socket. */
   presence: "API" | "SOCKET";
-  /** When the member counts as away, or when one who is away has left. */
+  /** When the member counts as away, or when an absent one has left. */
   graceUntil: Date | null;
   joinedAt: Date;
 };
@@ -72,7 +72,7 @@ export type LobbyState = {
   members: Member[];
 };
 
-/** Statuses of who is in a lobby. */
+/** Statuses of active members. */
 const ACTIVE = sql`('JOINED', 'READY', 'DISCONNECTED')`;
 
 const COLUMNS = sql`l.project_id as "projectId", l.id, l.code, l.name, l.mode, l.visibility,
@@ -102,7 +102,7 @@ export const readLobbies = async (work: Work, rest: RawBuilder<unknown>): Promis
   return lobbies;
 };
 
-/** Rows of other transactions are waited for, or passed over. */
+/** Whether rows locked by other transactions are waited for or skipped. */
 export type Lock = "wait" | "skip";
 
 const LOCKS: Readonly<Record<Lock, RawBuilder<unknown>>> = {
@@ -111,9 +111,8 @@ const LOCKS: Readonly<Record<Lock, RawBuilder<unknown>>> = {
 };
 
 /**
- * Locks a lobby and reads it. The members are read by a later statement, so that they are those of the row
- * that was waited for.
- * @returns undefined when there is none, or it was passed over
+ * Locks a lobby and reads it. The members are read by a later statement, so that they match the locked row.
+ * @returns undefined when there is none, or it was skipped
  */
 export const lockLobby = async (
   work: Work,
@@ -162,17 +161,17 @@ const readMembers = async ({ db }: Work, lobbies: readonly LobbyState[]): Promis
     });
 };
 
-/** Those who have a seat. */
+/** Returns the members with a seat. */
 export const playersOf = ({ members }: LobbyState): Member[] =>
   members.filter(({ role }) => role === "PLAYER");
 
 export const memberOf = ({ members }: LobbyState, playerId: string): Member | undefined =>
   members.find((member) => member.playerId === playerId);
 
-/** A member by id, or by `ext:` and the integrator's id. */
+/** Finds a member by id, or by `ext:` and the integrator's id. */
 export const findMember = ({ members }: LobbyState, ref: string): Member | undefined =>
   members.find(({ playerId, externalUserId }) => ref === playerId || ref === `ext:${externalUserId}`);
 
-/** Whether players who are not in it find it in the list. */
+/** Whether players outside it find it in the list. */
 export const isListed = ({ status, visibility }: Pick<LobbyState, "status" | "visibility">): boolean =>
   status === "OPEN" && visibility === "PUBLIC";

@@ -2,13 +2,13 @@ import { hash } from "node:crypto";
 import type { LobbyTeams } from "../../kernel/events/lobby-views.ts";
 
 export type TeamPlayer = { playerId: string; rating: number };
-export type Place = { team: number; slot: number };
+export type TeamSlot = { team: number; slot: number };
 
-/** A number below `n` that follows from the seed and a step. */
+/** Returns a number below `n` derived from the seed and a step. */
 const pick = (seed: string, step: number, n: number): number =>
   Number.parseInt(hash("sha256", `${seed}:${step}`, "hex").slice(0, 12), 16) % n;
 
-/** Fisher and Yates, by the seed. */
+/** Fisher-Yates shuffle, determined by the seed. */
 export const shuffle = <T>(items: readonly T[], seed: string): T[] => {
   const mixed = [...items];
   for (let i = mixed.length - 1; i > 0; i--) {
@@ -18,7 +18,7 @@ export const shuffle = <T>(items: readonly T[], seed: string): T[] => {
   return mixed;
 };
 
-/** Deals players to teams 1 2 3, 3 2 1, 1 2 3 …: whoever comes late in a round is early in the next. */
+/** Deals players to teams 1 2 3, 3 2 1, 1 2 3 …: late in one round means early in the next. */
 const snake = (players: readonly TeamPlayer[], count: number): TeamPlayer[][] => {
   const teams: TeamPlayer[][] = Array.from({ length: count }, () => []);
   players.forEach((player, i) => {
@@ -30,7 +30,7 @@ const snake = (players: readonly TeamPlayer[], count: number): TeamPlayer[][] =>
 
 const sumOf = (team: readonly TeamPlayer[]): number => team.reduce((sum, { rating }) => sum + rating, 0);
 
-/** How far the strongest and the weakest team are apart. */
+/** Returns the difference between the strongest and the weakest team. */
 export const spreadOf = (teams: readonly (readonly TeamPlayer[])[]): number => {
   const sums = teams.map(sumOf);
   return Math.max(...sums) - Math.min(...sums);
@@ -38,7 +38,7 @@ export const spreadOf = (teams: readonly (readonly TeamPlayer[])[]): number => {
 
 type Swap = { a: number; b: number; spread: number };
 
-/** The swap between the strongest and the weakest team that lowers the spread most. */
+/** Returns the swap between the strongest and the weakest team that lowers the spread most. */
 const bestSwap = (
   strong: readonly TeamPlayer[],
   weak: readonly TeamPlayer[],
@@ -74,14 +74,14 @@ const deal = (players: readonly TeamPlayer[], count: number): TeamPlayer[][] => 
 };
 
 /**
- * Gives every player a team and a place in it, both from 1; teams differ by one player at most. RANDOM
- * follows from the seed. BALANCED depends on nothing but ratings and ids.
+ * Assigns every player a team and a slot in it, both from 1; team sizes differ by one player at most. RANDOM
+ * is determined by the seed. BALANCED depends on nothing but ratings and ids.
  */
 export const assignTeams = (
   players: readonly TeamPlayer[],
   { count, assignment }: LobbyTeams,
   seed: string,
-): Map<string, Place> => {
+): Map<string, TeamSlot> => {
   const teams = assignment === "RANDOM" ? deal(shuffle(players, seed), count) : balance(players, count);
   return new Map(
     teams.flatMap((team, t) =>
@@ -90,7 +90,7 @@ export const assignTeams = (
   );
 };
 
-/** Teams of like strength. */
+/** Returns teams of similar strength. */
 export const balance = (players: readonly TeamPlayer[], count: number): TeamPlayer[][] => {
   const sorted = players.toSorted(
     (a, b) => b.rating - a.rating || Number(a.playerId > b.playerId) - Number(a.playerId < b.playerId),

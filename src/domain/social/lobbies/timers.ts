@@ -5,39 +5,39 @@ import { isOver } from "./due.ts";
 import { removeMember, setAway } from "./membership.ts";
 import type { LobbyRef, Lock, Member } from "./state.ts";
 import { beginGame } from "./start.ts";
-import { type LobbyTurn, saveTurn, takeLobby } from "./turn.ts";
+import { type LobbyEdit, saveEdit, takeLobby } from "./edit.ts";
 import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
 
-/** Lobbies of one look of a sweep. */
+/** Maximum number of lobbies per read of a sweep. */
 export const DUE_AT_ONCE = 100;
 
 const isDue = (time: Date | null, now: Date): boolean => time !== null && time <= now;
 
-/** Who has sent no heartbeat is away, and who has been away too long has left. */
-const endGraces = (turn: LobbyTurn): void => {
-  const { lobby, work } = turn;
+/** Marks members without a heartbeat as away, and removes those whose grace period is over. */
+const endGraces = (edit: LobbyEdit): void => {
+  const { lobby, work } = edit;
   const due: Member[] = lobby.members.filter(({ graceUntil }) => isDue(graceUntil, work.now));
   for (const member of due) {
-    // One who left before may have closed the lobby.
-    if (turn.lobby.status === "CLOSED") return;
-    if (member.status === "DISCONNECTED") removeMember(turn, member, "TIMEOUT");
-    else setAway(turn, member);
+    // The removal of an earlier one may have closed the lobby.
+    if (edit.lobby.status === "CLOSED") return;
+    if (member.status === "DISCONNECTED") removeMember(edit, member, "TIMEOUT");
+    else setAway(edit, member);
   }
 };
 
-const advance = (turn: LobbyTurn): void => {
-  const { lobby, work } = turn;
+const advance = (edit: LobbyEdit): void => {
+  const { lobby, work } = edit;
   if (lobby.status === "CLOSED") return;
-  endGraces(turn);
-  if (lobby.status === "STARTING" && isDue(lobby.startsAt, work.now)) return beginGame(turn);
-  if (turn.isChanged || lobby.status === "STARTING" || !isOver(lobby, work.now)) return;
-  closeLobby(turn, lobby.status === "IN_GAME" ? "ABORTED" : "EXPIRED");
+  endGraces(edit);
+  if (lobby.status === "STARTING" && isDue(lobby.startsAt, work.now)) return beginGame(edit);
+  if (edit.isChanged || lobby.status === "STARTING" || !isOver(lobby, work.now)) return;
+  closeLobby(edit, lobby.status === "IN_GAME" ? "ABORTED" : "EXPIRED");
 };
 
 /**
- * Does what time has brought to a lobby: the start of a game, the end of somebody's grace, of a game or of
- * the lobby. Whoever comes second finds nothing due.
- * @param lock "skip" passes over a lobby that another transaction has in hand
+ * Applies a lobby's due time-based change: the start of a game, the end of a grace period, of a game or of
+ * the lobby. A concurrent second call finds nothing due.
+ * @param lock "skip" skips a lobby that another transaction has locked
  * @returns undefined when nothing was due
  */
 export const advanceLobby = async (
@@ -45,14 +45,14 @@ export const advanceLobby = async (
   ref: LobbyRef,
   lock?: Lock,
 ): Promise<LobbyChange | undefined> => {
-  const turn = await takeLobby(work, ref, lock);
-  if (!turn || turn.lobby.status === "CLOSED") return undefined;
-  advance(turn);
-  const change = await saveTurn(turn);
-  return turn.isChanged ? change : undefined;
+  const edit = await takeLobby(work, ref, lock);
+  if (!edit || edit.lobby.status === "CLOSED") return undefined;
+  advance(edit);
+  const change = await saveEdit(edit);
+  return edit.isChanged ? change : undefined;
 };
 
-/** The lobbies of all projects for which something is due, longest first. */
+/** Returns the lobbies of all projects with a due change, longest overdue first. */
 export const findDueLobbies = async ({ db, now }: Work): Promise<LobbyRef[]> => {
   const { rows } = await sql<LobbyRef>`
     select project_id as "projectId", id as "lobbyId" from lobbies

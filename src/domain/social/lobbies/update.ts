@@ -7,7 +7,7 @@ import { freeSlot } from "./membership.ts";
 import { actingMember, notInLobby, requireHost } from "./rights.ts";
 import { mergeSettings, SettingsPatch } from "./settings.ts";
 import { findMember, type LobbyState, type Member, playersOf } from "./state.ts";
-import { type LobbyTurn, touch } from "./turn.ts";
+import { type LobbyEdit, touch } from "./edit.ts";
 import type { LobbyActor } from "../../kernel/events/lobby-views.ts";
 
 export const LobbyPatch = z.object({
@@ -22,7 +22,7 @@ export const LobbyPatch = z.object({
 });
 export type LobbyPatch = z.output<typeof LobbyPatch>;
 
-/** Hashes begin so: a passcode that comes as it was typed is a bug. */
+/** Prefix of hashes: a passcode in plain text here is a bug. */
 const HASHED = /^\$argon2/;
 
 const setPasscode = (lobby: LobbyState, passcode: string | null | undefined): void => {
@@ -31,9 +31,9 @@ const setPasscode = (lobby: LobbyState, passcode: string | null | undefined): vo
   lobby.passcodeHash = passcode;
 };
 
-/** Places of teams that are no more are nobody's. */
-const fitTeams = (turn: LobbyTurn): void => {
-  const { lobby } = turn;
+/** Clears slots in teams that no longer exist. */
+const fitTeams = (edit: LobbyEdit): void => {
+  const { lobby } = edit;
   const { teams } = lobby.settings;
   for (const player of playersOf(lobby)) {
     const { team, slot } = player;
@@ -41,7 +41,7 @@ const fitTeams = (turn: LobbyTurn): void => {
     if (isFit && (teams || slot !== null)) continue;
     Object.assign(player, { team: null, slot: null });
     if (!teams) player.slot = freeSlot(lobby, null);
-    touch(turn, player);
+    touch(edit, player);
   }
 };
 
@@ -60,12 +60,12 @@ const changeSize = (lobby: LobbyState, { maxPlayers, settings }: LobbyPatch): vo
 };
 
 /**
- * Changes what a lobby is; `patch.passcode` is hashed already.
+ * Changes a lobby's properties; `patch.passcode` is hashed already.
  * @throws DomainError VALIDATION_ERROR; FORBIDDEN NOT_HOST; CONFLICT: VERSION_CONFLICT, LOBBY_NOT_OPEN,
- *   LOBBY_FULL
+ * LOBBY_FULL
  */
-export const updateLobby = (turn: LobbyTurn, actor: LobbyActor, patch: LobbyPatch): void => {
-  const { lobby } = turn;
+export const updateLobby = (edit: LobbyEdit, actor: LobbyActor, patch: LobbyPatch): void => {
+  const { lobby } = edit;
   requireHost(lobby, actor);
   if (lobby.status === "CLOSED") throw conflict("LOBBY_NOT_OPEN", "the lobby is CLOSED");
   if (patch.version !== lobby.version)
@@ -77,8 +77,8 @@ export const updateLobby = (turn: LobbyTurn, actor: LobbyActor, patch: LobbyPatc
   );
   Object.assign(lobby, Object.fromEntries(given));
   setPasscode(lobby, patch.passcode);
-  fitTeams(turn);
-  touch(turn);
+  fitTeams(edit);
+  touch(edit);
 };
 
 export const MemberPatch = z.object({
@@ -97,7 +97,7 @@ const targetOf = (lobby: LobbyState, actor: LobbyActor, playerId: string | undef
   return member;
 };
 
-/** Teams and slots are chosen before a game, where they are not given. */
+/** Teams and slots can be chosen before a game, unless they are assigned. */
 const refusePlacing = ({ status, settings }: LobbyState, { role }: Member, patch: MemberPatch): void => {
   if (role === "SPECTATOR") throw invalid("team", "spectators have none");
   if (status !== "OPEN") throw conflict("LOBBY_NOT_OPEN", `the lobby is ${status}`);
@@ -107,7 +107,7 @@ const refusePlacing = ({ status, settings }: LobbyState, { role }: Member, patch
     throw invalid("team", "is no team of the lobby");
 };
 
-/** The free slot that is asked for, or the lowest one of the team. */
+/** Returns the requested free slot, or the lowest one of the team. */
 const slotIn = (
   lobby: LobbyState,
   member: Member,
@@ -135,14 +135,14 @@ const place = (lobby: LobbyState, member: Member, patch: MemberPatch): void => {
 };
 
 /**
- * Changes a member's place or data: the member's own, or by the host.
+ * Changes a member's place or data: by the member, or by the host.
  * @throws DomainError VALIDATION_ERROR; FORBIDDEN NOT_HOST; CONFLICT: NOT_IN_LOBBY, LOBBY_NOT_OPEN,
- *   TEAM_FULL, SLOT_TAKEN
+ * TEAM_FULL, SLOT_TAKEN
  */
-export const updateMember = (turn: LobbyTurn, actor: LobbyActor, patch: MemberPatch): void => {
-  const { lobby } = turn;
+export const updateMember = (edit: LobbyEdit, actor: LobbyActor, patch: MemberPatch): void => {
+  const { lobby } = edit;
   const member = targetOf(lobby, actor, patch.playerId);
   if (patch.team !== undefined || patch.slot !== undefined) place(lobby, member, patch);
   if (patch.data !== undefined) member.data = patch.data;
-  touch(turn, member);
+  touch(edit, member);
 };

@@ -9,7 +9,7 @@ export type NewMatch = { id: string; playerIds: string[]; startedAt: Date };
 type Written = {
   work: Work;
   lobby: LobbyState;
-  /** Members whose rows are to be written, also those who have left. */
+  /** Members whose rows are to be written, including those who have left. */
   touched: ReadonlyMap<string, Member>;
   match: NewMatch | undefined;
 };
@@ -44,7 +44,7 @@ const lobbyRow = (lobby: LobbyState) => ({
   spectatorCount: lobby.members.length - playersOf(lobby).length,
 });
 
-/** Writes a lobby, the members that were touched and a game that begins: one statement. */
+/** Writes a lobby, its changed members and a beginning game: one statement. */
 export const writeLobby = async ({ work, lobby, touched, match }: Written): Promise<void> => {
   const members = [...touched.values()].map((member) => memberRow(member, work.now));
   const { projectId, id } = lobby;

@@ -11,18 +11,18 @@ import { playerTypes } from "./player.ts";
 import { CauseShape, Data, PLAYER, Text } from "./shapes.ts";
 import type { WebhookEvent } from "./webhook-event.ts";
 
-/** What the catalogue says of a type. */
+/** A type's entry in the catalogue. */
 export type EventTypeInfo = {
   type: string;
   /** When it is sent. */
   occurs: string;
-  /** `*` covers it; the others are many, and are to be named. */
+  /** Whether `*` covers it; other types are frequent and must be named. */
   isInWildcard: boolean;
-  /** false: the service does not bring such events about yet. */
+  /** false: the service does not emit such events yet. */
   isAvailable: boolean;
   /** JSON Schema of the whole payload; null while it is not available. */
   schema: Json | null;
-  /** A payload that a test has seen arrive; null while it is not available. */
+  /** A payload received in a test; null while it is not available. */
   example: WebhookEvent | null;
 };
 
@@ -43,7 +43,7 @@ const ENTRIES: Readonly<Record<string, Entry>> = {
   [CUSTOM_TYPE]: customType,
 };
 
-/** The shape of an event of a type that is available; undefined for others. */
+/** Returns the schema of events of an available type; undefined for others. */
 export const shapeOf = (type: string): z.ZodType | undefined => {
   const entry = ENTRIES[type.startsWith("custom.") ? CUSTOM_TYPE : type];
   if (!entry) return undefined;
@@ -58,8 +58,8 @@ export const shapeOf = (type: string): z.ZodType | undefined => {
 };
 
 /**
- * Open: tests add `test`, and what was cut `truncated`; receivers are to bear what comes later. Where a
- * format says it, its pattern only makes the document long.
+ * Open: tests add `test`, and shortened events `truncated`; receivers must accept later additions. Where
+ * there is a format, its pattern only makes the document long.
  */
 const publishedSchema = (shape: z.ZodType): Json =>
   z.toJSONSchema(shape, {
@@ -83,7 +83,7 @@ const infoOf = (type: string): EventTypeInfo => {
 
 let catalogue: readonly EventTypeInfo[] | undefined;
 
-/** Every type that can be subscribed, in the order of the specification's list and then ours. */
+/** Returns every type that can be subscribed to, in the order of the specification's list and then ours. */
 export const eventTypes = (): readonly EventTypeInfo[] => {
   catalogue ??= [...WEBHOOK_TYPES, CUSTOM_TYPE].map(infoOf);
   return catalogue;

@@ -2,16 +2,16 @@ import { NOISY_TYPES, SENT_EVENT_TYPES } from "../../../kernel/events/event-type
 
 const CUSTOM = "custom.";
 const CUSTOM_PATTERN = /^custom\.(\*|[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}(\.\*)?)$/;
-/** As rules may name events that they emit. */
+/** Names that rules may give to events that they emit. */
 const CUSTOM_TYPE = /^custom\.[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/;
 
 /** Whether rules can emit events of the type. */
 export const isCustomType = (type: string): boolean => CUSTOM_TYPE.test(type);
 
-/** Every type of the service's own that webhooks can be sent. */
+/** Every type of the service's own that webhooks can receive. */
 export const WEBHOOK_TYPES: readonly string[] = [...SENT_EVENT_TYPES];
 
-/** Whether events of the type go to webhooks and into the feed, if anybody wants them. */
+/** Whether events of the type go to webhooks and into the feed, if anybody subscribes. */
 export const isWebhookType = (type: string): boolean => SENT_EVENT_TYPES.has(type) || type.startsWith(CUSTOM);
 
 /**
@@ -24,7 +24,7 @@ export const isSubscribed = (patterns: readonly string[], type: string): boolean
     return pattern.endsWith(".*") ? type.startsWith(pattern.slice(0, -1)) : pattern === type;
   });
 
-/** Whether a subscription may name it: a type there is, one of the integrator's own, or a group of them. */
+/** Whether a subscription may name it: an existing type, one of the integrator's own, or a group of them. */
 export const isPattern = (pattern: string): boolean => {
   if (pattern === "*") return true;
   if (pattern.startsWith(CUSTOM)) return CUSTOM_PATTERN.test(pattern);

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type BoostView, CAUSE_KINDS, type Cause, type LivesView } from "../../../kernel/events/events.ts";
 import type { MergeSummary } from "../../../kernel/events/merge-plan.ts";
 
-/** Shapes that events of several types share. */
+/** Schemas shared by events of several types. */
 export const Id = z.uuid();
 export const Time = z.iso.datetime();
 export const Text = z.string();

@@ -1,20 +1,20 @@
-/** At the same time, of one endpoint and process. */
+/** Maximum number of concurrent attempts per endpoint and process. */
 export const ENDPOINT_MAX = 4;
-/** Slow failures in a row after which an endpoint is only tried by one attempt at a time. */
+/** Consecutive slow failures after which an endpoint only gets one attempt at a time. */
 const SLOW_FAILURES_MAX = 5;
 /** An attempt that takes longer is slow, in ms. */
 export const SLOW_MS = 500;
 
 /**
- * What a process knows of an endpoint. One that is not trusted gets one attempt at a time: a new one until it
- * has answered once, and one that keeps attempts hanging until it answers again. Failing fast holds nobody
- * up, so it costs no trust.
+ * A process's circuit breaker for an endpoint. One that is not trusted gets one attempt at a time: a new one
+ * until it has answered once, and one whose attempts hang until it answers again. Fast failures delay nobody,
+ * so they cost no trust.
  */
 export type Circuit = { isTrusted: boolean; slowFailures: number };
 
 export const NEW_CIRCUIT: Circuit = { isTrusted: false, slowFailures: 0 };
 
-/** The circuit after an attempt. */
+/** Returns the circuit after an attempt. */
 export const afterAttempt = (
   { isTrusted, slowFailures }: Circuit,
   { isSuccess, durationMs }: { isSuccess: boolean; durationMs: number },
@@ -26,5 +26,5 @@ export const afterAttempt = (
 
 export const inFlightMax = ({ isTrusted }: Circuit): number => (isTrusted ? ENDPOINT_MAX : 1);
 
-/** Whether its attempts count as slow from their beginning. */
+/** Whether its attempts count as slow from the start. */
 export const isSuspect = ({ isTrusted, slowFailures }: Circuit): boolean => !isTrusted && slowFailures > 0;

@@ -1,20 +1,20 @@
 import { sql } from "kysely";
 import { hasFeature, PLANS } from "../../../kernel/plans.ts";
 import type { Work } from "../../../kernel/work.ts";
-import { ERASED_ERROR, tellsOfErased } from "../persons.ts";
+import { ERASED_ERROR, concernsErased } from "../persons.ts";
 import { SEND_TIMEOUT_MS } from "./sender.ts";
 import type { Webhook } from "../webhook.ts";
 
-/** Longer than an attempt may take, so that another process takes over only from one that is gone. */
+/** Longer than an attempt may take, so that another process takes over only from a dead one. */
 export const LEASE_MS = SEND_TIMEOUT_MS + 15_000;
-/** Webhooks that one sweep looks at; the next goes on behind them. */
+/** Number of webhooks examined per sweep; the next one continues after them. */
 const SWEPT_AT_ONCE = 2_000;
 
 /** Where a sweep begins. */
 export const FIRST_WEBHOOK = "00000000-0000-0000-0000-000000000000";
 
 const PLANS_WITH = PLANS.filter((plan) => hasFeature({ plan }, "webhooks"));
-/** A webhook `w` of tenant `t` that is sent to. */
+/** Whether a webhook `w` of tenant `t` is being delivered to. */
 export const IS_SERVED = sql`w.deleted_at is null and w.status in ('ACTIVE', 'FAILED')
   and t.deleted_at is null and t.approval_status = 'APPROVED'
   and t.plan = any(${sql.lit(`{${PLANS_WITH.join(",")}}`)}::text[])`;
@@ -22,7 +22,7 @@ export const IS_SERVED = sql`w.deleted_at is null and w.status in ('ACTIVE', 'FA
 export type Due = { id: string; tenantId: string };
 
 /**
- * Webhooks with something due, among the next ones behind `after`: one look into an index for each.
+ * Returns webhooks with a due delivery, among the next ones after `after`: one index look-up each.
  * @returns also where the next sweep begins
  */
 export const findDue = async ({ db, now }: Work, after: string): Promise<{ due: Due[]; next: string }> => {
@@ -43,19 +43,19 @@ export const findDue = async ({ db, now }: Work, after: string): Promise<{ due: 
   return { due, next: Number(seen) === SWEPT_AT_ONCE ? last! : FIRST_WEBHOOK };
 };
 
-/** A delivery that this process alone sends until `leasedUntil`, and its webhook as it was then. */
+/** A delivery that this process alone sends until `leasedUntil`, and its webhook as of the claim. */
 export type ClaimedDelivery = {
   id: string;
   eventId: string;
   eventType: string;
-  /** The exact text; null when it is no longer to be sent. */
+  /** The exact text; null when it must no longer be sent. */
   body: string | null;
   /** Why there is none. */
   missing: string | null;
   isTest: boolean;
-  /** Recorded in this cycle. */
+  /** Number of attempts recorded in this cycle. */
   attempts: number;
-  /** Nothing of it was ever recorded. */
+  /** Whether no attempt was ever recorded. */
   isNew: boolean;
   happenedAt: Date;
   leasedUntil: Date;
@@ -95,11 +95,11 @@ type Row = {
   failing_since: Date | string | null;
 };
 
-/** A time as it comes from the database, whichever engine that is. */
+/** Parses a time from the database, whichever engine that is. */
 export const dateOf = (at: Date | string | null): Date | null => (at === null ? null : new Date(at));
 
 /** Of a delivery with its event `e`, if that is kept. */
-const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${tellsOfErased({
+const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${concernsErased({
   projectId: sql`e.project_id`,
   type: sql`e.type`,
   players: sql`e.players`,
@@ -107,9 +107,10 @@ const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${tellsOfErased(
 })}))`;
 
 /**
- * Takes what is due longest of each named webhook, up to so many, for LEASE_MS: one statement. Webhooks that
- * are not sent to any more give nothing, so what is sent was right in the database a moment ago.
- * @param wanted how many by webhook
+ * Claims the longest due deliveries of each named webhook, up to a number, for LEASE_MS: one statement.
+ * Webhooks that are no longer delivered to yield nothing, so everything sent was valid in the database a
+ * moment ago.
+ * @param wanted numbers by webhook
  */
 export const claimDeliveries = async (
   { db, now }: Work,
@@ -118,7 +119,7 @@ export const claimDeliveries = async (
   if (wanted.size === 0) return [];
   const asked = [...wanted].map(([w, n]) => ({ w, n }));
   const leasedUntil = new Date(now.getTime() + LEASE_MS);
-  // The rows are found by their places: whatever the statistics say, nothing but those is read.
+  // The rows are found by their ctids: whatever the statistics say, only those are read.
   const { rows } = await sql<Row>`
     with served as materialized (
       select w.*, x.n from json_to_recordset(${JSON.stringify(asked)}::json) as x(w uuid, n int)
@@ -177,7 +178,7 @@ const claimed = (row: Row, leasedUntil: Date): ClaimedDelivery => ({
   },
 });
 
-/** Gives back what was claimed and not sent to its end: it is due at once. No attempt is counted. */
+/** Releases claimed deliveries that were not completed: they are due at once. No attempt is counted. */
 export const releaseDeliveries = async (
   { db, now }: Work,
   claims: readonly ClaimedDelivery[],
@@ -190,10 +191,10 @@ export const releaseDeliveries = async (
     where d.webhook_id = x.w and d.id = x.i and d.status = 'pending' and d.due_at = x.l`.execute(db);
 };
 
-/** A claim whose commit was not heard of: it may have been made or not. */
+/** A claim whose commit was not acknowledged: it may have succeeded or not. */
 export type LostClaim = { webhookIds: readonly string[]; leasedUntil: Date };
 
-/** As releaseDeliveries, for claims that nobody knows the deliveries of. */
+/** As releaseDeliveries, for claims whose deliveries are unknown. */
 export const releaseLost = async ({ db, now }: Work, lost: readonly LostClaim[]): Promise<void> => {
   if (lost.length === 0) return;
   const rows = lost.flatMap(({ webhookIds, leasedUntil }) => webhookIds.map((w) => ({ w, l: leasedUntil })));

@@ -6,32 +6,32 @@ import type { Webhook, WebhookStatus } from "../webhook.ts";
 import { dateOf } from "./claim.ts";
 
 const DAY_MS = 86_400_000;
-/** A webhook without a success for so long, with so many deliveries given up, is DISABLED. */
+/** A webhook without a success for this long, with this many deliveries given up, is DISABLED. */
 const DISABLED_AFTER_MS = 5 * DAY_MS;
 const DISABLED_AFTER_EXHAUSTED = 3;
 export const GONE_REASON = "The endpoint answered 410 Gone";
 const FAILING_REASON = "No success for 5 days";
-/** While all is well a success is written down this often, in ms. */
+/** Interval at which successes are recorded while the webhook is healthy, in ms. */
 const SUCCESS_EVERY_MS = 5_000;
 
-/** How a webhook fares. */
+/** A webhook's health. */
 export type Health = Pick<
   Webhook,
   "status" | "disabledReason" | "lastSuccessAt" | "lastFailureAt" | "failingSince" | "exhausted"
 >;
 
-/** What an attempt means to the health of its webhook. */
-export type Sign = {
+/** The effect of an attempt on the health of its webhook. */
+export type HealthSignal = {
   isSuccess: boolean;
   at: Date;
-  /** The delivery was given up. */
+  /** Whether the delivery was given up. */
   isExhausted: boolean;
-  /** The endpoint wants nothing any more. */
+  /** Whether the endpoint asks to get no more deliveries. */
   isGone: boolean;
   error: string | null;
 };
 
-const afterSuccess = (health: Health, { at }: Sign): Health => ({
+const afterSuccess = (health: Health, { at }: HealthSignal): Health => ({
   ...health,
   status: health.status === "FAILED" ? "ACTIVE" : health.status,
   lastSuccessAt: at,
@@ -39,7 +39,7 @@ const afterSuccess = (health: Health, { at }: Sign): Health => ({
   exhausted: 0,
 });
 
-const afterFailure = (health: Health, { at, isExhausted, isGone }: Sign): Health => {
+const afterFailure = (health: Health, { at, isExhausted, isGone }: HealthSignal): Health => {
   const failingSince = health.failingSince ?? at;
   const exhausted = health.exhausted + (isExhausted ? 1 : 0);
   const next = { ...health, lastFailureAt: at, failingSince, exhausted };
@@ -52,15 +52,15 @@ const afterFailure = (health: Health, { at, isExhausted, isGone }: Sign): Health
   return isExhausted ? { ...next, status: "FAILED" } : next;
 };
 
-/** The health of a webhook after attempts, in the order of their ends. */
-export const healthAfter = (health: Health, signs: readonly Sign[]): Health =>
+/** Returns the health of a webhook after attempts, in the order of their ends. */
+export const healthAfter = (health: Health, signs: readonly HealthSignal[]): Health =>
   signs.reduce(
     (next, sign) => (sign.isSuccess ? afterSuccess(next, sign) : afterFailure(next, sign)),
     health,
   );
 
-/** Whether a success has to be written down, by what was known when it was claimed. */
-export const isNews = (
+/** Whether a success must be recorded, according to the state at the claim. */
+export const mustRecord = (
   { status, failingSince, lastSuccessAt }: Pick<Webhook, "status" | "failingSince" | "lastSuccessAt">,
   at: Date,
 ): boolean =>
@@ -84,8 +84,8 @@ type Row = {
 export type LockedWebhook = { id: string; tenantId: string; url: string; health: Health };
 
 /**
- * Locks webhooks until the commit; deleted ones are left out. Called before their deliveries are touched, as
- * whoever changes a webhook by the API does.
+ * Locks webhooks until the commit; deleted ones are omitted. Must be called before their deliveries are
+ * changed, in the same order as changes by the API.
  */
 export const lockWebhooks = async ({ db }: Work, ids: Iterable<string>): Promise<LockedWebhook[]> => {
   const list = [...new Set(ids)];
@@ -111,7 +111,7 @@ export const lockWebhooks = async ({ db }: Work, ids: Iterable<string>): Promise
   }));
 };
 
-/** Writes down how locked webhooks fare now, and mails OWNERS and ADMINS of those that are worse off. */
+/** Records the current health of locked webhooks, and mails OWNERS and ADMINS of those that got worse. */
 export const saveHealth = async (
   work: Work,
   mail: Mail,
@@ -129,17 +129,17 @@ export const saveHealth = async (
       "lastSuccessAt" timestamptz, "lastFailureAt" timestamptz, "failingSince" timestamptz, exhausted int)
     where w.id = x.id`.execute(work.db);
   for (const { webhook, health, error } of changed) {
-    if (health.status !== webhook.health.status) await tell(work, mail, { webhook, health, error });
+    if (health.status !== webhook.health.status) await notifyTeam(work, mail, { webhook, health, error });
   }
 };
 
-const tell = async (
+const notifyTeam = async (
   work: Work,
   mail: Mail,
   { webhook, health, error }: { webhook: LockedWebhook; health: Health; error: string },
 ): Promise<void> => {
   const { id: webhookId, tenantId, url } = webhook;
-  // Its path and query may hold a token.
+  // Its path and query may contain a token.
   const about = { webhookId, host: new URL(url).host };
   if (health.status === "FAILED")
     await tellAdmins(mail, work, tenantId, { template: "webhook-failing", values: { ...about, error } });

@@ -3,15 +3,15 @@ import { OUTBOX_PARTITIONS } from "../../../kernel/ids.ts";
 import type { Work } from "../../../kernel/work.ts";
 import { IS_SERVED } from "./claim.ts";
 
-/** How old, in seconds, the oldest is of what should have gone out; 0 when there is nothing. */
+/** Age of the oldest overdue item, in seconds; 0 when there is none. */
 export type Lags = {
-  /** Committed events that are not relayed. */
+  /** Committed events that are not relayed yet. */
   outbox: number;
-  /** Deliveries that are due and not on their way. */
+  /** Due deliveries that are not in flight. */
   deliveries: number;
 };
 
-/** Looks into an index once for each partition and each webhook. */
+/** Reads the lags with one index look-up per partition and per webhook. */
 export const readLags = async ({ db, now }: Work): Promise<Lags> => {
   const at = now.toISOString();
   const age = (oldest: Date | string | null): number =>

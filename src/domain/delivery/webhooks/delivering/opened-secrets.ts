@@ -1,10 +1,10 @@
 import type { SecretBox } from "../../../kernel/secret-box.ts";
 
-/** Opened texts that are kept. */
+/** Maximum number of cached decrypted texts. */
 const KEPT_MAX = 2_000;
 
-/** A box that remembers what it has opened: the same texts, for every delivery of a webhook. */
-export const rememberOpened = (box: SecretBox): SecretBox => {
+/** Wraps a secret box with a cache: every delivery of a webhook decrypts the same texts. */
+export const cacheOpened = (box: SecretBox): SecretBox => {
   const opened = new Map<string, string>();
   return {
     seal: box.seal,

@@ -1,14 +1,14 @@
 import { ATTEMPT_DELAYS_MS } from "./delivery.ts";
 
-/** The most that a wait is lengthened by chance, so that what failed together does not come back together. */
+/** Maximum random lengthening of a delay, so that simultaneous failures are not retried simultaneously. */
 const JITTER_MAX = 0.05;
-/** Retry-After is followed up to this many times the wait of the table. */
+/** Retry-After is honoured up to this multiple of the table's delay. */
 const RETRY_AFTER_MAX = 2;
 
 /**
- * The wait from the end of a failed attempt to the next one, in ms: that of the table, up to 5 % longer by
- * chance, or what the endpoint asked for, up to twice that of the table.
- * @param attempts that have been made in this cycle, the failed one included
+ * Returns the delay from the end of a failed attempt to the next one, in ms: that of the table, up to 5 %
+ * longer at random, or what the endpoint asked for, up to twice that of the table.
+ * @param attempts number of attempts made in this cycle, including the failed one
  * @param random from 0 to 1
  * @returns undefined when no attempt is left
  */

@@ -1,6 +1,6 @@
-/** Bytes kept of an answer's body. */
+/** Maximum bytes kept of a response's body. */
 export const RESPONSE_BODY_MAX = 16 * 1024;
-/** For a whole exchange, from the look-up of the name to the last byte that is read, in ms. */
+/** Time limit of a whole exchange, from the look-up of the name to the last byte that is read, in ms. */
 export const SEND_TIMEOUT_MS = 30_000;
 
 export type WebhookRequest = {
@@ -9,32 +9,32 @@ export type WebhookRequest = {
   /** The exact text. */
   body: string;
   timeoutMs: number;
-  /** Ends it early; nothing is then known of it. */
+  /** Aborts the attempt; its outcome is then unknown. */
   signal?: AbortSignal;
 };
 
-/** What became of an attempt. It never rejects: whatever an endpoint does is an answer of this kind. */
+/** Outcome of an attempt. Sending never rejects: any behaviour of an endpoint is an outcome. */
 export type WebhookOutcome = {
   /** A status from 200 to 299. */
   isSuccess: boolean;
   responseCode: number | null;
-  /** At most RESPONSE_BODY_MAX bytes, decoded as UTF-8, without NUL; null where there was no answer. */
+  /** At most RESPONSE_BODY_MAX bytes, decoded as UTF-8, without NUL; null without a response. */
   responseBody: string | null;
   durationMs: number;
   /** Why it failed, for the owner of the endpoint; null for a success. */
   error: string | null;
-  /** The address may not be asked at all (URL_NOT_ALLOWED). */
+  /** Whether requests to the address are forbidden (URL_NOT_ALLOWED). */
   isRefused: boolean;
-  /** Seconds that the endpoint asked for with Retry-After; null without. */
+  /** Seconds requested by the endpoint's Retry-After; null without. */
   retryAfterSeconds: number | null;
 };
 
-/** Speaks to addresses of strangers: guarded against reaching what is not public, and bounded. */
+/** Sends requests to foreign addresses: guarded against reaching non-public ones, and bounded. */
 export type WebhookSender = {
   /**
-   * Whether an address may be given at all: its text, and the addresses of its name as far as they are found
-   * within 3 s. They are looked up and judged at each attempt too.
-   * @returns what is wrong with it, as "must start with https://", or undefined
+   * Checks whether an address may be registered: its text, and the addresses of its name as far as they are
+   * found within 3 s. They are looked up and checked at each attempt too.
+   * @returns the problem, as "must start with https://", or undefined
    */
   check(url: string): Promise<string | undefined>;
   send(request: WebhookRequest): Promise<WebhookOutcome>;
@@ -42,7 +42,7 @@ export type WebhookSender = {
   close(): Promise<void>;
 };
 
-/** An outcome without any attempt: what stands in the way is ours, and told to the owner all the same. */
+/** An outcome without any attempt: the cause is ours, but reported to the owner all the same. */
 export const notSent = (error: string): WebhookOutcome => ({
   isSuccess: false,
   responseCode: null,

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { SECRET_PREFIX } from "../secrets.ts";
 import type { WebhookRequest } from "./sender.ts";
 
-/** What is sent to one webhook of one event. */
+/** One webhook's delivery of one event, to be signed. */
 export type Signable = {
   deliveryId: string;
   eventId: string;
@@ -13,7 +13,9 @@ export type Signable = {
   body: string;
 };
 
-/** The key of a secret by Standard Webhooks: base64 behind `whsec_`; any other text stands for its UTF-8. */
+/**
+ * Returns the key of a secret by Standard Webhooks: base64 after `whsec_`; any other text is used as UTF-8.
+ */
 const keyOf = (secret: string): Buffer =>
   secret.startsWith(SECRET_PREFIX)
     ? Buffer.from(secret.slice(SECRET_PREFIX.length), "base64")
@@ -26,9 +28,9 @@ const sign = (key: Buffer | string, encoding: "hex" | "base64", ...parts: readon
 };
 
 /**
- * The headers that prove where a body comes from: that of the specification, by the present secret, and those
- * of Standard Webhooks, with a signature by each secret that is live.
- * @param secrets the present one first
+ * Returns the headers that authenticate a body: that of the specification, with the current secret, and those
+ * of Standard Webhooks, with a signature by each valid secret.
+ * @param secrets the current one first
  */
 export const signatureHeaders = (
   { eventId, body }: Pick<Signable, "eventId" | "body">,
@@ -46,8 +48,8 @@ export const signatureHeaders = (
 };
 
 /**
- * An attempt as it goes out at `at`, without its time limit.
- * @param secrets those that are live (liveSecrets), the present one first
+ * Builds the request of an attempt at `at`, without its time limit.
+ * @param secrets the valid ones (liveSecrets), the current one first
  * @param version of Laurel
  */
 export const signedRequest = (

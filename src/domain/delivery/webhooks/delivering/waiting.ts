@@ -2,22 +2,26 @@ import { sql } from "kysely";
 import type { Work } from "../../../kernel/work.ts";
 import { IS_SERVED } from "./claim.ts";
 
-/** How long what is due may wait for a webhook that is not sent to. */
+/** How long due deliveries may wait for a webhook that is not delivered to. */
 const WAIT_MAX_MS = 72 * 3_600_000;
 
-/** A webhook that is not sent to although something is due, and why. */
-export type Held = { id: string; isDeleted: boolean; status: string };
+/** A webhook that is not delivered to although it has due deliveries, and why. */
+export type UndeliveredWebhook = { id: string; isDeleted: boolean; status: string };
 
-const errorOf = ({ isDeleted, status }: Held): string => {
+const errorOf = ({ isDeleted, status }: UndeliveredWebhook): string => {
   if (isDeleted) return "The webhook was deleted";
   if (status === "PAUSED") return "It waited 72 h while the webhook was paused";
   if (status === "DISABLED") return "It waited 72 h while the webhook was disabled";
   return "It waited 72 h while the account was suspended or its plan had no webhooks";
 };
 
-/** Webhooks that are not sent to, with something due: the next ones behind `after`, by id. */
-export const findHeld = async ({ db, now }: Work, after: string, limit: number): Promise<Held[]> => {
-  const { rows } = await sql<Held>`
+/** Returns webhooks with due deliveries that are not delivered to: the next ones after `after`, by id. */
+export const findUndelivered = async (
+  { db, now }: Work,
+  after: string,
+  limit: number,
+): Promise<UndeliveredWebhook[]> => {
+  const { rows } = await sql<UndeliveredWebhook>`
     select w.id, w.deleted_at is not null as "isDeleted", w.status
     from webhooks w join tenants t on t.id = w.tenant_id
     where w.id > ${after}::uuid and not (${IS_SERVED}) and exists (
@@ -28,10 +32,14 @@ export const findHeld = async ({ db, now }: Work, after: string, limit: number):
 };
 
 /**
- * Gives up what has been due for 72 h, or what is due of a webhook that was deleted.
- * @returns how many were given up
+ * Fails deliveries that have been due for 72 h, or any due one of a deleted webhook.
+ * @returns how many were failed
  */
-export const failLongWaiting = async ({ db, now }: Work, held: Held, limit: number): Promise<number> => {
+export const failLongWaiting = async (
+  { db, now }: Work,
+  held: UndeliveredWebhook,
+  limit: number,
+): Promise<number> => {
   const before = new Date(now.getTime() - (held.isDeleted ? 0 : WAIT_MAX_MS)).toISOString();
   const { rows } = await sql`
     update webhook_deliveries d set status = 'failed', error = ${errorOf(held)}, due_at = null,

@@ -2,13 +2,13 @@ import { englishDataset, type ParsedPattern, SyntaxKind } from "obscenity";
 import { compileWords } from "./compile-words.ts";
 import type { Listed } from "./word-filter.ts";
 
-/** What the built-in list is called in flags and verdicts; no project's list can have the name. */
+/** Name of the built-in list in flags and verdicts; no project's list can have it. */
 export const BUILT_IN = "@en";
 
-/** Of the data set, but ordinary words in English or its neighbours. */
+/** Words of the data set that are ordinary in English or related languages. */
 const LEFT_OUT: ReadonlySet<string> = new Set(["negro", "dyke", "hooker", "cockp"]);
 
-/** Ordinary words and names that have one of the list in them, besides those that the data set knows. */
+/** Ordinary words and names that contain a listed one, besides those that the data set knows. */
 const INNOCENT = [
   "dickinson",
   "dickin",
@@ -28,12 +28,12 @@ const INNOCENT = [
   "pornic",
 ];
 
-/** A wildcard of the data set stands for a vowel that is left out or starred. */
+/** A wildcard of the data set stands for a vowel that is omitted or starred. */
 const VOWELS = ["a", "e", "i", "o", "u"];
 
 const textOf = (chars: readonly number[]): string => String.fromCodePoint(...chars);
 
-/** Every word that a pattern stands for; a pattern has four optional parts at most. */
+/** Returns every word that a pattern stands for; a pattern has four optional parts at most. */
 const wordsOf = ({ nodes }: ParsedPattern): string[] => {
   let words = [""];
   for (const node of nodes) {
@@ -64,8 +64,8 @@ const innocent: Listed & { words: string[] } = {
 };
 
 /**
- * The list that every project has: the English data set of `obscenity`, with what it allows. Its action is
- * the channel's `profanity`. There is none for other languages: the lists that libraries bring are machine
- * translations, which have `hour` and `Korean` among their words.
+ * The list of every project: the English data set of `obscenity`, with its exceptions. Its action is the
+ * channel's `profanity`. There is none for other languages: the lists that libraries bring are machine
+ * translations, which contain words like `hour` and `Korean`.
  */
 export const BUILT_IN_WORDS = compileWords(BUILT_IN, [...terms, innocent]);

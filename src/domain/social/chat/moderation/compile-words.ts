@@ -10,15 +10,15 @@ import {
   type WordFilter,
 } from "./word-filter.ts";
 
-/** One list, compiled: of it a filter is made, with others. */
+/** One compiled list, which is combined with others to a filter. */
 export type CompiledList = {
   words: number;
-  /** Estimate of its memory, rather too large. */
+  /** Upper estimate of its memory. */
   bytes: number;
   action: ListAction | undefined;
   /** By their letters without repeats. */
   rules: ReadonlyMap<string, readonly Rule[]>;
-  /** How many runs rules have, by their first letters. */
+  /** Numbers of runs that rules have, by their first letters. */
   lengths: ReadonlyMap<string, ReadonlySet<number>>;
 };
 
@@ -27,13 +27,15 @@ const REPEATED = /(.)\1+/gsu;
 const squeeze = (spelling: string): string => spelling.replace(REPEATED, "$1");
 
 /**
- * Rules that have the same letters and differ in doubled ones, the action or the match. Else lists made for
- * it would make every text slow. One list with more is refused; what several have together beyond is left
- * out.
+ * Maximum number of rules with the same letters that differ in doubled ones, the action or the match.
+ * Otherwise lists crafted for it would make every text slow. A single list with more is refused; excess ones
+ * of several lists together are dropped.
  */
 export const TWINS_MAX = 32;
 
-/** Answers for the words of one list, one after the other, whether they have too many twins by then. */
+/**
+ * Creates a check that is called for each word of a list, and reports whether it has too many twins by then.
+ */
 export const createTwinCheck = (action: ListAction): ((word: string) => boolean) => {
   const spellings = new Map<string, Set<string>>();
   return (word) =>
@@ -45,13 +47,13 @@ export const createTwinCheck = (action: ListAction): ((word: string) => boolean)
     });
 };
 
-/** Whether a word can be compared at all, and is no longer than words may be. */
+/** Whether a word can be compared at all, and is within the maximum length. */
 export const isComparable = (word: string): boolean => {
   const spellings = spellingsOf(word);
   return spellings.length > 0 && spellings.every((spelling) => spelling.length <= WORD_LENGTH_MAX);
 };
 
-/** Bits for each beginning: one in sixteen is set, so as many letters of a text are looked up in vain. */
+/** Bits per beginning: one in sixteen is set, so that is the rate of false positives. */
 const BITS_EACH = 16;
 const BYTES_MIN = 32;
 
@@ -78,7 +80,9 @@ const addTwin = (twins: Rule[], rule: Rule): void => {
   if (twins.length < TWINS_MAX && !twins.some((twin) => isSame(twin, rule))) twins.push(rule);
 };
 
-/** Memory of a rule and a beginning in a compiled list, and more of it in a filter, in bytes at most. */
+/**
+ * Memory of a rule and a beginning in a compiled list, and additional memory in a filter, in bytes at most.
+ */
 const RULE_BYTES = { list: 270, filter: 80 };
 const BEGIN_BYTES = { list: 350, filter: 110 };
 
@@ -86,7 +90,7 @@ const BEGIN_BYTES = { list: 350, filter: 110 };
 const textBytes = ({ word, spelling }: Rule, key: string): number =>
   2 * (word.length + spelling.length + (key === spelling ? 0 : key.length));
 
-/** Compiles one list, with a rest after each word; words that cannot be compared are left out. */
+/** Compiles one list, with a pause after each word; words that cannot be compared are omitted. */
 export function* compileList(listed: Listed & { words: readonly string[] }): Steps<CompiledList> {
   const { words, ...common } = listed;
   const rules = new Map<string, Rule[]>();
@@ -113,7 +117,7 @@ export function* compileList(listed: Listed & { words: readonly string[] }): Ste
   return { words: words.length, bytes, action: common.action, rules, lengths };
 }
 
-/** The rules of all lists by their letters; those of a list itself are not changed. */
+/** Combines the rules of all lists by their letters, without changing the lists. */
 function* joinRules(lists: readonly CompiledList[]): Steps<Map<string, readonly Rule[]>> {
   const joined = new Map<string, readonly Rule[]>();
   for (const { rules } of lists)
@@ -146,7 +150,7 @@ function* joinLengths(lists: readonly CompiledList[]): Steps<Map<string, readonl
   return sorted;
 }
 
-/** A filter of compiled lists, with a rest after each word. */
+/** Combines compiled lists to a filter, with a pause after each word. */
 export function* joinLists(version: string, lists: readonly CompiledList[]): Steps<WordFilter> {
   const rules = yield* joinRules(lists);
   const lengths = yield* joinLengths(lists);
@@ -162,7 +166,7 @@ export function* joinLists(version: string, lists: readonly CompiledList[]): Ste
   };
 }
 
-/** Compiles few words at once. */
+/** Compiles a few words at once. */
 export const compileWords = (
   version: string,
   lists: Iterable<Listed & { words: readonly string[] }>,
@@ -171,5 +175,5 @@ export const compileWords = (
   return atOnce(joinLists(version, compiled));
 };
 
-/** Of a project without lists of its own. */
+/** Filter of a project without lists of its own. */
 export const NO_LISTS: WordFilter = compileWords("", []);

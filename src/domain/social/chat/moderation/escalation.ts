@@ -5,15 +5,15 @@ import type { Bucket, Limiter } from "../../../accounts/rate-limits/limiter.ts";
 import type { Transact, Work } from "../../../kernel/work.ts";
 import { addSanction } from "./sanction-changes.ts";
 
-/** Messages of one player that were blocked; with the last of them the player is muted. */
+/** Number of blocked messages of one player within the window; the last of them mutes the player. */
 export const BLOCKED: Bucket = { name: "chat-blocked", points: 3, seconds: 600 };
-/** How long an automatic mute lasts. */
+/** Duration of an automatic mute. */
 export const AUTO_MUTE_SECONDS = 600;
-/** Automatic mutes in a week that make a report for review. */
+/** Number of automatic mutes in a week that create a report for review. */
 export const AUTO_MUTES_REVIEWED = 3;
 const WEEK_MS = 7 * 86_400_000;
 
-/** Refusals that are about what was said. A 429 and a sanction are none. */
+/** Refusals because of a message's content, unlike a 429 or a sanction. */
 const BLOCKING: ReadonlySet<string> = new Set(["MESSAGE_BLOCKED", "LINK_NOT_ALLOWED"]);
 
 export const isBlocked = (error: unknown): boolean =>
@@ -22,14 +22,14 @@ export const isBlocked = (error: unknown): boolean =>
   error.reason !== undefined &&
   BLOCKING.has(error.reason);
 
-/** An App is one. */
+/** The parts of App that are needed. */
 export type EscalationParts = { limiter: Limiter; transact: Transact };
 export type BlockedSender = { projectId: string; channelId: string; playerId: string };
 
 /**
- * Counts a player's message that was refused, where `error` says that it was for what it says, and mutes the
- * player after the third in 10 minutes. It asks the limiter and opens a transaction of its own: called
- * outside of any, once that of the refused send is over.
+ * Counts a player's refused message, if `error` shows that its content was the reason, and mutes the player
+ * after the third in 10 minutes. Uses the limiter and a transaction of its own: must be called outside of
+ * any, after that of the refused send.
  */
 export const recordBlocked = async (
   { limiter, transact }: EscalationParts,
@@ -45,11 +45,11 @@ type Row = { recent: string | number; week: string | number };
 
 /**
  * Mutes a player for 10 minutes in all channels, unless that was done in the last 10 minutes; the third time
- * in a week makes a report for review.
+ * in a week creates a report for review.
  */
 export const muteBlocked = async (work: Work, sender: BlockedSender): Promise<void> => {
   const { projectId, playerId } = sender;
-  // In turn, so that of two at once one mutes.
+  // Serialized, so that only one of two concurrent calls mutes.
   await sql`
     select 1 from players where project_id = ${projectId} and id = ${playerId}
     for no key update`.execute(work.db);
@@ -71,7 +71,7 @@ export const muteBlocked = async (work: Work, sender: BlockedSender): Promise<vo
   if (Number(rows[0]!.week) + 1 >= AUTO_MUTES_REVIEWED) await reportForReview(work, sender);
 };
 
-/** One report at a time: while it is open, further mutes are in the sender's history. */
+/** One report at a time: while it is open, further mutes appear in the sender's history. */
 const reportForReview = async ({ db, now }: Work, sender: BlockedSender): Promise<void> => {
   const { projectId, channelId, playerId } = sender;
   await sql`

@@ -6,28 +6,28 @@ import { type CompiledList, compileList, joinLists, NO_LISTS } from "./compile-w
 import type { ListAction, ListMatch, WordFilter } from "./word-filter.ts";
 
 const MIB = 1024 * 1024;
-/** Memory of all filters that a process keeps compiled, each with that of its lists. */
+/** Maximum memory of all compiled filters of a process, each including that of its lists. */
 const FILTERS_BYTES_MAX = 320 * MIB;
-/** Memory of all lists that are kept beside the filters made of them. */
+/** Maximum memory of all lists that are kept beside the filters made of them. */
 const LISTS_BYTES_MAX = 192 * MIB;
 const KEPT_MAX = 10_000;
 
-/** Filters by project; each tells its version. */
+/** Filters by project; each has its version. */
 const kept = createSizedCache<WordFilter>({ items: KEPT_MAX, bytes: FILTERS_BYTES_MAX });
 
-/** Lists by project, key and version: after a change of one list the others need not be compiled anew. */
+/** Lists by project, key and version: after a change of one list the others need not be compiled again. */
 const keptLists = createSizedCache<CompiledList>({ items: KEPT_MAX, bytes: LISTS_BYTES_MAX });
 
-/** What is kept of a project counts as its own. */
+/** Attributes cached memory to its project. */
 const sizeOf = (owner: string, { bytes }: { bytes: number }) => ({ owner, bytes });
 
-/** The lists of a project as this process last knew them: a guess at what `readFilter` will find. */
+/** Returns the lists of a project as this process last knew them: a guess at what `readFilter` will find. */
 export const guessFilter = (projectId: string): WordFilter => kept.get(projectId) ?? NO_LISTS;
 
 type ListHead = { key: string; version: string };
 type ListRow = ListHead & { action: ListAction; match: ListMatch; words: string[] };
 
-/** What a project's lists are like, in one value: null for a project without any. */
+/** Combined version of a project's lists: null for a project without any. */
 export const listsVersion = (projectId: string) => sql<string | null>`
   (select string_agg(key || ':' || version, ' ' order by key)
     from chat_word_lists where project_id = ${projectId})`;
@@ -38,7 +38,7 @@ const readVersion = async ({ db }: Pick<Work, "db">, projectId: string): Promise
   return found.rows[0]!.version;
 };
 
-/** Reads on the database, in a transaction each or in the one that is there. */
+/** Reads from the database, in a transaction each or in the existing one. */
 type Read = <T>(run: (work: Pick<Work, "db">) => Promise<T>) => Promise<T>;
 
 const readHeads = (read: Read, projectId: string): Promise<ListHead[]> =>
@@ -60,7 +60,7 @@ type VersionedList = { name: string; list: CompiledList };
 
 const nameOf = ({ key, version }: ListHead): string => `${key}:${version}`;
 
-/** As it is now, which may be another version; undefined when it is gone. */
+/** Compiles the current version, which may be a newer one; undefined when it is deleted. */
 const compiledList = async (
   read: Read,
   projectId: string,
@@ -77,7 +77,7 @@ const compiledList = async (
   return { name: nameOf(row), list: keptLists.keep(cacheKey(row), list, sizeOf(projectId, list)) };
 };
 
-/** Compiles what is not kept of a project's lists, in slices, and keeps it. */
+/** Compiles uncached lists of a project, in slices, and caches the result. */
 const compileFilter = async (read: Read, projectId: string): Promise<WordFilter> => {
   const lists: VersionedList[] = [];
   for (const head of await readHeads(read, projectId)) {
@@ -97,8 +97,8 @@ const compileFilter = async (read: Read, projectId: string): Promise<WordFilter>
 const compiling = new Map<string, Promise<unknown>>();
 
 /**
- * Makes the compiled lists of a project ready before a transaction that needs them, so that none is open
- * while they are compiled: a hundred thousand words take a second. Who asks meanwhile waits for the same.
+ * Compiles the lists of a project before a transaction that needs them, so that none is open meanwhile: a
+ * hundred thousand words take a second. Concurrent callers share the compilation.
  */
 export const prepareFilter = async (
   { transact }: { transact: Transact },
@@ -115,20 +115,24 @@ export const prepareFilter = async (
   }
 };
 
-/** Thrown by `filterOf` to who would rather have the lists compiled outside of the transaction. */
+/** Thrown by `filterOf` for callers who prefer to compile the lists outside of the transaction. */
 export class FilterUnready extends Error {}
 
-/** What is done where lists are not compiled: it is done in the transaction, in slices, or FilterUnready. */
+/**
+ * What to do when lists are not compiled: compile them in the transaction, in slices, or throw FilterUnready.
+ */
 export type WhenUnready = "compile" | "throw";
 
 /**
- * The compiled word lists of a project, by one small statement in this transaction, and others after a
- * change: what was committed before the statement holds, in all processes.
+ * Returns the compiled word lists of a project, with one small statement in this transaction, and more after
+ * a change: everything committed before the statement applies, in all processes.
  */
 export const readFilter = async (work: Work, projectId: string): Promise<WordFilter> =>
   filterOf(work, projectId, await readVersion(work, projectId));
 
-/** As `readFilter`, by the `listsVersion` that this transaction has read. @throws FilterUnready if told to */
+/**
+ * As `readFilter`, given the `listsVersion` that this transaction has read. @throws FilterUnready for "throw"
+ */
 export const filterOf = async (
   work: Pick<Work, "db">,
   projectId: string,

@@ -1,21 +1,22 @@
 import { resolveConfusablesTransformer } from "obscenity";
 
 /**
- * A letter as words are compared: without case, accents and disguise. `plain` and `leet` differ where the
- * sign may stand for a letter: `@` is a gap and an `a`, `1` a digit and an `i` (in `other`: an `l`).
+ * A normalized letter for comparing words: without case, accents and disguise. `plain` and `leet` differ
+ * where the sign may stand for a letter: `@` is a gap and an `a`, `1` a digit and an `i` (in `other`: an
+ * `l`).
  */
 export type Letter = {
   plain: string;
   leet: string;
   other: string;
-  /** Whether words go on over it: a letter or digit of a script that puts spaces between words. */
+  /** Whether it continues a word: a letter or digit of a script that puts spaces between words. */
   isWordy: boolean;
-  /** Where it is in the text; UTF-16 units, `end` is exclusive. */
+  /** Its position in the text; UTF-16 units, `end` is exclusive. */
   start: number;
   end: number;
 };
 
-/** Every sign that is no letter, digit or picture. */
+/** Represents every sign that is no letter, digit or picture. */
 export const GAP = " ";
 
 const LEET: ReadonlyMap<string, string> = new Map([
@@ -37,18 +38,20 @@ const LEET: ReadonlyMap<string, string> = new Map([
   ["\u20ac", "e"],
   ["\u00a1", "i"],
 ]);
-/** Those that are as often an `l`. */
+/** Signs that may equally stand for an `l`. */
 const I_OR_L: ReadonlySet<string> = new Set(["1", "!", "|"]);
 
 const UNSEEN = /[\p{Default_Ignorable_Code_Point}\p{Script=Inherited}\p{Cf}]/u;
 const SHOWN = /[\p{L}\p{N}\p{M}\p{So}]/u;
 const WORDY = /[\p{L}\p{N}]/u;
-/** Scripts that are written without spaces: there a word may begin and end anywhere. */
+/** Scripts written without spaces, in which a word may begin and end anywhere. */
 const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}]/u;
 
 const lookAlikes = resolveConfusablesTransformer();
 
-/** The Latin letter that a sign of another script looks like, else the sign itself; lower case. */
+/**
+ * Returns the Latin letter that a sign of another script looks like, otherwise the sign itself; lower case.
+ */
 const lookAlike = (sign: string): string => {
   const found = lookAlikes.transform(sign.codePointAt(0)!);
   return (found === undefined ? sign : String.fromCodePoint(found)).toLowerCase();
@@ -62,7 +65,7 @@ const signOf = (sign: string): Sign => {
   return { plain, leet, other: I_OR_L.has(sign) ? "l" : leet };
 };
 
-/** The signs that one character of a text is made of; none for what nobody sees. */
+/** Returns the signs that one character of a text consists of; none for invisible ones. */
 const fold = (character: string): Sign[] => {
   if (UNSEEN.test(character)) return [];
   const signs: Sign[] = [];
@@ -78,7 +81,7 @@ type Folded = { signs: readonly Sign[]; isWordy: boolean };
 const KEPT = 10_000;
 const folded = new Map<string, Folded>();
 
-/** As `fold`, remembered: texts are made of few characters. */
+/** As `fold`, memoized: texts consist of few characters. */
 const foldOnce = (character: string): Folded => {
   let known = folded.get(character);
   if (!known) {
@@ -90,8 +93,8 @@ const foldOnce = (character: string): Folded => {
 };
 
 /**
- * The letters of a text: compatibility forms, case, accents, zero-width signs and look-alikes of other
- * scripts are seen through. Total for any string; a character gives 18 letters at most.
+ * Returns the letters of a text, normalizing compatibility forms, case, accents, zero-width signs and
+ * look-alikes of other scripts. Total for any string; a character yields 18 letters at most.
  */
 export const lettersOf = (text: string): Letter[] => {
   const letters: Letter[] = [];
@@ -99,7 +102,7 @@ export const lettersOf = (text: string): Letter[] => {
   for (const character of text) {
     const end = start + character.length;
     const { signs, isWordy } = foldOnce(character);
-    // An accent, or what nobody sees, goes with the letter before it.
+    // An accent, or an invisible character, belongs to the preceding letter.
     if (signs.length === 0 && letters.length > 0) letters.at(-1)!.end = end;
     for (const { plain, leet, other } of signs) letters.push({ plain, leet, other, isWordy, start, end });
     start = end;
@@ -107,7 +110,7 @@ export const lettersOf = (text: string): Letter[] => {
   return letters;
 };
 
-/** A text without all that repeats and disguises it, to tell whether two are the same. */
+/** Returns a text without repetition and disguise, to compare whether two are the same. */
 export const essenceOf = (text: string): string => {
   let essence = "";
   let last = "";

@@ -1,6 +1,9 @@
 import { parse } from "tldts";
 
-/** Ends that are words too, so that `polka dot me` is no link: a spelled dot counts before others only. */
+/**
+ * Top-level domains that are words too, so that `polka dot me` is no link: a spelled-out dot only counts
+ * before others.
+ */
 const ORDINARY_ENDS: ReadonlySet<string> = new Set(
   "am as at be by do for go he hi how id im in is it la me mo mu my no now of on one or pm red so to us we"
     .concat(" here best cool cash fun game games day live love life like work world you guru run show blue")
@@ -14,14 +17,14 @@ const OTHER_DOTS = /[\u3002\uff61\u2024]/gu;
 /** Between two words with one space each. */
 const SPELLED_DOT = / dot (\p{L}{2,24})(?![\p{L}\p{N}])/gu;
 const SCHEME = /^(?:hxxps?|h\*\*ps?|https?|ftps?|wss?):\/{1,2}|^[a-z][a-z0-9+-]{1,15}:\/\//u;
-/** What parts hosts from one another and from what is around them. */
+/** Separates hosts from one another and from the surrounding text. */
 const NO_HOST = /[^\p{L}\p{N}\p{M}.\-_]+/u;
 const EDGE: ReadonlySet<string> = new Set(".-_");
 
-/** A link of a text: the domain that its host is registered under, null for an address or an unknown one. */
+/** A link in a text: its host's registrable domain, null for an IP address or an unknown one. */
 export type Link = { host: string; domain: string | null };
 
-/** Private suffixes count, so that who is allowed `ada.github.io` is not allowed everybody's. */
+/** Private suffixes count, so that allowing `ada.github.io` does not allow everybody's. */
 const SUFFIXES = { allowPrivateDomains: true } as const;
 
 const open = (text: string): string =>
@@ -33,7 +36,7 @@ const open = (text: string): string =>
     .replaceAll(DOT_IN_BRACKETS, ".")
     .replaceAll(SPELLED_DOT, (whole, end: string) => (ORDINARY_ENDS.has(end) ? whole : `.${end}`));
 
-/** The registrable domain of a host, also of one that is a suffix itself, such as `github.io`. */
+/** Returns the registrable domain of a host, also of one that is a suffix itself, such as `github.io`. */
 const domainOf = (host: string): string | null => {
   const found = parse(host, SUFFIXES);
   if (found.domain !== null) return found.domain;
@@ -47,10 +50,10 @@ const isHost = (name: string): boolean => {
   return (isIcann === true || isPrivate === true) && domain !== null;
 };
 
-/** The links of what stands between two spaces. */
+/** Returns the links in text between two spaces. */
 const linksOf = (chunk: string): Link[] => {
   const links: Link[] = [];
-  // A backslash is a slash to browsers.
+  // Browsers treat a backslash as a slash.
   for (const part of chunk.replaceAll("\\", "/").split(/(?=[a-z][a-z0-9+*-]{1,15}:\/)/u)) {
     const scheme = SCHEME.exec(part)?.[0];
     const [before, ...path] = part.slice(scheme?.length ?? 0).split("/");
@@ -62,14 +65,14 @@ const linksOf = (chunk: string): Link[] => {
   return links;
 };
 
-/** What comes after a slash is a path of the link before it, unless it is parted from it. */
+/** Text after a slash is a path of the preceding link, unless it is separated from it. */
 const hostsInPath = (piece: string, isAfterLink: boolean): string[] => {
   const hosts = namesIn(piece).filter(isHost);
   const isPath = isAfterLink && hosts.length > 0 && piece.startsWith(hosts[0]!);
   return isPath ? hosts.slice(1) : hosts;
 };
 
-/** By a loop: an expression for the end would look at a row of dots once for each of them. */
+/** Uses a loop: a regular expression for the end would examine a row of dots once for each of them. */
 const trimEdges = (name: string): string => {
   let [start, end] = [0, name.length];
   while (start < end && EDGE.has(name[start]!)) start += 1;
@@ -84,15 +87,15 @@ const namesIn = (piece: string): string[] =>
     .filter((name) => name !== "");
 
 /**
- * The links of a text: with a scheme, `hxxp` too; names that end in a suffix of the public list; and both
- * with their dots written out. Linear in the text, total for any string.
+ * Returns the links of a text: with a scheme, `hxxp` too; names that end in a suffix of the public list; and
+ * both with spelled-out dots. Linear in the text, total for any string.
  */
 export const findLinks = (text: string): Link[] =>
   open(text)
     .split(/\s+/u)
     .flatMap((chunk) => (/[.:]/u.test(chunk) ? linksOf(chunk) : []));
 
-/** The first link of a text that is not to one of `allowedDomains` or below it. */
+/** Returns the first link of a text that does not lead to one of `allowedDomains` or a subdomain. */
 export const findForeignLink = (text: string, allowedDomains: readonly string[]): Link | undefined => {
   const allowed = new Set(allowedDomains.map((domain) => domainOf(domain.toLowerCase())));
   return findLinks(text).find(({ domain }) => domain === null || !allowed.has(domain));

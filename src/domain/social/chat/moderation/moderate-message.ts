@@ -2,25 +2,25 @@ import { sql } from "kysely";
 import { conflict, notFound } from "../../../kernel/errors.ts";
 import type { Work } from "../../../kernel/work.ts";
 import { admit, type Viewer } from "../access.ts";
-import { lockMessage, removeMessage, tellReaders } from "../change-message.ts";
+import { lockMessage, removeMessage, publishToReaders } from "../change-message.ts";
 import type { Channel, ChannelRef } from "../channel-row.ts";
 import { isHidden, type MessageRow, readRows, showMessage } from "../message-view.ts";
 import type { ChatMessage, Moderation } from "../../../kernel/events/chat-views.ts";
 import { auditModerator, moderatorOf } from "./moderator.ts";
 
-type Whose = Pick<Channel, "projectId" | "id">;
+type ChannelKey = Pick<Channel, "projectId" | "id">;
 
-/** Sees everything, and nothing of it is theirs. */
+/** Sees everything, without being the author of anything. */
 export const MODERATOR: Viewer = { playerId: null, isModerator: true };
 
-/** The flag of a message that players' reports have held. */
+/** Flag of a message that is held because of players' reports. */
 const REPORTED_FLAG = "reports";
 
-const ofMessage = ({ projectId, id }: Whose, seq: number) => sql`
+const ofMessage = ({ projectId, id }: ChannelKey, seq: number) => sql`
   project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint`;
 
-/** Holds a message that is locked and that others can read; they are shown that it is gone. */
-export const holdMessage = async (work: Work, channel: Whose, row: MessageRow): Promise<void> => {
+/** Holds a locked message that others can read; for them it disappears. */
+export const holdMessage = async (work: Work, channel: ChannelKey, row: MessageRow): Promise<void> => {
   if (isHidden(row) || row.deleted_at !== null) return;
   const seq = Number(row.seq);
   const { rows } = await sql<{ flags: string[] }>`
@@ -29,25 +29,25 @@ export const holdMessage = async (work: Work, channel: Whose, row: MessageRow): 
   const moderated = { channelId: channel.id, seq, action: "HELD", by: "AUTO" } as const;
   work.emit(channel.projectId, "chat.message_moderated", { ...moderated, flags: rows[0]!.flags });
   const gone = { channelId: channel.id, seq, by: "MODERATOR" } as const;
-  tellReaders(work, channel, undefined, [{ name: "chat.deleted", data: gone }]);
+  publishToReaders(work, channel, undefined, [{ name: "chat.deleted", data: gone }]);
 };
 
-/** A moderator empties a message; one that is deleted stays as it is. @throws DomainError NOT_FOUND */
-export const removeReported = async (work: Work, channel: Whose, seq: number): Promise<void> => {
+/** Clears a message by a moderator; one that is deleted stays unchanged. @throws DomainError NOT_FOUND */
+export const removeReported = async (work: Work, channel: ChannelKey, seq: number): Promise<void> => {
   const row = await lockModerated(work, channel, seq);
   if (row.deleted_at !== null) return;
   const lines = await removeMessage(work, channel, row, "MODERATOR");
-  tellReaders(work, channel, undefined, lines);
-  tellModerated(work, channel, { seq, action: "REMOVED" });
+  publishToReaders(work, channel, undefined, lines);
+  emitModerated(work, channel, { seq, action: "REMOVED" });
 };
 
 /** Locks a message for a moderator. @throws DomainError NOT_FOUND */
-const lockModerated = (work: Work, channel: Whose, seq: number): Promise<MessageRow> =>
+const lockModerated = (work: Work, channel: ChannelKey, seq: number): Promise<MessageRow> =>
   lockMessage(work, channel as Channel, MODERATOR, seq);
 
 type Moderated = { seq: number; action: "REMOVED" | "RESTORED" };
 
-const tellModerated = (work: Work, { projectId, id }: Whose, { seq, action }: Moderated): void => {
+const emitModerated = (work: Work, { projectId, id }: ChannelKey, { seq, action }: Moderated): void => {
   const data = { channelId: id, seq, action, by: moderatorOf(work), flags: [] as string[] };
   work.emit(projectId, "chat.message_moderated", data);
 };
@@ -55,8 +55,8 @@ const tellModerated = (work: Work, { projectId, id }: Whose, { seq, action }: Mo
 type Restored = { content: string; moderation: Moderation };
 
 /**
- * Lets a HELD message through as others were to read it, or shows a MASKED one as it was sent. A held message
- * that is masked too stays masked: it is restored again for that.
+ * Releases a HELD message as others were to read it, or shows a MASKED one in its original form. A held
+ * message that is masked too stays masked: restoring it again removes the mask.
  * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when there is nothing to restore
  */
 export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): Promise<ChatMessage> => {
@@ -66,9 +66,9 @@ export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): 
   if (row.deleted_at !== null || !isWaiting)
     throw conflict("INVALID_STATE", "only messages that are HELD or MASKED are restored");
   const restored = await writeRestored(work, channel, row);
-  tellModerated(work, channel, { seq, action: "RESTORED" });
+  emitModerated(work, channel, { seq, action: "RESTORED" });
   const line = { channelId: channel.id, seq, content: restored.content, editedAt: work.now.toISOString() };
-  tellReaders(work, channel, undefined, row.is_shadowed ? [] : [{ name: "chat.edited", data: line }]);
+  publishToReaders(work, channel, undefined, row.is_shadowed ? [] : [{ name: "chat.edited", data: line }]);
   const { projectId } = ref;
   const data = { channelId: channel.id, seq };
   await auditModerator(work, { action: "chat_message.restored", projectId, id: row.id, data });
@@ -77,9 +77,9 @@ export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): 
   return showMessage(channel.id, shown, MODERATOR);
 };
 
-const writeRestored = async (work: Work, channel: Whose, row: MessageRow): Promise<Restored> => {
+const writeRestored = async (work: Work, channel: ChannelKey, row: MessageRow): Promise<Restored> => {
   const seq = Number(row.seq);
-  // The texts of before an edit are kept in one, so what the mask hid is not known any more.
+  // All texts before an edit are stored together, so the masked one cannot be recovered.
   if (row.moderation === "MASKED" && row.edited_at !== null)
     throw conflict("INVALID_STATE", "the message was edited since it was masked");
   const values =

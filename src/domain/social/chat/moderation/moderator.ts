@@ -2,12 +2,12 @@ import { audit } from "../../../accounts/audit/audit.ts";
 import { actorOf } from "../../../kernel/caller.ts";
 import type { Work } from "../../../kernel/work.ts";
 
-/** Who moderates, for `by` of `chat.message_moderated`. */
+/** The kind of moderator, for `by` of `chat.message_moderated`. */
 export type Moderator = "MODERATOR" | "ADMIN";
 
 export const moderatorOf = ({ by }: Work): Moderator => (by?.caller.kind === "user" ? "ADMIN" : "MODERATOR");
 
-/** The name of who acts, for `createdBy` and the like; `system` for what the server does by itself. */
+/** Returns the actor's name, for `createdBy` and the like; `system` for the server's own actions. */
 export const actorName = ({ by }: Work): string => (by ? actorOf(by.caller) : "system");
 
 export type ModeratorAct = {
@@ -18,7 +18,7 @@ export type ModeratorAct = {
   data?: Record<string, unknown>;
 };
 
-/** Writes what a moderator did, also one who acts by a key. The server's own acts are rows of their own. */
+/** Records a moderator's action, also one by an API key. The server's own actions are rows of their own. */
 export const auditModerator = async (
   work: Work,
   { action, projectId, id, data }: ModeratorAct,

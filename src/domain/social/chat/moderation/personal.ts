@@ -3,7 +3,7 @@ import type { Work } from "../../../kernel/work.ts";
 
 type Merging = { projectId: string; targetId: string; sourceId: string };
 
-/** Sanctions and reports of the source of a merge are the target's from then on: a ban is no way out. */
+/** Moves sanctions and reports of a merge's source to the target: a merge must not evade a ban. */
 export const mergeModeration = async (
   { db }: Work,
   { projectId, targetId, sourceId }: Merging,
@@ -14,7 +14,7 @@ export const mergeModeration = async (
   await sql`
     update chat_reports set sender_id = ${targetId}
     where project_id = ${projectId} and sender_id = ${sourceId}`.execute(db);
-  // What both have reported counts once.
+  // If both have reported the same message, it counts once.
   await sql`
     delete from chat_reports r
     where r.project_id = ${projectId} and r.reporter_id = ${sourceId} and exists (
@@ -27,7 +27,7 @@ export const mergeModeration = async (
 
 type Ids = RawBuilder<unknown>;
 
-/** Takes the words out of reports that a person made or that are about them; `ids` is an array of UUIDs. */
+/** Erases the texts of reports made by a person or about them; `ids` is an array of UUIDs. */
 export const eraseReports = (projectId: string, ids: Ids): RawBuilder<unknown> => sql`
   with about as (
     update chat_reports set note = null

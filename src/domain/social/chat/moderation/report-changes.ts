@@ -9,7 +9,7 @@ import { actorName, auditModerator } from "./moderator.ts";
 import { readReport, type Report, type ReportAction, type ReportStatus } from "./report.ts";
 import { addSanction } from "./sanction-changes.ts";
 
-/** What may follow a status; RESOLVED and DISMISSED are the end. */
+/** Allowed transitions of a report's status; RESOLVED and DISMISSED are final. */
 const NEXT: Readonly<Record<ReportStatus, readonly ReportStatus[]>> = {
   OPEN: ["IN_REVIEW"],
   IN_REVIEW: ["RESOLVED", "DISMISSED"],
@@ -17,20 +17,20 @@ const NEXT: Readonly<Record<ReportStatus, readonly ReportStatus[]>> = {
   DISMISSED: [],
 };
 
-/** The type of what warnings put into inboxes. */
+/** Type of inbox messages about warnings. */
 const INBOX_TYPE = "chat-warning";
 
 export type ReportPatch = {
   status?: ReportStatus | undefined;
-  /** For RESOLVED, and needed there. */
+  /** Required for RESOLVED, and only allowed there. */
   action?: ReportAction | undefined;
-  /** Who looks at it; default for IN_REVIEW: who asks. */
+  /** The moderator in charge; default for IN_REVIEW: the caller. */
   assignee?: string | undefined;
-  /** Of MUTE and BAN; absent: for good. */
+  /** For MUTE and BAN; absent: permanent. */
   durationSeconds?: number | undefined;
-  /** What the player is told with WARN, MUTE and BAN; default: the reason of the report. */
+  /** Shown to the player for WARN, MUTE and BAN; default: the reason of the report. */
   reason?: string | undefined;
-  /** MUTE and BAN: in the channel of the message only. */
+  /** For MUTE and BAN: only in the channel of the message. */
   channelOnly?: boolean | undefined;
 };
 
@@ -50,8 +50,8 @@ const checkMove = (from: ReportStatus, { status }: ReportPatch): void => {
 };
 
 /**
- * Moves a report on, one moderator at a time: OPEN, IN_REVIEW, then RESOLVED with an action or DISMISSED. The
- * action is done in the same commit.
+ * Changes a report's status, one moderator at a time: OPEN, IN_REVIEW, then RESOLVED with an action or
+ * DISMISSED. The action is performed in the same commit.
  * @throws DomainError NOT_FOUND, VALIDATION_ERROR, CONFLICT INVALID_STATE, LIMIT_REACHED
  */
 export const patchReport = async (

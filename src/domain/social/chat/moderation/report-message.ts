@@ -12,12 +12,14 @@ import type { ReportReason } from "../../../kernel/events/chat-views.ts";
 import { holdMessage } from "./moderate-message.ts";
 import { readReport, type Report } from "./report.ts";
 
-/** Distinct players whose reports within `HOLDING_MS` hold a message until a moderator has seen it. */
+/**
+ * Number of distinct players whose reports within `HOLDING_MS` hold a message until a moderator has seen it.
+ */
 export const HOLDING_REPORTS = 5;
 const HOLDING_MS = 600_000;
-/** Characters of a report's note. */
+/** Maximum characters of a report's note. */
 export const REPORT_NOTE_MAX = 1_000;
-/** Reports that one player makes. */
+/** Rate limit of one player's reports. */
 export const REPORTS_RATE: Bucket = { name: "chat-reports", points: 20, seconds: 3_600 };
 
 /** Counts a report against its player's limit, before its transaction. @throws RateLimited REPORT_RATE */
@@ -34,7 +36,7 @@ export const admitReport = async (
 
 export type NewReport = {
   seq: number;
-  /** Who reports: a UUID, or `ext:` and the externalUserId. */
+  /** The reporter: a UUID, or `ext:` and the externalUserId. */
   playerId: string;
   reason: ReportReason;
   note?: string | undefined;
@@ -47,8 +49,8 @@ const checkReportable = (row: MessageRow, reporterId: string): void => {
 };
 
 /**
- * A player reports a message that they can read, once. The fifth player in 10 minutes makes it HELD, in the
- * same commit. `chat.message_reported`.
+ * Reports a message by a player who can read it, once. The fifth player in 10 minutes makes it HELD, in the
+ * same commit. Emits `chat.message_reported`.
  * @throws DomainError NOT_FOUND, FORBIDDEN PLAYER_BANNED, CONFLICT ALREADY_REPORTED, INVALID_STATE
  */
 export const reportMessage = async (
@@ -59,7 +61,7 @@ export const reportMessage = async (
   const { projectId, channelId } = ref;
   const reporter = await getPlayer(work, projectId, playerId);
   const { channel, viewer } = await admit(work, ref, { kind: "PLAYER", playerId: reporter.id });
-  // The lock makes reporters count one another: each sees those that were committed before its turn.
+  // The lock serializes reporters: each sees the reports committed before its own.
   const row = await lockMessage(work, channel, viewer, seq);
   checkReportable(row, reporter.id);
   const id = newId();
@@ -81,7 +83,7 @@ export const reportMessage = async (
 
 type Counted = { all: string | number; recent: string | number };
 
-/** Reports of a message, and those of the last minutes that nobody has closed: one player, one report. */
+/** Counts all reports of a message, and the recent ones that are not closed: one per player. */
 const countReports = async (
   { db, now }: Work,
   { projectId, channelId }: ChannelRef,

@@ -10,19 +10,19 @@ import { readReport, type Report, type ReportRow, REPORTS, type ReportStatus, sh
 import { listSanctions } from "./sanction-list.ts";
 import { type Sanction, timeOf, timeOrNull } from "./show-sanction.ts";
 
-/** Messages before, and after, the one that was reported. */
+/** Number of messages shown before, and after, the reported one. */
 const NEIGHBOURS = 5;
-/** Sanctions and reports of a sender that are shown with a report, the newest. */
+/** Number of a sender's latest sanctions and reports shown with a report. */
 const HISTORY_SHOWN = 20;
 
 export type ReportQuery = PageQuery & {
   status?: ReportStatus | undefined;
   channelId?: string | undefined;
-  /** Whose messages: a UUID, or `ext:` and the externalUserId. */
+  /** The author: a UUID, or `ext:` and the externalUserId. */
   senderId?: string | undefined;
 };
 
-/** A page of reports, the oldest first: a queue. @throws DomainError NOT_FOUND for an unknown player */
+/** Lists reports, oldest first: a queue. @throws DomainError NOT_FOUND for an unknown player */
 export const listReports = async (
   work: Work,
   projectId: string,
@@ -44,7 +44,7 @@ export const listReports = async (
   };
 };
 
-/** A message as moderators read it: with the text that was sent first, whatever became of it. */
+/** A message as moderators read it: with its original text, whatever happened to it. */
 export type ReviewedMessage = {
   id: string;
   seq: number;
@@ -59,14 +59,14 @@ export type ReviewedMessage = {
   createdAt: string;
 };
 
-/** A report with what a moderator decides by. */
+/** A report with the information that a moderator needs. */
 export type ReviewedReport = {
   report: Report;
   /** Null once retention has deleted it, and for a report about a player. */
   message: ReviewedMessage | null;
   /** Up to five before and five after, in order. */
   neighbours: ReviewedMessage[];
-  /** What is known of the sender: newest first, and how many in all. */
+  /** The sender's history: newest first, with total numbers. */
   history: { sanctions: Sanction[]; sanctionCount: number; reports: Report[]; reportCount: number };
 };
 
@@ -107,9 +107,9 @@ const show = (row: MessageRow): ReviewedMessage => ({
   createdAt: timeOf(row.created_at),
 });
 
-type Place = { projectId: string; channelId: string; seq: number };
+type MessageRef = { projectId: string; channelId: string; seq: number };
 
-const readAround = async ({ db }: Work, place: Place): Promise<ReviewedMessage[]> => {
+const readAround = async ({ db }: Work, place: MessageRef): Promise<ReviewedMessage[]> => {
   const { projectId, channelId, seq } = place;
   const of = sql`project_id = ${projectId} and channel_id = ${channelId}`;
   const { rows } = await sql<MessageRow>`
@@ -141,7 +141,7 @@ const historyOf = async (
   return { sanctions, sanctionCount, reports: rows.map(showReport), reportCount };
 };
 
-/** Of a private channel it is a reading like any other. */
+/** In a private channel, a review counts as reading it. */
 const auditReview = async (work: Work, projectId: string, report: Report): Promise<void> => {
   const { rows } = await sql<{ id: string; kind: ChannelKind }>`
     select id, kind from chat_channels
@@ -153,7 +153,9 @@ const auditReview = async (work: Work, projectId: string, report: Report): Promi
   await auditPrivateRead(work, { projectId, ...channel }, { actor, ...data });
 };
 
-/** A report, its message with ten neighbours, and the sender's history. @throws DomainError NOT_FOUND */
+/**
+ * Returns a report, its message with ten neighbours, and the sender's history. @throws DomainError NOT_FOUND
+ */
 export const reviewReport = async (work: Work, projectId: string, id: string): Promise<ReviewedReport> => {
   const report = await readReport(work, projectId, id);
   const { channelId, seq } = report;

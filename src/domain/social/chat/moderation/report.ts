@@ -13,7 +13,9 @@ export type ReportAction = (typeof REPORT_ACTIONS)[number];
 
 type Person = PlayerRef & { displayName: string | null };
 
-/** A report as moderators see it; without `seq` it is about a player, and the service made it itself. */
+/**
+ * A report as moderators see it; without `seq` it is about a player, and was created by the service itself.
+ */
 export type Report = {
   id: string;
   channelId: string | null;

@@ -1,12 +1,12 @@
 import { GAP, type Letter, lettersOf } from "./letters.ts";
 
-/** A letter and how often it stands there in a row. */
+/** A letter and its number of consecutive occurrences. */
 export type Run = { letter: string; count: number; isWordy: boolean; start: number; end: number };
 
 /** One way to read a text. */
 export type Reading = keyof Pick<Letter, "plain" | "leet" | "other">;
 
-/** A run of more letters than this is a run of any number. */
+/** Runs longer than this are equal to one another. */
 export const REPEATS_SEEN = 2;
 
 const runsOf = (letters: readonly Letter[], reading: Reading): Run[] => {
@@ -15,7 +15,7 @@ const runsOf = (letters: readonly Letter[], reading: Reading): Run[] => {
   for (const one of letters) {
     const letter = one[reading];
     const { start, end } = one;
-    // Brackets and spaces that a letter such as ⑴ is written out with end a word as any others do.
+    // Brackets and spaces in the expansion of a letter such as ⑴ end a word like any others.
     const isWordy = one.isWordy && letter !== GAP;
     if (last?.letter !== letter) {
       last = { letter, count: 1, isWordy, start, end };
@@ -29,9 +29,9 @@ const runsOf = (letters: readonly Letter[], reading: Reading): Run[] => {
   return runs;
 };
 
-/** Letters apart: fewer are an initial or two. */
+/** Minimum number of separated letters of a word: fewer are an initial or two. */
 const SPELLED_MIN = 3;
-/** UTF-16 units between two letters that belong to one word. */
+/** Maximum UTF-16 units between two letters that belong to one word. */
 const SPELLED_GAP_MAX = 3;
 
 type Spelling = { runs: Run[]; gap: string | undefined };
@@ -43,8 +43,8 @@ const gapAfter = (text: string, runs: readonly Run[], at: number): string | unde
 };
 
 /**
- * Words that are spelled out (`f u c k`, `f.u.c.k`) without the gaps, each between two gaps. The gaps of one
- * word are the same; what is no such word is left out.
+ * Returns words that are spelled out (`f u c k`, `f.u.c.k`) without the gaps, each between two gaps. The gaps
+ * of one word are the same; everything else is omitted.
  */
 const spelledOut = (text: string, runs: readonly Run[]): Run[] => {
   const found: Run[] = [];
@@ -72,7 +72,7 @@ const spelledOut = (text: string, runs: readonly Run[]): Run[] => {
 
 const GAP_RUN: Run = { letter: GAP, count: 1, isWordy: false, start: 0, end: 0 };
 
-/** Puts runs of one letter together, which the gaps had parted. */
+/** Joins runs of one letter that gaps had separated. */
 const joinEqual = (runs: readonly Run[]): Run[] => {
   const joined: Run[] = [];
   for (const run of runs) {
@@ -83,7 +83,10 @@ const joinEqual = (runs: readonly Run[]): Run[] => {
   return joined;
 };
 
-/** Every way to read a text: as it stands, with signs for letters, each also with spelled words joined. */
+/**
+ * Returns every way to read a text: literally, with signs for letters, each also with spelled-out words
+ * joined.
+ */
 export const readingsOf = (text: string): Run[][] => {
   const letters = lettersOf(text);
   const readings: Reading[] = ["plain"];
@@ -96,16 +99,16 @@ export const readingsOf = (text: string): Run[][] => {
   });
 };
 
-/** Most words of most lists: they need no more than their repeats cut. */
+/** Most words of most lists: only their repeats must be shortened. */
 const SIMPLE = /^[a-z]+$/u;
 const REPEATED = /(.)\1{2,}/gu;
 
 const DIGIT_OR_SIGN = /[^\p{L}\p{M}\s]/u;
 
 /**
- * The ways a word of a list is written, as letters with gaps at neither end: with signs for letters seen
- * through, and as it stands where it has digits. None when nothing of it can be compared. What is allowed is
- * only what is written: `45s` does not allow what it may stand for.
+ * Returns the spellings of a listed word, as letters without gaps at either end: with signs replaced by
+ * letters, and literally if it contains digits. None when nothing of it can be compared. For allowed words
+ * only the literal form counts: `45s` does not allow what it may stand for.
  */
 export const spellingsOf = (word: string, isAllowed = false): string[] => {
   if (SIMPLE.test(word)) return [word.replace(REPEATED, "$1$1")];

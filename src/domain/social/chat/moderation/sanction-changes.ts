@@ -10,12 +10,12 @@ import { actorName, auditModerator } from "./moderator.ts";
 import { getSanction } from "./sanction-list.ts";
 import { isActiveAt, type AppealStatus, type Sanction, type SanctionRow } from "./show-sanction.ts";
 
-/** Sanctions of one player that hold at one time: each send reads them. */
+/** Maximum number of a player's concurrent sanctions: each send reads them. */
 export const SANCTIONS_MAX = 20;
-/** Ten years, in seconds; for longer there is "for good". */
+/** Ten years, in seconds; anything longer must be permanent. */
 export const SANCTION_SECONDS_MAX = 10 * 366 * 86_400;
 export const SANCTION_REASON_MAX = 500;
-/** Characters of an appeal. */
+/** Maximum characters of an appeal. */
 export const APPEAL_MAX = 1_000;
 
 export type NewSanction = {
@@ -25,7 +25,7 @@ export type NewSanction = {
   /** Absent: in all channels of the project. */
   channelId?: string | undefined;
   reason: string;
-  /** Absent: for good. */
+  /** Absent: permanent. */
   durationSeconds?: number | undefined;
   isAutomatic?: true;
 };
@@ -41,7 +41,7 @@ const isChannelPrivate = async ({ db }: Work, projectId: string, channelId: stri
 
 type Counted = { held: string | number };
 
-/** Locks the player, so that two at once do not pass the limit together. */
+/** Locks the player, so that two concurrent calls cannot exceed the limit together. */
 const checkRoom = async ({ db, now }: Work, projectId: string, playerId: string): Promise<void> => {
   await sql`
     select 1 from players where project_id = ${projectId} and id = ${playerId}
@@ -55,10 +55,10 @@ const checkRoom = async ({ db, now }: Work, projectId: string, playerId: string)
 };
 
 /**
- * Mutes, bans or shadow-mutes a player from now on. `chat.player_sanctioned`; the player's sockets are told
- * of a MUTE or BAN.
- * @throws DomainError NOT_FOUND for an unknown player, VALIDATION_ERROR for an unknown channel,
- * CONFLICT LIMIT_REACHED
+ * Mutes, bans or shadow-mutes a player from now on. Emits `chat.player_sanctioned`; the player's sockets are
+ * notified of a MUTE or BAN.
+ * @throws DomainError NOT_FOUND for an unknown player, VALIDATION_ERROR for an unknown channel, CONFLICT
+ * LIMIT_REACHED
  */
 export const addSanction = async (
   work: Work,
@@ -71,17 +71,22 @@ export const addSanction = async (
   const id = newId();
   const expiresAt =
     durationSeconds === undefined ? null : new Date(work.now.getTime() + durationSeconds * 1_000);
-  const told = { id, player, kind, channelId: channelId ?? null, isInPrivate, reason, expiresAt };
-  await insert(work, projectId, told, isAutomatic ?? false);
-  tell(work, projectId, told);
-  const data = { kind, playerId: player.id, channelId: told.channelId };
+  const event = { id, player, kind, channelId: channelId ?? null, isInPrivate, reason, expiresAt };
+  await insert(work, projectId, event, isAutomatic ?? false);
+  emitSanction(work, projectId, event);
+  const data = { kind, playerId: player.id, channelId: event.channelId };
   if (isAutomatic === undefined)
     await auditModerator(work, { action: "chat_sanction.created", projectId, id, data });
   return getSanction(work, projectId, id);
 };
 
-const insert = async (work: Work, projectId: string, told: Told, isAutomatic: boolean): Promise<void> => {
-  const { id, player, kind, channelId, reason, expiresAt } = told;
+const insert = async (
+  work: Work,
+  projectId: string,
+  event: SanctionEvent,
+  isAutomatic: boolean,
+): Promise<void> => {
+  const { id, player, kind, channelId, reason, expiresAt } = event;
   await sql`
     insert into chat_sanctions
       (project_id, id, player_id, channel_id, kind, reason, is_automatic, expires_at, created_by, created_at)
@@ -90,29 +95,29 @@ const insert = async (work: Work, projectId: string, told: Told, isAutomatic: bo
       ${work.now.toISOString()}::timestamptz)`.execute(work.db);
 };
 
-type Told = {
+type SanctionEvent = {
   id: string;
   player: { id: string; externalUserId: string };
   kind: SanctionKind;
   channelId: string | null;
-  /** Whether the channel is a private one. */
+  /** Whether the channel is private. */
   isInPrivate: boolean;
   reason: string;
   expiresAt: Date | null;
 };
 
 /**
- * Integrators are told of a sanction, and for a private channel neither of which one nor the moderator's
- * reason; the player's own sockets are told both.
+ * Notifies integrators of a sanction, for a private channel without the channel and the moderator's reason;
+ * the player's own sockets get both.
  */
-const tell = (work: Work, projectId: string, told: Told): void => {
-  const { id, player, kind, channelId, isInPrivate, reason } = told;
+const emitSanction = (work: Work, projectId: string, event: SanctionEvent): void => {
+  const { id, player, kind, channelId, isInPrivate, reason } = event;
   const { id: playerId, externalUserId } = player;
-  const expiresAt = told.expiresAt?.toISOString() ?? null;
+  const expiresAt = event.expiresAt?.toISOString() ?? null;
   const where = isInPrivate ? { channelId: null, reason: null } : { channelId, reason };
   const data = { playerId, externalUserId, sanctionId: id, kind, isInPrivateChannel: isInPrivate, expiresAt };
   work.emit(projectId, "chat.player_sanctioned", { ...data, ...where }, { playerId });
-  // Who is told of a shadow mute knows to go on under another name.
+  // A player who knows of a shadow mute would continue under another name.
   if (kind === "SHADOW_MUTE") return;
   const notice = { name: "chat.sanction", data: { kind, channelId, expiresAt, reason } } as const;
   work.emit(projectId, "player.notice", { playerId, notice }, { playerId });
@@ -126,7 +131,7 @@ const lockSanction = async ({ db }: Work, projectId: string, id: string): Promis
   return rows[0];
 };
 
-/** Ends a sanction. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when it does not hold any more */
+/** Revokes a sanction. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when it is no longer in force */
 export const revokeSanction = async (work: Work, projectId: string, id: string): Promise<Sanction> => {
   const row = await lockSanction(work, projectId, id);
   if (!isActiveAt(row, work.now)) throw conflict("INVALID_STATE", "the sanction does not hold any more");
@@ -143,13 +148,13 @@ const endSanction = async (work: Work, projectId: string, id: string): Promise<v
 };
 
 export type Appeal = {
-  /** Whose sanction it is: a UUID, or `ext:` and the externalUserId. */
+  /** The sanctioned player: a UUID, or `ext:` and the externalUserId. */
   playerId: string;
   text: string;
 };
 
 /**
- * The player asks for a sanction to be looked at again, once. A shadow mute is not there for its player.
+ * Submits the player's appeal against a sanction, once. A shadow mute does not exist for its player.
  * @throws DomainError NOT_FOUND also for another's, CONFLICT INVALID_STATE, ALREADY_APPEALED
  */
 export const appealSanction = async (
@@ -171,7 +176,7 @@ export const appealSanction = async (
 };
 
 /**
- * Answers an appeal; accepting it ends the sanction.
+ * Answers an appeal; accepting it revokes the sanction.
  * @throws DomainError NOT_FOUND, CONFLICT INVALID_STATE without an open appeal
  */
 export const answerAppeal = async (

@@ -19,7 +19,7 @@ export type SanctionQuery = PageQuery & {
   playerId?: string | undefined;
   channelId?: string | undefined;
   kind?: SanctionKind | undefined;
-  /** Those that hold now, or those that do not. */
+  /** Those in force, or those that are not. */
   active?: boolean | undefined;
   appealStatus?: AppealStatus | undefined;
 };
@@ -39,7 +39,7 @@ const whereOf = async (work: Work, projectId: string, query: SanctionQuery): Pro
   return sql.join(parts, sql` and `);
 };
 
-/** A page of a project's sanctions, newest first. @throws DomainError NOT_FOUND for an unknown player */
+/** Lists a project's sanctions, newest first. @throws DomainError NOT_FOUND for an unknown player */
 export const listSanctions = async (
   work: Work,
   projectId: string,

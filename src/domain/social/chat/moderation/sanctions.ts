@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../../../kernel/work.ts";
 import type { SanctionKind } from "../../../kernel/events/chat-views.ts";
-import type { ActiveSanction } from "./judge.ts";
+import type { ActiveSanction } from "./moderate.ts";
 
 /** A sanction as `sanctionsOf` reads it. */
 export type SanctionRow = {
@@ -16,8 +16,8 @@ export type SanctionRow = {
 type Where = { projectId: string; channelId: string; now: Date };
 
 /**
- * Selects the sanctions that hold now for `players` (an array of ids) in a channel, those of the whole chat
- * included.
+ * Selects the sanctions in force for `players` (an array of ids) in a channel, including those of all
+ * channels.
  */
 export const sanctionsOf = (
   players: RawBuilder<unknown>,
@@ -42,7 +42,7 @@ export const sanctionsByPlayer = (rows: readonly SanctionRow[]): Map<string, Act
     ({ playerId }) => playerId,
   );
 
-/** The sanctions that hold now for players in a channel, by player, in one statement. */
+/** Returns the sanctions in force for players in a channel, by player, in one statement. */
 export const findSanctions = async (
   { db, now }: Work,
   projectId: string,

@@ -13,7 +13,7 @@ export type Sanction = {
   channelId: string | null;
   reason: string;
   isAutomatic: boolean;
-  /** Neither revoked nor over. */
+  /** Whether it is neither revoked nor expired. */
   isActive: boolean;
   expiresAt: string | null;
   createdBy: string;

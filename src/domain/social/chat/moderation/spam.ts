@@ -3,15 +3,18 @@ import { type DomainError, invalid } from "../../../kernel/errors.ts";
 import type { Bucket, Count } from "../../../accounts/rate-limits/limiter.ts";
 import { essenceOf } from "./letters.ts";
 
-/** The same text of one player, however it is written: twice in a minute, in all channels together. */
+/**
+ * Limit for one player's repetitions of a text, however it is written: twice in a minute, in all channels
+ * together.
+ */
 export const REPEATS: Bucket = { name: "chat-repeats", points: 2, seconds: 60 };
 
-/** Persons that one message names; more is spam. */
+/** Maximum number of people named in one message; more is spam. */
 export const SPAM_MENTIONS = 10;
 
 /**
- * What a player's send counts against for being the same again. Refused with 429 SPAM when it is used up;
- * asked outside of any transaction.
+ * Returns the count of a player's repeated text. Exceeding it is refused with 429 SPAM; checked outside of
+ * any transaction.
  */
 export const repeatCount = (projectId: string, playerId: string, content: string): Count => {
   const essence = essenceOf(content) || content.trim();
@@ -21,7 +24,7 @@ export const repeatCount = (projectId: string, playerId: string, content: string
 
 const NAMED = /(?:^|\s)@\S/gu;
 
-/** The refusal of a text that names too many persons, in words or in its list of mentions. */
+/** Refuses a text that names too many people, in words or in its list of mentions. */
 export const refuseMentions = (
   content: string,
   mentions: readonly string[] = [],

@@ -1,16 +1,16 @@
-import { nextTurn } from "../../../kernel/slices.ts";
+import { nextSlice } from "../../../kernel/slices.ts";
 import type { Work } from "../../../kernel/work.ts";
 import { admit } from "../access.ts";
 import { settingsFor } from "../settings.ts";
 import { readFilter } from "./filters.ts";
-import { judge, type Verdict } from "./judge.ts";
+import { moderate, type Verdict } from "./moderate.ts";
 import { findForeignLink, findLinks } from "./links.ts";
 import { screenWords, type WordMatch } from "./words.ts";
 
-/** What would become of a text, and by which rule. */
+/** The moderation result of a text, and the rule behind it. */
 export type Trial = {
   outcome: "VISIBLE" | "MASKED" | "HELD" | "BLOCKED";
-  /** As others would read it; null when it is blocked. */
+  /** The text for other readers; null when it is blocked. */
   content: string | null;
   /** LINK_NOT_ALLOWED or MESSAGE_BLOCKED. */
   reason: string | null;
@@ -20,7 +20,7 @@ export type Trial = {
 };
 
 /**
- * Judges a text of a player who may write, in a channel or, without one, in a PROJECT channel with its
+ * Moderates a text as of a player who may write, in a channel or, without one, in a PROJECT channel with its
  * defaults. Nothing is written.
  * @throws DomainError NOT_FOUND for an unknown channel
  */
@@ -35,7 +35,7 @@ export const tryFilter = async (
       : (await admit(work, { projectId, channelId }, { kind: "SERVER", isModerator: true })).channel.settings;
   const filter = await readFilter(work, projectId);
   const { now } = work;
-  const verdict = judge(
+  const verdict = moderate(
     {
       now,
       channel: { id: channelId ?? "", kind: "PROJECT", status: "ACTIVE", settings, readOnlyAt: null },
@@ -47,8 +47,8 @@ export const tryFilter = async (
   );
   const foreign =
     settings.links === "ALLOW_LIST" ? findForeignLink(text, settings.allowedDomains) : undefined;
-  // Its words are looked for once more.
-  await nextTurn();
+  // Its words are searched once more.
+  await nextSlice();
   const links = settings.links === "ALLOW" ? [] : foreign ? [foreign] : findLinks(text);
   return {
     ...outcomeOf(verdict),

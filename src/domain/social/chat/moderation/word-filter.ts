@@ -7,14 +7,14 @@ export type ListAction = (typeof LIST_ACTIONS)[number];
 export const LIST_MATCHES = ["WORD", "SUBSTRING"] as const;
 export type ListMatch = (typeof LIST_MATCHES)[number];
 
-/** Letters of a word, however it is written; UTF-16 units. */
+/** Maximum length of a word, however it is written; UTF-16 units. */
 export const WORD_LENGTH_MAX = 64;
 
-/** What the words of a list have in common. `action` is undefined where the channel decides. */
+/** Properties shared by the words of a list. `action` is undefined where the channel decides. */
 export type Listed = {
   list: string;
   action: ListAction | undefined;
-  /** Whether the word must begin, and end, where a word does. */
+  /** Whether the match must begin, and end, at a word boundary. */
   isStart: boolean;
   isEnd: boolean;
 };
@@ -23,59 +23,61 @@ export type Listed = {
 export type Rule = Listed & { word: string; spelling: string };
 
 /**
- * Word lists, compiled: rules by their letters without repeats. Looking a text up takes a step for each
- * letter and length of a word that begins like it, 64 at most, however many words there are. An Aho-Corasick
+ * Compiled word lists: rules by their letters without repeats. Searching a text takes a step for each letter
+ * and each length of a word that begins like it, 64 at most, however many words there are. An Aho-Corasick
  * automaton would take one step for each letter, and a node for each letter of 250,000 words.
  */
 export type WordFilter = {
   version: string;
   words: number;
-  /** Estimate of its memory with that of its lists, rather too large. */
+  /** Upper estimate of its memory including that of its lists. */
   bytes: number;
-  /** Of its lists; undefined stands for that of the channel. */
+  /** Actions of its lists; undefined stands for that of the channel. */
   actions: ReadonlySet<ListAction | undefined>;
   rules: ReadonlyMap<string, readonly Rule[]>;
-  /** By the first letters, BEGIN_MAX of those that have as many: runs of such rules, descending. */
+  /**
+   * By the first letters, BEGIN_MAX of those that have as many: numbers of runs of such rules, descending.
+   */
   lengths: ReadonlyMap<string, readonly number[]>;
-  /** Bits of the beginnings, so that most places of a text are passed over without a string being made. */
+  /** Bit set of the beginnings, so that most positions of a text are skipped without allocating a string. */
   begins: Uint8Array;
 };
 
-/** Letters that rules are found by: of two, ordinary texts are full. */
+/** Number of letters by which rules are found: ordinary texts are full of matches for two. */
 export const BEGIN_MAX = 3;
 
-/** Of one to three letters, 0 for none. */
+/** Hash of one to three letters, 0 for none. */
 export const hashOf = (first: number, second: number, third: number): number => {
   const mixed = Math.imul(first, 0x9e3779b1) ^ Math.imul(second, 0x85ebca6b) ^ Math.imul(third, 0xc2b2ae35);
   return (mixed ^ (mixed >>> 15)) >>> 0;
 };
 
-/** A word that was found; positions are UTF-16 units of the text, `end` is exclusive. */
+/** A match; positions are UTF-16 units of the text, `end` is exclusive. */
 export type Hit = { rule: Rule; start: number; end: number };
 
 /**
- * Steps of looking through one text, for the lists of a project and for the built-in one each: at most some
- * 40 ms. An ordinary text takes a few thousand.
+ * Maximum steps for searching one text, for the lists of a project and for the built-in one each: at most
+ * some 40 ms. An ordinary text takes a few thousand.
  */
 export const SCREEN_STEPS_MAX = 1_000_000;
 
-/** What was found, and in how many steps. */
+/** The matches, and the number of steps. */
 export type Found = {
-  /** Of several words of one list that begin at one place the longest. */
+  /** Of several words of one list that begin at the same position the longest. */
   hits: Hit[];
   steps: number;
-  /** The text would have taken more than SCREEN_STEPS_MAX, so that there may be more in it. */
+  /** Whether the text would have taken more than SCREEN_STEPS_MAX, so that there may be more matches. */
   isSpent: boolean;
 };
 
 export const NOTHING_FOUND: Found = { hits: [], steps: 0, isSpent: false };
 
-/** Where words are looked for, and what has been found. */
+/** State of a search. */
 type Search = { filter: WordFilter; line: Line; hits: Hit[]; budget: StepBudget };
 
 /**
- * The words of a filter in a text, in any reading of it. A shorter word of the same list and place is left
- * out: what allows the longer one allows it too, and it asks for nothing else.
+ * Finds the words of a filter in a text, in any reading of it. A shorter word of the same list and position
+ * is omitted: whatever allows the longer one allows it too, and it causes nothing else.
  */
 export const findWords = (filter: WordFilter, lines: readonly Line[]): Found => {
   if (filter.words === 0) return NOTHING_FOUND;
@@ -89,10 +91,10 @@ export const findWords = (filter: WordFilter, lines: readonly Line[]): Found => 
   return { hits, steps: budget.spent, isSpent: budget.isSpent };
 };
 
-/** A reading as one text, the code points of its runs, and where each of them begins in it. */
+/** A reading as one text, the code points of its runs, and the offset of each run. */
 export type Line = { runs: readonly Run[]; text: string; codes: Int32Array; offsets: Int32Array };
 
-/** For `findWords`, which several filters are asked with. */
+/** For `findWords`, which is called with several filters. */
 export const lineOf = (runs: readonly Run[]): Line => {
   // Zeros after the last run, so that two beyond each can be read.
   const codes = new Int32Array(runs.length + BEGIN_MAX);
@@ -107,7 +109,7 @@ export const lineOf = (runs: readonly Run[]): Line => {
   return { runs, text, codes, offsets };
 };
 
-/** Whether a rule may begin so; a few that none does pass too. */
+/** Whether a rule may begin like this; with a few false positives. */
 const mayBegin = ({ begins }: WordFilter, first: number, second: number, third: number): boolean => {
   const hash = hashOf(first, second, third);
   return (begins[(hash >>> 3) & (begins.length - 1)]! & (1 << (hash & 7))) !== 0;
@@ -130,10 +132,10 @@ const findIn = (search: Search): void => {
   }
 };
 
-/** A place where rules may begin; `before` are the hits of earlier places. */
+/** A position where rules may begin; `before` is the number of earlier matches. */
 type Start = { from: number; letters: number; before: number };
 
-/** Tries all lengths of rules that begin as the text does here. */
+/** Tries all lengths of rules that begin like the text at this position. */
 const tryFrom = (search: Search, { from, letters, before }: Start): void => {
   const { filter, line, budget } = search;
   const { runs, text, offsets } = line;
@@ -146,7 +148,7 @@ const tryFrom = (search: Search, { from, letters, before }: Start): void => {
 /** Runs of a line; `upTo` is exclusive. */
 type Stretch = { from: number; upTo: number };
 
-/** Letters of a rule that are compared in one step. */
+/** Number of a rule's letters compared per step. */
 const LETTERS_PER_STEP = 4;
 
 const findAt = ({ filter, line, hits, budget }: Search, stretch: Stretch, before: number): void => {
@@ -161,7 +163,7 @@ const findAt = ({ filter, line, hits, budget }: Search, stretch: Stretch, before
   }
 };
 
-/** Whether a word of the same list and action was found at this place, where the longest come first. */
+/** Whether a word of the same list and action was found at this position, where the longest come first. */
 const hasLonger = ({ list, action }: Rule, hits: readonly Hit[], before: number): boolean => {
   for (let at = before; at < hits.length; at += 1) {
     const { rule } = hits[at]!;
@@ -172,7 +174,7 @@ const hasLonger = ({ list, action }: Rule, hits: readonly Hit[], before: number)
 
 const LETTER = /[\p{L}\p{N}]/u;
 
-/** Whether a word goes on from one run to the other, so that none ends between them. */
+/** Whether a word continues from one run to the other, so that none ends between them. */
 const isJoined = (inside: Run, beside: Run | undefined): boolean =>
   beside !== undefined && beside.isWordy && LETTER.test(inside.letter);
 
@@ -180,7 +182,7 @@ const isBounded = (rule: Rule, runs: readonly Run[], { from, upTo }: Stretch): b
   !(rule.isStart && isJoined(runs[from]!, runs[from - 1])) &&
   !(rule.isEnd && isJoined(runs[upTo - 1]!, runs[upTo]));
 
-/** Whether letters stand there as often as in the rule, or so often that it tells nothing. */
+/** Whether letters occur as often as in the rule, or so often that the number is meaningless. */
 const isDoubled = (rule: Rule, runs: readonly Run[], { from, upTo }: Stretch): boolean => {
   let at = 0;
   for (let index = from; index < upTo; index += 1) {
@@ -188,7 +190,7 @@ const isDoubled = (rule: Rule, runs: readonly Run[], { from, upTo }: Stretch): b
     let wanted = 0;
     for (; rule.spelling.startsWith(letter, at); at += letter.length) wanted += 1;
     if (count === wanted || count > REPEATS_SEEN || letter === GAP) continue;
-    // At an open edge the rest of the letters are not the word's.
+    // At an open edge the remaining letters do not belong to the word.
     if (!isOpenAt(rule, index - from, upTo - 1 - index) || count < wanted) return false;
   }
   return true;

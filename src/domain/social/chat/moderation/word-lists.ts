@@ -9,14 +9,14 @@ import { timeOf } from "./show-sanction.ts";
 import { createTwinCheck, isComparable, TWINS_MAX } from "./compile-words.ts";
 import type { ListAction, ListMatch } from "./word-filter.ts";
 
-/** Word lists of a project. */
+/** Maximum number of word lists of a project. */
 export const WORD_LISTS_MAX = 50;
-/** Words of a list. */
+/** Maximum number of words of a list. */
 export const LIST_WORDS_MAX = 5_000;
 
 export type WordListInput = { action: ListAction; match: ListMatch; words: readonly string[] };
 
-/** A list as it is shown in the list of lists. */
+/** A list without its words. */
 export type WordListSummary = {
   key: string;
   action: ListAction;
@@ -47,7 +47,7 @@ const show = (row: Row): WordListSummary => ({
   updatedAt: timeOf(row.updated_at),
 });
 
-/** All lists of a project by key, without their words. */
+/** Lists all word lists of a project by key, without their words. */
 export const listWordLists = async ({ db }: Work, projectId: string): Promise<WordListSummary[]> => {
   const { rows } = await sql<Row>`
     select key, action, match, json_array_length(words) as word_count, created_at, updated_at
@@ -76,9 +76,9 @@ const checkWords = async (words: readonly string[], action: ListAction): Promise
 };
 
 /**
- * Makes a list, or replaces it. It holds for every message that is sent after the commit.
- * @throws DomainError VALIDATION_ERROR for a word that no text can have, or with too many twins; CONFLICT
- *   LIMIT_REACHED
+ * Creates or replaces a list. It applies to every message sent after the commit.
+ * @throws DomainError VALIDATION_ERROR for a word that no text can contain, or with too many twins; CONFLICT
+ * LIMIT_REACHED
  */
 export const putWordList = async (
   work: Work,

@@ -10,31 +10,31 @@ import {
   type WordFilter,
 } from "./word-filter.ts";
 
-/** What a word brings about, the strongest first. */
+/** Actions that a word can cause, strongest first. */
 export type WordAction = Exclude<ListAction, "ALLOW">;
 
-/** A word that counts. Positions are UTF-16 units of the text; `end` is exclusive. */
+/** A matching word. Positions are UTF-16 units of the text; `end` is exclusive. */
 export type WordMatch = { list: string; word: string; action: WordAction; start: number; end: number };
 
 type Screened = { matches: WordMatch[]; steps: number };
 
 /**
- * What a text counts as a word of that takes too many steps to be read to its end. No project's list can have
- * the name.
+ * Stands for the word of a text that takes too many steps to be searched completely. No project's list can
+ * have the name.
  */
 const UNREAD = "@unread";
 
 const STRONGEST_FIRST: readonly WordAction[] = ["BLOCK", "HOLD", "MASK"];
 
-/** Screenings that were made ahead and not yet asked for, of all channels. */
+/** Maximum number of screenings made in advance and not used yet, of all channels. */
 const AHEAD_MAX = 1_000;
 const ahead = new Map<string, { filter: WordFilter; screened: Screened }>();
 
 const aheadKey = (profanity: string, text: string): string => `${profanity}:${text}`;
 
 /**
- * Screens a text that will be judged soon, so that it need not be done while its channel is locked. What the
- * filter is by then decides: with any other one the text is screened anew.
+ * Screens a text in advance, so that it need not be done while its channel is locked. If the filter has
+ * changed by then, the text is screened again.
  */
 export const screenAhead = (
   filter: WordFilter,
@@ -49,8 +49,8 @@ export const screenAhead = (
 };
 
 /**
- * The words of a project's lists and of the built-in one in a text, without those that are inside of an
- * allowed one. `steps` is the work that it took, for tests of that it is linear.
+ * Finds the words of a project's lists and of the built-in one in a text, except inside an allowed one.
+ * `steps` is the work that it took, so that tests can check that it is linear.
  */
 export const screenWords = (
   filter: WordFilter,
@@ -70,7 +70,7 @@ const screen = (filter: WordFilter, profanity: ChannelSettings["profanity"], tex
   const matches = matchesOf([...own.hits, ...builtIn.hits], profanity, text);
   const steps = own.steps + builtIn.steps;
   const unread = [...(own.isSpent ? filter.actions : []), ...(builtIn.isSpent ? [profanity] : [])];
-  // What was not looked for must not pass: the text is what the strongest list would make of it.
+  // An incomplete search must not let a text pass: it counts as a match of the strongest list.
   const action = STRONGEST_FIRST.find((one) => unread.includes(one));
   if (action) matches.push({ list: UNREAD, word: "", action, start: 0, end: text.length });
   return { matches, steps };
@@ -92,7 +92,7 @@ const matchesOf = (
   return matches;
 };
 
-/** For each place of a text, how far the allowed words reach that begin there or before. */
+/** For each position of a text, how far the allowed words reach that begin there or before. */
 const allowedReach = (hits: readonly Hit[], length: number): Uint32Array => {
   const reach = new Uint32Array(length + 1);
   for (const { rule, start, end } of hits)
@@ -101,7 +101,7 @@ const allowedReach = (hits: readonly Hit[], length: number): Uint32Array => {
   return reach;
 };
 
-/** A text with a star for each character of the matches: as long as before, and nothing moves. */
+/** Replaces each character of the matches by a star: the text keeps its length and positions. */
 export const mask = (text: string, matches: readonly Pick<WordMatch, "start" | "end">[]): string => {
   if (matches.length === 0) return text;
   const covered = new Int32Array(text.length + 1);

@@ -4,20 +4,20 @@ import { type LostRun, type Settled, type Step, type Streak, without } from "./s
 
 const HOUR_MS = 3_600_000;
 
-/** Until when a lost run can be repaired, in ms; undefined for never. */
+/** Returns until when a lost run can be repaired, in ms; undefined for never. */
 export const repairableUntil = (
   { definition }: CompiledStreak,
   { brokenMs }: Pick<LostRun, "brokenMs">,
 ): number | undefined =>
   definition.repairWindowHours > 0 ? brokenMs + definition.repairWindowHours * HOUR_MS : undefined;
 
-/** The run that can be repaired at a moment; undefined when there is none. */
+/** Returns the run that can be repaired at a moment; undefined when there is none. */
 export const repairable = (streak: CompiledStreak, { doc }: Streak, atMs: number): LostRun | undefined => {
   const until = doc.lost && repairableUntil(streak, doc.lost);
   return until !== undefined && atMs < until ? doc.lost : undefined;
 };
 
-/** Periods between a lost run and what comes next: the run in hand, or the period of the moment. */
+/** Returns the periods between a lost run and the current run, or else the current period. */
 export const missedPeriods = (
   { calendar, definition }: CompiledStreak,
   { doc }: Streak,
@@ -30,8 +30,8 @@ export const missedPeriods = (
 };
 
 /**
- * Takes a lost run up again, and joins it with the one in hand. Periods in between count as frozen; without a
- * run in hand the player has until the end of the period of the moment.
+ * Restores a lost run and joins it with the current one. Periods in between count as frozen; without a
+ * current run the player has until the end of the current period.
  */
 export const repair = (
   streak: CompiledStreak,
@@ -62,7 +62,7 @@ export const repair = (
   return { state: repaired, steps };
 };
 
-/** Ends the run in hand and what could be repaired. Longest and freezes stay. */
+/** Ends the current run and removes what could be repaired. Longest and freezes are kept. */
 export const reset = (streak: CompiledStreak, state: Streak, atMs: number): Settled => {
   const { doc, current } = state;
   const steps: Step[] = [];

@@ -1,59 +1,59 @@
-/** Outbox rows of all partitions, and bytes of their data, that are relayed in one round. */
+/** Maximum number of outbox rows of all partitions, and bytes of their data, relayed in one round. */
 export const RELAY_ROWS = 4_000;
 export const RELAY_BYTES = 2 * 1024 * 1024;
-/** Rounds of a project by itself begin no smaller than this, in rows and in bytes. */
+/** Minimum size of a project's own round, in rows and in bytes. */
 const LEAST: RoundSize = { rows: 1, bytes: 1 };
 const WHOLE: RoundSize = { rows: RELAY_ROWS, bytes: RELAY_BYTES };
 
 /**
- * How long a project rests whose smallest round has failed, in ms: at first, and at most. It rests for longer
- * only where rounds of others have gone through meanwhile: else what all need may be away.
+ * How long a project pauses whose smallest round has failed, in ms: initially, and at most. The pause only
+ * grows if rounds of others have succeeded meanwhile: otherwise a shared dependency may be unavailable.
  */
 const REST_MS = 1_000;
 const REST_MAX_MS = 60_000;
-/** Projects with rounds of their own that a process remembers; whoever was first is forgotten. */
+/** Maximum number of projects with rounds of their own that a process remembers; the oldest is evicted. */
 const APART_MAX = 1_000;
 
-/** Before the id of every project. */
+/** Sorts before every project id. */
 export const BEFORE_ALL = "00000000-0000-0000-0000-000000000000";
 
 export type RoundSize = { rows: number; bytes: number };
 
-/** What a round takes: rows of one project, or of all but some. */
+/** Scope of a round: rows of one project, or of all but some. */
 export type RoundPlan = RoundSize & { only: string | undefined; without: readonly string[] };
 
 type Apart = RoundSize & {
   hasFailedAlone: boolean;
   restMs: number;
   restsUntilMs: number;
-  /** Rounds that had gone through when it last began to rest. */
+  /** Number of rounds that had succeeded when its last pause began. */
   gone: number;
 };
 
 const halved = (value: number, least: number): number => Math.max(least, Math.floor(value / 2));
 
 /**
- * Whose turn it is in the relay of a process. All projects share a round until one fails: then each project
- * that was in it has rounds of its own, in turn with those of the others, until one has gone through. A
- * project whose own round fails is tried with half of what that round had, down to one row, and rests when
- * that fails as well; each round that goes through is followed by one twice as large. What is remembered here
- * decides what is tried next, and nothing else: it may be lost.
+ * Schedules the relay of a process. All projects share a round until one fails: then each project that was in
+ * it has rounds of its own, alternating with those of the others, until one has succeeded. A project whose
+ * own round fails is retried with half of its size, down to one row, and pauses when that fails as well; each
+ * successful round is followed by one twice as large. Its state only determines what is tried next, and may
+ * be lost.
  */
-export class RelayTurns {
+export class RelaySchedule {
   readonly #nowMs: () => number;
   readonly #apart = new Map<string, Apart>();
-  /** The project behind which the next round of a partition begins. */
+  /** The project after which the next round of a partition begins. */
   readonly #after = new Map<number, string>();
   #wasShared = false;
-  /** Rounds with rows that went through. */
+  /** Number of successful rounds with rows. */
   #gone = 0;
 
-  /** @param nowMs a clock that only goes forward */
+  /** @param nowMs a monotonic clock */
   constructor(nowMs: () => number = () => performance.now()) {
     this.#nowMs = nowMs;
   }
 
-  /** What the next round takes. */
+  /** Returns the scope of the next round. */
   next(): RoundPlan {
     const only = this.#wasShared ? this.#ready() : undefined;
     this.#wasShared = only === undefined;
@@ -67,24 +67,24 @@ export class RelayTurns {
     return this.#ready() !== undefined;
   }
 
-  /** Behind which project a shared round begins in a partition. */
+  /** Returns the project after which a shared round begins in a partition. */
   placeOf(part: number): string {
     return this.#after.get(part) ?? BEFORE_ALL;
   }
 
-  /** The next shared round of the partition begins behind this project; undefined: at the first one. */
+  /** Sets the project after which the partition's next shared round begins; undefined: at the first one. */
   goOnBehind(part: number, project: string | undefined): void {
     if (project === undefined) this.#after.delete(part);
     else this.#after.set(part, project);
   }
 
-  /** A round went through; `rows` is how many it had. */
+  /** Records a successful round with a number of `rows`. */
   done({ only }: RoundPlan, rows: number): void {
     if (rows > 0) this.#gone++;
     const apart = only === undefined ? undefined : this.#apart.get(only);
     if (only === undefined || apart === undefined) return;
     this.#apart.delete(only);
-    // Its rows may be in partitions that are in hand elsewhere: it is looked at once more.
+    // Its rows may be in partitions that another process is relaying: it is checked once more.
     if (rows === 0 && apart.hasFailedAlone)
       this.#rest(only, { ...apart, hasFailedAlone: false, restMs: REST_MS });
     if (rows === 0 || (apart.rows >= RELAY_ROWS && apart.bytes >= RELAY_BYTES)) return;
@@ -95,7 +95,7 @@ export class RelayTurns {
     this.#apart.set(only, { ...apart, ...size, restMs: REST_MS, restsUntilMs: 0 });
   }
 
-  /** A round failed that was of these projects and had so much. */
+  /** Records a failed round, its projects and its size. */
   failed({ only }: RoundPlan, projects: Iterable<string>, had: RoundSize): void {
     if (only === undefined) {
       const apart = { ...WHOLE, hasFailedAlone: false, restMs: REST_MS, restsUntilMs: 0, gone: this.#gone };
@@ -116,7 +116,7 @@ export class RelayTurns {
     this.#keep(only, { ...failed, rows, bytes });
   }
 
-  /** Puts a project behind the others for a while. */
+  /** Pauses a project for a while. */
   #rest(project: string, apart: Apart): void {
     const restsUntilMs = this.#nowMs() + apart.restMs;
     this.#keep(project, { ...apart, restsUntilMs, gone: this.#gone });

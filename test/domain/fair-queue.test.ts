@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { FairLine } from "../../src/domain/kernel/fair-line.ts";
+import { FairQueue } from "../../src/domain/kernel/fair-queue.ts";
 
 describe("a line of long tasks", () => {
   it("does one at a time, and a newcomer's after one of each who waits", async () => {
-    const line = new FairLine();
+    const line = new FairQueue();
     const done: string[] = [];
     let underWay = 0;
     const run = (owner: string, name: string, then?: () => void): Promise<void> =>
@@ -27,7 +27,7 @@ describe("a line of long tasks", () => {
   });
 
   it("gives the turn to who has had the fewest steps", async () => {
-    const line = new FairLine();
+    const line = new FairQueue();
     const done: string[] = [];
     const run = (owner: string, cost: number): Promise<void> =>
       line.run(owner, async (steps) => {
@@ -42,7 +42,7 @@ describe("a line of long tasks", () => {
   });
 
   it("goes on after a task that fails, and tells who wanted it", async () => {
-    const line = new FairLine();
+    const line = new FairQueue();
     const failing = line.run("a", async () => assert.fail("broken"));
     const next = line.run("a", async () => undefined);
     await assert.rejects(failing, /broken/);

@@ -10,7 +10,7 @@ import { findForeignLink, findLinks } from "./links.ts";
 import type { WordFilter } from "./word-filter.ts";
 import { mask, screenWords, type WordMatch } from "./words.ts";
 
-/** A sanction that holds now; of one channel, or of all with null. */
+/** A sanction in force; of one channel, or of all with null. */
 export type ActiveSanction = {
   id: string;
   kind: SanctionKind;
@@ -19,16 +19,16 @@ export type ActiveSanction = {
   expiresAt: Date | null;
 };
 
-/** What a verdict depends on besides the text; all of it is read before, in the send's transaction. */
-export type JudgeContext = {
+/** Inputs of a verdict besides the text; all of them are read before, in the send's transaction. */
+export type ModerationContext = {
   now: Date;
   channel: Pick<ChatChannel, "id" | "kind" | "status" | "settings"> & {
-    /** From then on no player posts: the channel of a lobby that is closed. */
+    /** When players lose the right to send: in the channel of a closed lobby. */
     readOnlyAt: Date | null;
   };
   sender: {
     kind: ChatActor["kind"];
-    /** MEMBER for who is no member. */
+    /** MEMBER for non-members. */
     role: ChatRole;
     /** A key with `chat:moderate` or a console user. */
     isModerator: boolean;
@@ -36,20 +36,20 @@ export type JudgeContext = {
     level: number;
     createdAt: Date;
   };
-  /** Of the sender: what `findSanctions` gives for them and this channel. */
+  /** Of the sender: the result of `findSanctions` for them and this channel. */
   sanctions: readonly ActiveSanction[];
-  /** Of `readFilter`. */
+  /** Result of `readFilter`. */
   filter: WordFilter;
 };
 
 export type Verdict =
   | {
       outcome: "VISIBLE" | "MASKED" | "HELD";
-      /** What others read, for HELD once it is let through. */
+      /** The text for other readers, for HELD once it is restored. */
       content: string;
-      /** Why, such as `word:slurs`; empty for VISIBLE. */
+      /** Reasons, such as `word:slurs`; empty for VISIBLE. */
       flags: string[];
-      /** Accepted, and shown to its sender only. */
+      /** Whether it is accepted, but shown only to its sender. */
       isShadowed: boolean;
     }
   | { error: DomainError };
@@ -59,7 +59,7 @@ const restricted = (message: string): DomainError => forbidden("CHANNEL_RESTRICT
 const until = ({ expiresAt, reason }: ActiveSanction): string =>
   `${expiresAt === null ? "for good" : `until ${expiresAt.toISOString()}`}: ${reason}`;
 
-/** Of several the one that holds longest. */
+/** Returns the one of several that lasts longest. */
 const longest = (sanctions: readonly ActiveSanction[], kind: SanctionKind): ActiveSanction | undefined => {
   const endOf = ({ expiresAt }: ActiveSanction): number => expiresAt?.getTime() ?? Number.POSITIVE_INFINITY;
   const [first] = sanctions
@@ -68,7 +68,7 @@ const longest = (sanctions: readonly ActiveSanction[], kind: SanctionKind): Acti
   return first;
 };
 
-const ofSanctions = ({ sanctions, now }: JudgeContext): DomainError | undefined => {
+const ofSanctions = ({ sanctions, now }: ModerationContext): DomainError | undefined => {
   const ban = longest(sanctions, "BAN");
   if (ban) return forbidden("PLAYER_BANNED", `the player is banned ${until(ban)}`);
   const mute = longest(sanctions, "MUTE");
@@ -80,10 +80,10 @@ const ofSanctions = ({ sanctions, now }: JudgeContext): DomainError | undefined 
   });
 };
 
-const ofChannel = ({ channel, sender, now }: JudgeContext): DomainError | undefined => {
+const ofChannel = ({ channel, sender, now }: ModerationContext): DomainError | undefined => {
   const { status, settings, readOnlyAt } = channel;
   if (status === "ARCHIVED") return restricted("the channel is archived");
-  // Servers and console users announce where players may only read.
+  // Servers and console users may send where players only read.
   if (sender.kind !== "PLAYER") return undefined;
   if (readOnlyAt !== null && readOnlyAt <= now) return restricted("the channel is closed");
   if (sender.isModerator || sender.role !== "MEMBER") return undefined;
@@ -94,7 +94,7 @@ const ofChannel = ({ channel, sender, now }: JudgeContext): DomainError | undefi
 
 const ofStanding = (
   { minLevelToPost, minAccountAgeSeconds }: ChannelSettings,
-  { level, createdAt }: JudgeContext["sender"],
+  { level, createdAt }: ModerationContext["sender"],
   now: Date,
 ): DomainError | undefined => {
   if (level < minLevelToPost) return restricted(`players post here from level ${minLevelToPost}`);
@@ -103,7 +103,7 @@ const ofStanding = (
   return undefined;
 };
 
-const ofLinks = ({ channel: { settings } }: JudgeContext, text: string): DomainError | undefined => {
+const ofLinks = ({ channel: { settings } }: ModerationContext, text: string): DomainError | undefined => {
   if (settings.links === "ALLOW") return undefined;
   const link =
     settings.links === "BLOCK" ? findLinks(text)[0] : findForeignLink(text, settings.allowedDomains);
@@ -112,8 +112,8 @@ const ofLinks = ({ channel: { settings } }: JudgeContext, text: string): DomainE
   return invalid("content", `may not link to ${what}`, "LINK_NOT_ALLOWED");
 };
 
-/** What the words of a text make of it: the strongest of their actions. */
-const ofWords = ({ filter, channel }: JudgeContext, text: string, isShadowed: boolean): Verdict => {
+/** Applies the word lists to a text: the strongest of the matching actions. */
+const ofWords = ({ filter, channel }: ModerationContext, text: string, isShadowed: boolean): Verdict => {
   const { matches } = screenWords(filter, channel.settings.profanity, text);
   if (matches.some(({ action }) => action === "BLOCK"))
     return { error: invalid("content", "has words that are not allowed here", "MESSAGE_BLOCKED") };
@@ -134,11 +134,11 @@ const flagsOf = (matches: readonly WordMatch[]): string[] => [
 ];
 
 /**
- * What becomes of a text: sanctions, rules of the channel, links, words, in this order; the first refusal is
- * the answer. Texts of servers and console users are taken as they are. Pure, total for any string, and
- * linear in its length. Rates are the limiter's: see spam.ts.
+ * Moderates a text: sanctions, rules of the channel, links, words, in this order; the first refusal wins.
+ * Texts of servers and console users are accepted unchanged. Pure, total for any string, and linear in its
+ * length. Rates are the limiter's: see spam.ts.
  */
-export const judge = (context: JudgeContext, text: string): Verdict => {
+export const moderate = (context: ModerationContext, text: string): Verdict => {
   const isPlayer = context.sender.kind === "PLAYER";
   const early = (isPlayer ? ofSanctions(context) : undefined) ?? ofChannel(context);
   if (early) return { error: early };

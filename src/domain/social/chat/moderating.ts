@@ -3,41 +3,41 @@ import type { Work } from "../../kernel/work.ts";
 import { isMember } from "./access.ts";
 import type { Channel } from "./channel-row.ts";
 import { filterOf, guessFilter, type WhenUnready } from "./moderation/filters.ts";
-import { judge, type JudgeContext, type Verdict } from "./moderation/judge.ts";
+import { moderate, type ModerationContext, type Verdict } from "./moderation/moderate.ts";
 import { CONTENT_MAX } from "./settings.ts";
 import type { Scene, SceneSender } from "./scene.ts";
 import { readContent } from "./text.ts";
 import { screenAhead } from "./moderation/words.ts";
 import type { ChannelSettings, ChatActor } from "../../kernel/events/chat-views.ts";
 
-/** What every text of one channel is judged by, read once for a group. */
-export type Court = {
+/** Everything that texts of one channel are moderated by, read once for a group. */
+export type ModerationScope = {
   now: Date;
   channel: Channel;
-  sanctions: ReadonlyMap<string, JudgeContext["sanctions"]>;
-  filter: JudgeContext["filter"];
+  sanctions: ReadonlyMap<string, ModerationContext["sanctions"]>;
+  filter: ModerationContext["filter"];
 };
 
 /**
- * By what was read for the scene; in no statement, or some after a change of the project's word lists.
- * @throws FilterUnready if told to
+ * Uses what was read for the scene; needs no statement, or a few after a change of the project's word lists.
+ * @throws FilterUnready for "throw"
  */
-export const openCourt = async (
+export const openModeration = async (
   work: Work,
   { channel, sanctions, listsVersion }: Pick<Scene, "channel" | "sanctions" | "listsVersion">,
   whenUnready?: WhenUnready,
-): Promise<Court> => ({
+): Promise<ModerationScope> => ({
   now: work.now,
   channel,
   sanctions,
   filter: await filterOf(work, channel.projectId, listsVersion, whenUnready),
 });
 
-/** Who speaks: `sender` for a player. */
-export type Speaker = { actor: ChatActor; sender: SceneSender | undefined };
+/** The author; `sender` for a player. */
+export type Author = { actor: ChatActor; sender: SceneSender | undefined };
 
-const contextOf = (court: Court, { actor, sender }: Speaker): JudgeContext => {
-  const { now, channel, sanctions, filter } = court;
+const contextOf = (scope: ModerationScope, { actor, sender }: Author): ModerationContext => {
+  const { now, channel, sanctions, filter } = scope;
   const readOnlyAt = channel.closedMs === null ? null : new Date(channel.closedMs);
   const isModerator = actor.kind === "ADMIN" || (actor.kind === "SERVER" && actor.isModerator);
   const common = { now, channel: { ...channel, readOnlyAt }, filter };
@@ -59,8 +59,8 @@ const contextOf = (court: Court, { actor, sender }: Speaker): JudgeContext => {
   };
 };
 
-/** @throws DomainError NOT_FOUND for who is not of the channel, CONFLICT PLAYER_INACTIVE */
-export const checkSpeaker = ({ channel, now }: Court, { actor, sender }: Speaker): void => {
+/** @throws DomainError NOT_FOUND for a player outside the channel, CONFLICT PLAYER_INACTIVE */
+export const checkAuthor = ({ channel, now }: ModerationScope, { actor, sender }: Author): void => {
   if (channel.status === "ARCHIVED") throw forbidden("CHANNEL_RESTRICTED", "the channel is archived");
   if (actor.kind !== "PLAYER") return;
   if (!sender) throw notFound("player");
@@ -69,22 +69,22 @@ export const checkSpeaker = ({ channel, now }: Court, { actor, sender }: Speaker
   if (!isMember({ kind, closedMs, ...sender }, now.getTime())) throw notFound("channel");
 };
 
-/** A verdict that lets the text through. */
+/** A verdict that accepts the text. */
 export type Passed = Exclude<Verdict, { error: DomainError }>;
 
 /**
- * Cleans a text and has it judged. Servers may use all of CONTENT_MAX.
- * @throws DomainError VALIDATION_ERROR, and whatever the verdict says
+ * Cleans a text and moderates it. Servers may use all of CONTENT_MAX.
+ * @throws DomainError VALIDATION_ERROR, and the error of a refusing verdict
  */
-export const passText = (court: Court, speaker: Speaker, text: string): Passed & { text: string } => {
-  const isServer = speaker.actor.kind !== "PLAYER";
-  const content = readContent(text, isServer ? CONTENT_MAX : court.channel.settings.maxLength);
-  const verdict = judge(contextOf(court, speaker), content);
+export const passText = (scope: ModerationScope, author: Author, text: string): Passed & { text: string } => {
+  const isServer = author.actor.kind !== "PLAYER";
+  const content = readContent(text, isServer ? CONTENT_MAX : scope.channel.settings.maxLength);
+  const verdict = moderate(contextOf(scope, author), content);
   if ("error" in verdict) throw verdict.error;
   return { ...verdict, text: content };
 };
 
-/** Does what it can of `passText` before the transaction, for a text that waits for it; never throws. */
+/** Performs part of `passText` before the transaction, for a text that waits for it; never throws. */
 export const prepareText = (
   projectId: string,
   { profanity, maxLength }: Pick<ChannelSettings, "profanity" | "maxLength">,
@@ -93,6 +93,6 @@ export const prepareText = (
   try {
     screenAhead(guessFilter(projectId), profanity, readContent(text, maxLength));
   } catch {
-    // A text that cannot be sent at all is refused in its turn.
+    // An invalid text is refused later, when it is sent.
   }
 };

@@ -1,25 +1,25 @@
 import { sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
 
-/** A project with jobs that are due. */
+/** A project with due jobs. */
 export type DueProject = { projectId: string; tenantId: string };
 
-/** What a step costs at least, in ms. */
+/** Minimum cost of a step, in ms. */
 const LEAST_MS = 1;
 
 /**
- * Whose long work a process goes on with: the tenant's who has had the least time for it since coming
- * (start-time fair queueing), whatever others have queued. What is remembered here decides who goes first,
- * and nothing else: it may be lost.
+ * Decides whose long-running work a process continues: the tenant's with the least time spent on it since it
+ * joined (start-time fair queueing), whatever others have queued. Its state only determines the order, and
+ * may be lost.
  */
-export class JobTurns {
-  /** By the tenant: when its next step would start, in ms, if all tenants were served at the same time. */
+export class JobSchedule {
+  /** By tenant: when its next step would start, in ms, if all tenants were served concurrently. */
   readonly #startsAt = new Map<string, number>();
   #waiting: ReadonlySet<string> = new Set();
-  /** The start of the step that was taken last. */
+  /** The start time of the most recent step. */
   #at = 0;
 
-  /** @param due in the order in which they wait @returns them in the order of their turns */
+  /** @param due in the order in which they wait @returns them in the order in which they are served */
   order(due: readonly DueProject[]): DueProject[] {
     const waiting = new Set(due.map(({ tenantId }) => tenantId));
     for (const id of waiting) {
@@ -33,7 +33,7 @@ export class JobTurns {
     return due.toSorted((a, b) => startOf(a) - startOf(b));
   }
 
-  /** Counts the time that a step of a tenant's job took. */
+  /** Records the time that a step of a tenant's job took. */
   took(tenantId: string, ms: number): void {
     const startsAt = this.#startsAt.get(tenantId) ?? this.#at;
     this.#at = Math.max(this.#at, startsAt);
@@ -43,7 +43,7 @@ export class JobTurns {
 
 type DueRow = { project_id: string; tenant_id: string };
 
-/** The projects with jobs that are due, whose has waited longest first. One look-up for each. */
+/** Returns the projects with due jobs, longest waiting first. One look-up each. */
 export const dueProjects = async ({ db, now }: Work): Promise<DueProject[]> => {
   const open = sql.raw(`status in ('QUEUED', 'RUNNING')`);
   const { rows } = await sql<DueRow>`

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { kept } from "../../kernel/statements.ts";
-import { decide, type Decision, type Known } from "./decide.ts";
+import { decide, type Decision, type NotifiedPlayer } from "./decide.ts";
 import { FEED_MAX, type FeedRow } from "./feed.ts";
 import { lockNoticeLists } from "./notice-lists.ts";
 import type { SeenRanks } from "./seen-ranks.ts";
@@ -21,21 +21,21 @@ type KnownRow = {
 const numberOf = (value: string | number | null): number | null => (value === null ? null : Number(value));
 const msOf = (at: Date | string | null): number | null => (at === null ? null : new Date(at).getTime());
 
-const knownOf = (row: KnownRow): Known => ({
+const knownOf = (row: KnownRow): NotifiedPlayer => ({
   playerId: row.player_id,
   externalUserId: row.external_user_id,
   displayName: row.display_name,
   rank: numberOf(row.rank),
   previousRank: numberOf(row.previous_rank),
-  toldAtMs: msOf(row.told_at),
+  notifiedAtMs: msOf(row.told_at),
   dueAtMs: msOf(row.due_at),
 });
 
-/** What the lists remember of the players who may have to be told. */
+/** Reads the lists' records of the players who may have to be notified. */
 const readKnown = async (
   { db }: Work,
   seen: readonly SeenRanks[],
-): Promise<Map<string, Map<string, Known>>> => {
+): Promise<Map<string, Map<string, NotifiedPlayer>>> => {
   const asked = seen.flatMap(({ list: { ref, named }, changed, standings }) => {
     const ids = new Set([...standings.keys(), ...changed, ...(named ? [named.playerId] : [])]);
     return [...ids].map((playerId) => ({ p: ref.projectId, w: ref.periodId, i: playerId }));
@@ -50,24 +50,31 @@ const readKnown = async (
     left join leaderboard_notices n on n.project_id = r.p and n.period_id = r.w
       and n.player_id = r.i`,
   );
-  const known = new Map<string, Map<string, Known>>();
+  const known = new Map<string, Map<string, NotifiedPlayer>>();
   for (const row of found.rows) {
-    const ofList = known.get(row.period_id) ?? new Map<string, Known>();
+    const ofList = known.get(row.period_id) ?? new Map<string, NotifiedPlayer>();
     known.set(row.period_id, ofList.set(row.player_id, knownOf(row)));
   }
   return known;
 };
 
-/** What was told and what is remembered of each list; undefined when the ranks that were seen are old. */
-export type Told = { known: ReadonlyMap<string, ReadonlyMap<string, Known>>; decisions: Decision[] };
+/** Notices and records of each list; undefined when the ranks that were read are stale. */
+export type SentNotices = {
+  known: ReadonlyMap<string, ReadonlyMap<string, NotifiedPlayer>>;
+  decisions: Decision[];
+};
 
 /**
- * Tells players of changes of rank, and boards of new leaders, from ranks that were seen. What is told is
- * remembered in the same commit as the outbox rows that tell it, so each thing is told once whoever dies.
- * @returns undefined, having done nothing, when somebody has told of a list since it was read: what was seen
- * may be older than that
+ * Sends notices of rank changes to players, and of new leaders to boards, based on the ranks that were read.
+ * The record is written in the same commit as the notices' outbox rows, so each notice is sent once, even
+ * after a crash.
+ * @returns undefined, without any effect, when another transaction has sent notices of a list since it was
+ * read: the ranks may be older than those
  */
-export const tellRanks = async (work: Work, seen: readonly SeenRanks[]): Promise<Told | undefined> => {
+export const sendNotices = async (
+  work: Work,
+  seen: readonly SeenRanks[],
+): Promise<SentNotices | undefined> => {
   if (seen.length === 0) return { known: new Map(), decisions: [] };
   const { open, isOld } = await lockNoticeLists(
     work,
@@ -86,17 +93,17 @@ export const tellRanks = async (work: Work, seen: readonly SeenRanks[]): Promise
 const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 const noticeRowsOf = ({ list: { ref }, remembered }: Decision) =>
-  remembered.map(({ playerId, rank, previousRank, toldAtMs, dueAtMs }) => ({
+  remembered.map(({ playerId, rank, previousRank, notifiedAtMs, dueAtMs }) => ({
     p: ref.projectId,
     w: ref.periodId,
     i: playerId,
     r: rank,
     b: previousRank,
-    t: isoOf(toldAtMs),
+    t: isoOf(notifiedAtMs),
     d: isoOf(dueAtMs),
   }));
 
-/** Emits what is told, and answers its lines in the feeds of the boards. */
+/** Emits the notices, and returns their lines in the feeds of the boards. */
 const emit = (work: Work, { list: { ref, leaderboardId }, changes, newLeader }: Decision): FeedRow[] => {
   const { projectId } = ref;
   const line = (type: FeedRow["type"], data: unknown): FeedRow => ({
@@ -113,7 +120,7 @@ const emit = (work: Work, { list: { ref, leaderboardId }, changes, newLeader }: 
     lines.push(line("leaderboard.rank_changed", data));
   }
   if (!newLeader) return lines;
-  // It names two players, so it is kept as no player's: erasing either finds it there.
+  // It names two players, so it is stored as no player's: erasing either finds it there.
   work.emit(projectId, "leaderboard.new_leader", newLeader);
   const { leader, previousLeader, ...rest } = newLeader;
   const before = previousLeader && { playerId: previousLeader.playerId, score: previousLeader.score };
@@ -127,8 +134,8 @@ const newestOfEach = (lines: readonly FeedRow[]): FeedRow[] =>
   [...Map.groupBy(lines, ({ l }) => l).values()].flatMap((ofBoard) => ofBoard.slice(-FEED_MAX));
 
 /**
- * Writes what is told and remembered in one statement. Lines of a feed that are too old are found before any
- * is locked: locking on the way would lock all that are kept as well, once for each.
+ * Writes notices and records in one statement. Expired lines of a feed are found before any is locked:
+ * otherwise all kept lines would be locked as well, once for each.
  */
 const write = async (work: Work, decisions: readonly Decision[]): Promise<void> => {
   const notices = decisions.flatMap(noticeRowsOf);

@@ -3,21 +3,28 @@ import type { Mail } from "../../../accounts/email/mail.ts";
 import type { Work } from "../../../kernel/work.ts";
 import type { ClaimedDelivery } from "./claim.ts";
 import { type Attempt, ATTEMPTS_KEPT, type DeliveryStatus } from "./delivery.ts";
-import { healthAfter, isNews, type LockedWebhook, lockWebhooks, saveHealth, type Sign } from "./health.ts";
+import {
+  healthAfter,
+  mustRecord,
+  type LockedWebhook,
+  lockWebhooks,
+  saveHealth,
+  type HealthSignal,
+} from "./health.ts";
 import { waitAfter } from "./schedule.ts";
 import type { WebhookOutcome } from "./sender.ts";
 
-/** An attempt that is over. */
+/** A completed attempt. */
 export type Result = {
   delivery: ClaimedDelivery;
   outcome: WebhookOutcome;
   startedAt: Date;
   endedAt: Date;
-  /** From 0 to 1: what chance adds to the wait. */
+  /** From 0 to 1: the random part of the delay. */
   random: number;
 };
 
-/** What an attempt makes of its delivery. `dueAt` is set while it is pending. */
+/** Effect of an attempt on its delivery. `dueAt` is set while it is pending. */
 export type Verdict = { status: DeliveryStatus; dueAt: Date | null };
 
 const GONE = 410;
@@ -34,10 +41,10 @@ export const verdictOf = ({ delivery, outcome, endedAt, random }: Result): Verdi
   return { status: "pending", dueAt: new Date(endedAt.getTime() + wait) };
 };
 
-/** What PostgreSQL takes as text, whatever an endpoint has answered. */
+/** Converts an endpoint's response to text that PostgreSQL accepts. */
 const storable = (text: string | null): string | null => text?.toWellFormed().replaceAll("\0", "") ?? null;
 
-/** An attempt as the log has it. @param attempt from 1 */
+/** Converts an attempt to its log entry. @param attempt from 1 */
 export const attemptOf = (attempt: number, at: Date, outcome: WebhookOutcome): Attempt => ({
   attempt,
   at: at.toISOString(),
@@ -48,23 +55,23 @@ export const attemptOf = (attempt: number, at: Date, outcome: WebhookOutcome): A
 });
 
 /**
- * Records attempts, and what they mean to their webhooks: a few statements, whatever their number, and one
- * while all is well. A success counts as long as the delivery is pending, a failure only while the lease is
- * ours: else another process has the delivery in hand, or somebody has started it anew.
- * @returns how many deliveries were given up
+ * Records attempts, and their effect on their webhooks: a few statements, whatever their number, and one
+ * while all are healthy. A success counts as long as the delivery is pending, a failure only while the lease
+ * is ours: otherwise another process is sending the delivery, or it was restarted.
+ * @returns the number of deliveries given up
  */
-export const noteResults = async (work: Work, mail: Mail, results: readonly Result[]): Promise<number> => {
+export const recordResults = async (work: Work, mail: Mail, results: readonly Result[]): Promise<number> => {
   if (results.length === 0) return 0;
   const counted = results.filter(({ delivery: { isTest, body } }) => !isTest && body !== null);
   const failing = new Set(
     counted.filter(({ outcome }) => !outcome.isSuccess).map(({ delivery }) => delivery.webhook.id),
   );
   const locked = await lockWebhooks(work, failing);
-  await noteSuccesses(
+  await recordSuccesses(
     work,
     counted.filter(({ delivery }) => !failing.has(delivery.webhook.id)),
   );
-  const noted = await noteDeliveries(work, results);
+  const noted = await recordDeliveries(work, results);
   await saveHealth(work, mail, changesOf(locked, counted, noted));
   return results.filter((result) => isGivenUp(result, noted)).length;
 };
@@ -76,7 +83,7 @@ const isGivenUp = (result: Result, noted: ReadonlySet<string>): boolean =>
   noted.has(keyOfResult(result)) && verdictOf(result).status === "failed";
 
 /** @returns the keys of those that were recorded */
-const noteDeliveries = async (
+const recordDeliveries = async (
   { db, now }: Work,
   results: readonly Result[],
 ): Promise<ReadonlySet<string>> => {
@@ -105,15 +112,18 @@ const noteDeliveries = async (
   return new Set(found.rows.map(({ webhook_id, id }) => keyOf(webhook_id, id)));
 };
 
-/** Successes of webhooks without a failure among the results: written down now and then while all is well. */
-const noteSuccesses = async ({ db, now }: Work, results: readonly Result[]): Promise<void> => {
+/**
+ * Records successes of webhooks without a failure among the results: only at intervals while they are
+ * healthy.
+ */
+const recordSuccesses = async ({ db, now }: Work, results: readonly Result[]): Promise<void> => {
   const latest = new Map<string, Date>();
   for (const { delivery, endedAt } of results) {
-    if (isNews(delivery.webhook, endedAt)) latest.set(delivery.webhook.id, endedAt);
+    if (mustRecord(delivery.webhook, endedAt)) latest.set(delivery.webhook.id, endedAt);
   }
   if (latest.size === 0) return;
   const rows = [...latest].map(([w, at]) => ({ w, at }));
-  // In one order, so that processes that write down the same ones do not wait for each other in a circle.
+  // In a fixed order, to prevent deadlocks between processes that record the same ones.
   await sql`
     with one as (
       select w.id, x.at from json_to_recordset(${JSON.stringify(rows)}::json) as x(w uuid, at timestamptz)
@@ -139,7 +149,7 @@ const changesOf = (
   });
 };
 
-const signOf = (result: Result, noted: ReadonlySet<string>): Sign[] => {
+const signOf = (result: Result, noted: ReadonlySet<string>): HealthSignal[] => {
   const { outcome, endedAt } = result;
   const { isSuccess, error } = outcome;
   if (!isSuccess && !noted.has(keyOfResult(result))) return [];

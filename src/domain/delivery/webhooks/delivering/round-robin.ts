@@ -1,9 +1,9 @@
 /**
- * Whose turn it is: tenants in turn, and each tenant's webhooks in turn, so that no tenant gains by having
- * many, and none waits for another's.
+ * Round-robin over tenants, and over each tenant's webhooks, so that no tenant benefits from having many, and
+ * none waits for another's.
  */
-export class Turns {
-  /** Webhooks by tenant. Maps and sets keep the order of insertion: whoever had a turn is put at the end. */
+export class RoundRobin {
+  /** Webhooks by tenant. Maps and sets keep the order of insertion: a served one is moved to the end. */
   readonly #tenants = new Map<string, Set<string>>();
 
   add(tenant: string, webhook: string): void {
@@ -17,7 +17,7 @@ export class Turns {
   }
 
   /**
-   * Gives away up to `slots`, one at a time. Who gets any has to be added again to have further turns.
+   * Allocates up to `slots`, one at a time. A served webhook must be added again to be served further.
    * @param room how many a webhook can take
    * @returns how many each gets
    */
@@ -40,7 +40,7 @@ export class Turns {
     return given;
   }
 
-  /** Takes the next one out, and puts its tenant behind the others. */
+  /** Removes the next one, and moves its tenant behind the others. */
   #next(): { tenant: string; webhook: string } | undefined {
     const [first] = this.#tenants;
     if (!first) return undefined;

@@ -1,23 +1,23 @@
 import { PacedBudget } from "./pace.ts";
 
-/** @param steps counts what the task takes, and lets others of the process have their turn */
+/** @param steps counts the cost of the task, and yields to other work of the process */
 type Task = (steps: PacedBudget) => Promise<void>;
 
-/** `startsAt`: when the next task would start, in steps, if all owners were served at the same time. */
+/** `startsAt`: virtual start time of the owner's next task, in steps. */
 type Owner = { startsAt: number; waiting: (() => Promise<PacedBudget>)[] };
 
 /**
- * Long tasks of many owners, one at a time. The next one is of the owner who has had the fewest steps since
- * coming (start-time fair queueing): whoever comes waits for the task that is under way, and for one of each
- * other owner at most, however many theirs are.
+ * Runs long tasks of many owners one at a time, with start-time fair queueing: the next task is that of the
+ * owner with the fewest steps since arrival. A new owner waits for the running task and for at most one of
+ * each other owner, however many theirs are.
  */
-export class FairLine {
+export class FairQueue {
   readonly #owners = new Map<string, Owner>();
-  /** The start of the task that is under way. */
+  /** Virtual start time of the running task. */
   #at = 0;
   #isBusy = false;
 
-  /** Runs a task when its turn has come. @throws what the task throws */
+  /** Runs a task when it is next. @throws errors of the task */
   run(owner: string, task: Task): Promise<void> {
     const known = this.#owners.get(owner) ?? { startsAt: 0, waiting: [] };
     this.#owners.set(owner, known);
@@ -41,7 +41,7 @@ export class FairLine {
     this.#isBusy = false;
   }
 
-  /** The owner whose turn it is. Who waits for nothing, and has had no more than others, is let go. */
+  /** Returns the owner to be served next. Idle owners that have had no more than the others are removed. */
   #first(): Owner | undefined {
     let first: Owner | undefined;
     for (const [id, owner] of this.#owners) {

@@ -1,31 +1,33 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { DomainError } from "../../kernel/errors.ts";
-import { tellLater } from "../../leaderboards/notices/due.ts";
+import { deferNotices } from "../../leaderboards/notices/due.ts";
 import {
   type ChangedList,
   type NoticeList,
   readNoticeLists,
 } from "../../leaderboards/notices/notice-lists.ts";
-import type { Known } from "../../leaderboards/notices/decide.ts";
+import type { NotifiedPlayer } from "../../leaderboards/notices/decide.ts";
 import { type SeenRanks, seeRanks } from "../../leaderboards/notices/seen-ranks.ts";
-import { type Told, tellRanks } from "../../leaderboards/notices/tell.ts";
+import { type SentNotices, sendNotices } from "../../leaderboards/notices/send.ts";
 import type { RankStore, Standing } from "../../evaluation/boards/ranks.ts";
 import { fromRankScore } from "../../evaluation/boards/scoring.ts";
 import type { PlayerNotice } from "../../kernel/events/realtime-events.ts";
 import { type MessageFor, noticeTopic, type Topics } from "../../kernel/events/topics.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
-/** How long a relay waits for ranks, in ms: a large index that is being built takes longer. */
+/** How long a relay waits for ranks, in ms: building a large index takes longer. */
 const RANKS_PATIENCE_MS = 500;
-/** Another relay tells of the same lists: ranks are read again this often, then left to the sweep. */
+/**
+ * Attempts to read ranks when another relay sends notices of the same lists; then they are left to the sweep.
+ */
 const TRIES = 3;
 
 type Parts = { transact: Transact; ranks: RankStore; topics: Topics };
 
-/** What was read with the rows of a round: whose entries changed, and which lists tell of it. */
+/** Data read with the rows of a round: players whose entries changed, and lists with notices. */
 export type Changed = { changed: readonly ChangedList[]; lists: readonly NoticeList[] };
 
-/** The ranks of all lists; undefined when they cannot be read now. */
+/** Returns the ranks of all lists; undefined when they cannot be read now. */
 const seeInTime = async (ranks: RankStore, { changed, lists }: Changed): Promise<SeenRanks[] | undefined> => {
   const players = new Map(changed.map(({ periodId, playerIds }) => [periodId, playerIds]));
   const seen = Promise.all(lists.map((list) => seeRanks(ranks, list, players.get(list.ref.periodId)!)));
@@ -38,16 +40,17 @@ const seeInTime = async (ranks: RankStore, { changed, lists }: Changed): Promise
     throw error;
   } finally {
     patience.abort();
-    // Whoever was too late is heard no more.
+    // A late failure is ignored.
     seen.catch(() => undefined);
   }
 };
 
 /**
- * Tells what a round has changed in ranks, in one transaction with `finish`, which lets the round's rows go:
- * a crash before repeats both, and none comes after. Where ranks cannot be read they are told by the sweep.
+ * Sends notices of a round's rank changes, in one transaction with `finish`, which removes the round's rows:
+ * a crash before it repeats both, and a crash after it neither. If ranks cannot be read, the sweep sends
+ * them.
  */
-export const tellChanged = async (
+export const notifyChanged = async (
   { transact, ranks, topics }: Parts,
   round: Changed,
   finish: (work: Work) => Promise<void>,
@@ -58,45 +61,45 @@ export const tellChanged = async (
   let lists = round.lists;
   for (let tried = 1; tried <= TRIES; tried++) {
     const seen = tried < TRIES ? await seeInTime(ranks, { changed, lists }) : undefined;
-    const told = await transact(async (work) => {
-      const done = seen ? await tellRanks(work, seen) : "LATER";
-      if (done === "LATER") await tellLater(work, lists, changed);
+    const sent = await transact(async (work) => {
+      const done = seen ? await sendNotices(work, seen) : "LATER";
+      if (done === "LATER") await deferNotices(work, lists, changed);
       if (done) await finish(work);
       return done;
     });
-    if (told && told !== "LATER") await publishPlaces(topics, seen!, told);
-    if (told) return;
+    if (sent && sent !== "LATER") await publishPlaces(topics, seen!, sent);
+    if (sent) return;
     lists = await transact((work) => readNoticeLists(work, changed));
   }
 };
 
 type PlaceNotice = Extract<PlayerNotice, { name: "leaderboard.me" }>;
 
-/** Tells players on their own streams where they are now. Nothing is lost when this is. */
+/** Publishes players' current places on their own streams. Losing such a message is harmless. */
 const publishPlaces = async (
   topics: Topics,
   seen: readonly SeenRanks[],
-  { known, decisions }: Told,
+  { known, decisions }: SentNotices,
 ): Promise<void> => {
-  const toldOf = new Map(
+  const sentOf = new Map(
     decisions.map(({ list, changes }) => [list.ref.periodId, changes.map(({ playerId }) => playerId)]),
   );
   const notices = seen.flatMap((one) => {
     const { projectId, periodId } = one.list.ref;
-    const playerIds = new Set([...one.changed, ...(toldOf.get(periodId) ?? [])]);
+    const playerIds = new Set([...one.changed, ...(sentOf.get(periodId) ?? [])]);
     return [...playerIds].flatMap((playerId): MessageFor[] => {
       const standing = one.standings.get(playerId);
       const before = known.get(periodId)?.get(playerId);
       return standing ? [[noticeTopic(projectId, playerId), () => placeOf(one, standing, before)]] : [];
     });
   });
-  await topics.publishToListeners(notices);
+  await topics.publishIfSubscribed(notices);
 };
 
 const placeOf = (
   { list, participants }: SeenRanks,
   { rank, rankScore }: Standing,
-  before: Known | undefined,
+  before: NotifiedPlayer | undefined,
 ): PlaceNotice => ({
   name: "leaderboard.me",
   data: {
