@@ -2,7 +2,7 @@ import { atOnce, type Steps } from "../../../kernel/slices.ts";
 import { spellingsOf } from "./runs.ts";
 import {
   BEGIN_MAX,
-  hashOf,
+  edgeOf,
   type ListAction,
   type Listed,
   type Rule,
@@ -52,22 +52,6 @@ export const isComparable = (word: string): boolean => {
   const spellings = spellingsOf(word);
   return spellings.length > 0 && spellings.every((spelling) => spelling.length <= WORD_LENGTH_MAX);
 };
-
-/** Bits per beginning: one in sixteen is set, so that is the rate of false positives. */
-const BITS_EACH = 16;
-const BYTES_MIN = 32;
-
-function* bitsOf(begins: Iterable<string>, count: number): Steps<Uint8Array> {
-  const bytes = Math.max(BYTES_MIN, 2 ** Math.ceil(Math.log2((count * BITS_EACH) / 8)));
-  const bits = new Uint8Array(bytes);
-  for (const begin of begins) {
-    const [first = 0, second = 0, third = 0] = Array.from(begin, (letter) => letter.codePointAt(0)!);
-    const hash = hashOf(first, second, third);
-    bits[(hash >>> 3) & (bytes - 1)]! |= 1 << (hash & 7);
-    yield;
-  }
-  return bits;
-}
 
 const isSame = (one: Rule, other: Rule): boolean =>
   one.spelling === other.spelling &&
@@ -131,7 +115,7 @@ function* joinRules(lists: readonly CompiledList[]): Steps<Map<string, readonly 
   return joined;
 }
 
-function* joinLengths(lists: readonly CompiledList[]): Steps<Map<string, readonly number[]>> {
+function* joinLengths(lists: readonly CompiledList[]): Steps<Map<string, ReadonlySet<number>>> {
   const joined = new Map<string, ReadonlySet<number>>();
   for (const { lengths } of lists)
     for (const [begin, set] of lengths) {
@@ -139,15 +123,29 @@ function* joinLengths(lists: readonly CompiledList[]): Steps<Map<string, readonl
       joined.set(begin, known ? new Set([...known, ...set]) : set);
       yield;
     }
-  const sorted = new Map<string, readonly number[]>();
-  for (const [begin, set] of joined) {
-    sorted.set(
-      begin,
+  return joined;
+}
+
+/** Returns a trie of the beginnings of rules, and their lengths by its nodes. */
+function* trieOf(
+  lengths: ReadonlyMap<string, ReadonlySet<number>>,
+): Steps<Pick<WordFilter, "edges" | "lengths">> {
+  const edges = new Map<number, number>();
+  const byNode = new Map<number, readonly number[]>();
+  for (const [begin, set] of lengths) {
+    let node = 0;
+    for (const letter of begin) {
+      const edge = edgeOf(node, letter.codePointAt(0)!);
+      node = edges.get(edge) ?? edges.size + 1;
+      edges.set(edge, node);
+    }
+    byNode.set(
+      node,
       [...set].toSorted((one, other) => other - one),
     );
     yield;
   }
-  return sorted;
+  return { edges, lengths: byNode };
 }
 
 /** Combines compiled lists to a filter, with a pause after each word. */
@@ -161,8 +159,7 @@ export function* joinLists(version: string, lists: readonly CompiledList[]): Ste
     bytes: lists.reduce((sum, { bytes }) => sum + bytes, own),
     actions: new Set(lists.map(({ action }) => action)),
     rules,
-    lengths,
-    begins: yield* bitsOf(lengths.keys(), lengths.size),
+    ...(yield* trieOf(lengths)),
   };
 }
 

@@ -23,9 +23,9 @@ export type Listed = {
 export type Rule = Listed & { word: string; spelling: string };
 
 /**
- * Compiled word lists: rules by their letters without repeats. Searching a text takes a step for each letter
- * and each length of a word that begins like it, 64 at most, however many words there are. An Aho-Corasick
- * automaton would take one step for each letter, and a node for each letter of 250,000 words.
+ * Compiled word lists: rules by their letters without repeats, and a trie of the first letters of rules.
+ * Searching a text takes a step for each letter and each length of a word that begins like it, 64 at most,
+ * however many words there are. A trie of whole words would need a node for each letter of 250,000 words.
  */
 export type WordFilter = {
   version: string;
@@ -35,22 +35,18 @@ export type WordFilter = {
   /** Actions of its lists; undefined stands for that of the channel. */
   actions: ReadonlySet<ListAction | undefined>;
   rules: ReadonlyMap<string, readonly Rule[]>;
-  /**
-   * By the first letters, BEGIN_MAX of those that have as many: numbers of runs of such rules, descending.
-   */
-  lengths: ReadonlyMap<string, readonly number[]>;
-  /** Bit set of the beginnings, so that most positions of a text are skipped without allocating a string. */
-  begins: Uint8Array;
+  /** A trie of the first BEGIN_MAX letters: `edgeOf` a node and a letter to the next node; 0 is the root. */
+  edges: ReadonlyMap<number, number>;
+  /** By the node of their first letters, or of all if they have fewer: numbers of runs of rules, descending. */
+  lengths: ReadonlyMap<number, readonly number[]>;
 };
 
 /** Number of letters by which rules are found: ordinary texts are full of matches for two. */
 export const BEGIN_MAX = 3;
 
-/** Hash of one to three letters, 0 for none. */
-export const hashOf = (first: number, second: number, third: number): number => {
-  const mixed = Math.imul(first, 0x9e3779b1) ^ Math.imul(second, 0x85ebca6b) ^ Math.imul(third, 0xc2b2ae35);
-  return (mixed ^ (mixed >>> 15)) >>> 0;
-};
+const LETTERS = 2 ** 21;
+/** Returns a node and a letter's code point as one number. */
+export const edgeOf = (node: number, letter: number): number => node * LETTERS + letter;
 
 /** A match; positions are UTF-16 units of the text, `end` is exclusive. */
 export type Hit = { rule: Rule; start: number; end: number };
@@ -96,7 +92,7 @@ export type Line = { runs: readonly Run[]; text: string; codes: Int32Array; offs
 
 /** For `findWords`, which is called with several filters. */
 export const lineOf = (runs: readonly Run[]): Line => {
-  // Zeros after the last run, so that two beyond each can be read.
+  // Zeros after the last run, so that the first letters of a rule can be read from each.
   const codes = new Int32Array(runs.length + BEGIN_MAX);
   const offsets = new Int32Array(runs.length + 1);
   let text = "";
@@ -109,39 +105,32 @@ export const lineOf = (runs: readonly Run[]): Line => {
   return { runs, text, codes, offsets };
 };
 
-/** Whether a rule may begin like this; with a few false positives. */
-const mayBegin = ({ begins }: WordFilter, first: number, second: number, third: number): boolean => {
-  const hash = hashOf(first, second, third);
-  return (begins[(hash >>> 3) & (begins.length - 1)]! & (1 << (hash & 7))) !== 0;
-};
-
 const findIn = (search: Search): void => {
   const { filter, line, budget } = search;
   const { codes } = line;
   const count = line.runs.length;
+  const nodes = new Int32Array(BEGIN_MAX);
   for (let from = 0; from < count; from += 1) {
     budget.charge(1);
-    const first = codes[from]!;
-    const second = codes[from + 1]!;
-    const third = codes[from + 2]!;
+    let depth = 0;
+    let node: number | undefined = 0;
+    while (depth < BEGIN_MAX && (node = filter.edges.get(edgeOf(node, codes[from + depth]!))) !== undefined)
+      nodes[depth++] = node;
     const before = search.hits.length;
-    // Rules of three letters and more, of two, and of one: the longest first.
-    if (third !== 0 && mayBegin(filter, first, second, third)) tryFrom(search, { from, letters: 3, before });
-    if (second !== 0 && mayBegin(filter, first, second, 0)) tryFrom(search, { from, letters: 2, before });
-    if (mayBegin(filter, first, 0, 0)) tryFrom(search, { from, letters: 1, before });
+    // The longest rules first.
+    while (depth > 0) tryFrom(search, { from, node: nodes[--depth]!, before });
   }
 };
 
-/** A position where rules may begin; `before` is the number of earlier matches. */
-type Start = { from: number; letters: number; before: number };
+/** A position where rules begin like the path to `node`; `before` is the number of earlier matches. */
+type Start = { from: number; node: number; before: number };
 
 /** Tries all lengths of rules that begin like the text at this position. */
-const tryFrom = (search: Search, { from, letters, before }: Start): void => {
+const tryFrom = (search: Search, { from, node, before }: Start): void => {
   const { filter, line, budget } = search;
-  const { runs, text, offsets } = line;
-  for (const length of filter.lengths.get(text.slice(offsets[from], offsets[from + letters])) ?? []) {
+  for (const length of filter.lengths.get(node) ?? []) {
     budget.charge(1 + Math.floor(length / TEXT_PER_STEP));
-    if (from + length <= runs.length) findAt(search, { from, upTo: from + length }, before);
+    if (from + length <= line.runs.length) findAt(search, { from, upTo: from + length }, before);
   }
 };
 
