@@ -1,4 +1,5 @@
-// How fast words of a list are found in chat messages: the word filter beside a trie of whole words and the automaton of Aho and Corasick. See README.md.
+// How fast words of a list are found in chat messages: the word filter beside a trie of whole words and the
+// automaton of Aho and Corasick. See README.md.
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";

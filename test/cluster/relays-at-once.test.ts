@@ -44,9 +44,8 @@ describe("two relays that took the same commits", function () {
       await domain.transact(({ db }) =>
         sql`
           insert into outbox_q (project_id, part, outbox_ids)
-          select ${projectId}::uuid, n % 8, array[gen_random_uuid()] from generate_series(1, ${COMMITS}::int) n`.execute(
-          db,
-        ),
+          select ${projectId}::uuid, n % 8, array[gen_random_uuid()]
+          from generate_series(1, ${COMMITS}::int) n`.execute(db),
       );
       const queued = await taken(projectId);
       assert.equal(queued.length, COMMITS);

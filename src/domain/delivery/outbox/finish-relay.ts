@@ -54,8 +54,8 @@ const keyOf = ({ project_id: project, part, seq }: Gone): string => `${project}:
 
 /**
  * Deletes the queue rows, or the first ids of those that were taken in part, and with them outbox rows that
- * are no longer needed: one statement. It locks the queue rows first and in one order, so that relays that took
- * the same commits do not deadlock.
+ * are no longer needed: one statement. It locks the queue rows first and in one order, so that relays that
+ * took the same commits do not deadlock.
  * @returns the outbox rows whose commits were still queued as they were taken
  */
 const deleteRelayed = async (

@@ -37,7 +37,7 @@ export type WordFilter = {
   rules: ReadonlyMap<string, readonly Rule[]>;
   /** A trie of the first BEGIN_MAX letters: `edgeOf` a node and a letter to the next node; 0 is the root. */
   edges: ReadonlyMap<number, number>;
-  /** By the node of their first letters, or of all if they have fewer: numbers of runs of rules, descending. */
+  /** Numbers of runs of rules, descending, by the node of their first letters (or all, if they are fewer). */
   lengths: ReadonlyMap<number, readonly number[]>;
 };
 
