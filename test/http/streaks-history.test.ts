@@ -4,7 +4,8 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { dateOf, momentAgo, pastMidnight } from "../support/streaks/real-days.ts";
+import { dateOf, momentAgo } from "../support/streaks/real-days.ts";
+import { pastMidnight } from "../support/clock-edges.ts";
 
 const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
 

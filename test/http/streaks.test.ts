@@ -8,7 +8,8 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMember } from "../support/app/member.ts";
 import { DAY_MS, HOUR_MS } from "../support/streaks/streaks.ts";
-import { dateOf, lateZone, momentAgo, pastMidnight, today } from "../support/streaks/real-days.ts";
+import { dateOf, lateZone, momentAgo, today } from "../support/streaks/real-days.ts";
+import { pastMidnight } from "../support/clock-edges.ts";
 
 const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
 

@@ -11,3 +11,6 @@ export const pastEdgeOf = async (periodMs: number, nearMs: number): Promise<void
   const leftMs = leftOf(periodMs);
   if (leftMs <= nearMs) await delay(leftMs + 5);
 };
+
+/** Waits past midnight in UTC when it is near: no day, week or month ends in the next seconds. */
+export const pastMidnight = (): Promise<void> => pastEdgeOf(86_400_000, 15_000);

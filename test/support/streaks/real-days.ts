@@ -1,4 +1,3 @@
-import { pastEdgeOf } from "../clock-edges.ts";
 import { DAY_MS, HOUR_MS } from "./streaks.ts";
 
 /** The first moment of today by the real clock in UTC, which servers go by. */
@@ -10,9 +9,6 @@ export const dateOf = (daysAgo: number): string =>
 /** Noon so many days ago; today, its first moment. */
 export const momentAgo = (days: number): string =>
   new Date(days === 0 ? today() : today() - days * DAY_MS + 12 * HOUR_MS).toISOString();
-
-/** To be waited for before each test of such days: none of them ends while a test runs. */
-export const pastMidnight = (): Promise<void> => pastEdgeOf(DAY_MS, 15_000);
 
 /** A zone where it is between 22:00 and 23:00 now; the sign of these zones is the other way round. */
 export const lateZone = (): string => {

@@ -4,7 +4,8 @@ import { settleStreaks } from "../../../src/jobs/settle-streaks.ts";
 import { must } from "../http/client.ts";
 import { DAY_MS } from "../streaks/streaks.ts";
 import type { Scene, Stage } from "./stage.ts";
-import { lateZone, momentAgo, pastMidnight } from "../streaks/real-days.ts";
+import { lateZone, momentAgo } from "../streaks/real-days.ts";
+import { pastMidnight } from "../clock-edges.ts";
 
 const define = async ({ game }: Stage, key: string, more: object = {}): Promise<void> => {
   const qualify = { parts: [{ metric: { eventTypes: [key], aggregate: "count" } }] };
