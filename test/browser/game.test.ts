@@ -2,16 +2,13 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
-import puppeteer, { type Browser, type Page } from "puppeteer-core";
+import type { Browser, Page } from "puppeteer-core";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { freePort } from "../support/processes/process.ts";
+import { launchChromium, needChromium } from "../support/browser/chromium.ts";
 
-const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(
-  existsSync,
-);
 const root = new URL("../../", import.meta.url).pathname;
 
 /** What a visitor sees of a list. */
@@ -30,10 +27,7 @@ describe("two browsers", function () {
   const browsers: Browser[] = [];
 
   before(async function () {
-    if (!CHROMIUM) {
-      assert.ok(!process.env["REQUIRE_SERVICES"], "the browser test needs Chromium");
-      this.skip();
-    }
+    needChromium(this);
     api = await startApp();
     tenant = await aTenant(api);
     port = await freePort();
@@ -47,8 +41,7 @@ describe("two browsers", function () {
   });
 
   const visit = async (query: string): Promise<Page> => {
-    const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
-    const browser = await puppeteer.launch({ executablePath: CHROMIUM!, args });
+    const browser = await launchChromium();
     browsers.push(browser);
     const page = await browser.newPage();
     await page.goto(`http://127.0.0.1:${port}/?${query}`);

@@ -1,15 +1,12 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
-import puppeteer, { type Browser, type Page } from "puppeteer-core";
+import type { Browser, Page } from "puppeteer-core";
 import { aKey, aTenant, startApp, type Tenant, type TestApp, testConfig } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { aPlayer } from "../support/rooms/sdk.ts";
 import { startTinyHttp } from "../support/http/tiny-http.ts";
+import { launchChromium, needChromium } from "../support/browser/chromium.ts";
 
-const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(
-  existsSync,
-);
 const PAGES = ["", "/style.css", "/start.js", "/colyseus.js"].map((path) => `/playground${path}`);
 
 describe("the playground", function () {
@@ -21,14 +18,10 @@ describe("the playground", function () {
   const faults: string[] = [];
 
   before(async function () {
-    if (!CHROMIUM) {
-      assert.ok(!process.env["REQUIRE_SERVICES"], "the browser test needs Chromium");
-      this.skip();
-    }
+    needChromium(this);
     api = await startApp();
     tenant = await aTenant(api);
-    const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
-    browser = await puppeteer.launch({ executablePath: CHROMIUM, args });
+    browser = await launchChromium();
     page = await browser.newPage();
     page.on("pageerror", (error) => faults.push(String(error)));
     page.on("console", (message) => {

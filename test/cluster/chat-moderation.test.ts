@@ -1,34 +1,21 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { sql } from "kysely";
 import { globalChannelId } from "../../src/domain/social/chat/channel-row.ts";
 import { sendMessages } from "../../src/domain/social/chat/messages.ts";
 import { muteBlocked } from "../../src/domain/social/chat/moderation/escalation.ts";
 import { reportMessage } from "../../src/domain/social/chat/moderation/report-message.ts";
 import { putWordList } from "../../src/domain/social/chat/moderation/word-lists.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import type { Domain } from "../support/domain/domain.ts";
+import { startDatabase } from "../support/processes/services.ts";
 
 describe("moderation over PostgreSQL", function () {
   this.timeout(60_000);
-  const dir = mkdtempSync(join(tmpdir(), "laurel-chat-"));
-  let services: Services;
-  let database: Database;
   let domain: Domain;
+  let remove: () => Promise<void>;
   before(async () => {
-    services = await startServices(dir);
-    database = await openPostgres(services.databaseUrl, 10);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ domain, remove } = await startDatabase(10));
   });
-  after(async () => {
-    await database.close();
-    await services.remove();
-    rmSync(dir, { recursive: true });
-  });
+  after(() => remove());
 
   const aChannel = async () => {
     const projectId = await domain.addProject();

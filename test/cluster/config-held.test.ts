@@ -1,45 +1,25 @@
 import assert from "node:assert/strict";
 import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
-import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { temporaryDir } from "../support/processes/process.ts";
-import { ALL_PARTS, processParts } from "../support/domain/process-parts.ts";
+import type { Domain } from "../support/domain/domain.ts";
+import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
 import { publish, xpOf } from "../support/domain/rule-projects.ts";
-
-/** Ids of players whose events wait in one partition, the first one, for a project. */
-const usersOf = (projectId: string, count: number): string[] => {
-  const found: string[] = [];
-  for (let n = 0; found.length < count; n++) if (partitionOf(projectId, `u${n}`) === 0) found.push(`u${n}`);
-  return found;
-};
+import { startDatabase } from "../support/processes/services.ts";
 
 const xpOfEach = (users: readonly string[]) => Object.fromEntries(users.toSorted().map((user) => [user, 10]));
 
 describe("a long change of a project's definitions", function () {
   this.timeout(60_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
-  let database: Database;
   let domain: Domain;
+  let remove: () => Promise<void>;
 
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
-    database = await openPostgres(services.databaseUrl, 5);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ domain, remove } = await startDatabase(5));
   });
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await directory?.remove();
-  });
+  after(() => remove());
 
   const aProject = async (): Promise<string> => {
     const projectId = await domain.addProject();
@@ -57,7 +37,7 @@ describe("a long change of a project's definitions", function () {
 
   it("keeps its own events waiting, and those of no other project of their partitions", async () => {
     const [busy, other] = [await aProject(), await aProject()];
-    const [mine, theirs] = [usersOf(busy, 3), usersOf(other, 3)];
+    const [mine, theirs] = [usersIn(busy, 0, 3), usersIn(other, 0, 3)];
     let release = (): void => undefined;
     const released = new Promise<void>((resolve) => void (release = resolve));
     let isHeld = false;
@@ -82,7 +62,7 @@ describe("a long change of a project's definitions", function () {
 
   it("is not starved by batches that come one after another", async () => {
     const projectId = await aProject();
-    const [user] = usersOf(projectId, 1);
+    const [user] = usersIn(projectId, 0, 1);
     let isOver = false;
     let sent = 0;
     const batches = (async () => {

@@ -8,10 +8,9 @@ import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { startServices } from "../support/processes/services.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import type { Domain } from "../support/domain/domain.ts";
 import { define, publish } from "../support/domain/rule-projects.ts";
+import { startDatabase } from "../support/processes/services.ts";
 
 const PLAYERS = 16;
 const XP = 7;
@@ -19,17 +18,12 @@ const SECRET = "whisper";
 
 describe("players who are erased while their events arrive", function () {
   this.timeout(120_000);
-  let database: Database;
   let domain: Domain;
   let remove: () => Promise<void>;
   let projectId: string;
 
   before(async () => {
-    const services = await startServices("");
-    remove = services.remove;
-    database = await openPostgres(services.databaseUrl, 16);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ domain, remove } = await startDatabase(16));
   });
   beforeEach(async () => {
     projectId = await domain.addProject();
@@ -44,10 +38,7 @@ describe("players who are erased while their events arrive", function () {
     });
     await domain.addBoard(projectId, { key: "xp", name: "XP", metric: { source: "XP" } });
   });
-  after(async () => {
-    await database.close();
-    await remove();
-  });
+  after(() => remove());
 
   const query = <T>(statement: ReturnType<typeof sql<T>>): Promise<T[]> =>
     domain.transact(async ({ db }) => (await statement.execute(db)).rows);

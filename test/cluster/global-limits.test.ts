@@ -2,13 +2,12 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { assertInvariants } from "../support/domain/invariants.ts";
-import { type Domain, openDomain, type TestEvent } from "../support/domain/domain.ts";
-import { temporaryDir } from "../support/processes/process.ts";
+import type { Domain, TestEvent } from "../support/domain/domain.ts";
 import { define, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 import { processParts } from "../support/domain/process-parts.ts";
+import { startDatabase } from "../support/processes/services.ts";
 
 const RACERS = 20;
 const ASKED = 1_400;
@@ -16,22 +15,13 @@ const MAX = 1_000;
 
 describe("what all players share, with batches that race", function () {
   this.timeout(120_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
   let database: Database;
   let domain: Domain;
+  let remove: () => Promise<void>;
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
-    database = await openPostgres(services.databaseUrl, RACERS);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ database, domain, remove } = await startDatabase(RACERS));
   });
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await directory?.remove();
-  });
+  after(() => remove());
 
   const events = (n: (i: number) => number): TestEvent[] =>
     Array.from({ length: ASKED }, (_, i) => ({ user: `u${i}`, properties: { n: n(i) } }));

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { holdEvents } from "../../src/domain/kernel/config-lock.ts";
-import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
@@ -10,43 +9,24 @@ import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { temporaryDir } from "../support/processes/process.ts";
-import { ALL_PARTS, processParts } from "../support/domain/process-parts.ts";
+import type { Domain } from "../support/domain/domain.ts";
+import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-
-/** Ids of players whose events wait in one partition, the first one, for a project. */
-const usersOf = (projectId: string, count: number): string[] => {
-  const found: string[] = [];
-  for (let n = 0; found.length < count; n++) if (partitionOf(projectId, `u${n}`) === 0) found.push(`u${n}`);
-  return found;
-};
+import { startDatabase } from "../support/processes/services.ts";
 
 const xpOfEach = (users: readonly string[], xp = 10) =>
   Object.fromEntries(users.toSorted().map((user) => [user, xp]));
 
 describe("a transaction that holds what events of one project need", function () {
   this.timeout(60_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
-  let database: Database;
   let domain: Domain;
+  let remove: () => Promise<void>;
 
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
-    database = await openPostgres(services.databaseUrl, 6);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ domain, remove } = await startDatabase(6));
   });
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await directory?.remove();
-  });
+  after(() => remove());
   beforeEach(() => void (blamed = []));
 
   const aProject = async (document: object = {}): Promise<string> => {
@@ -89,8 +69,8 @@ describe("a transaction that holds what events of one project need", function ()
 
   it("keeps the events of its players waiting, and those of no other player or project", async () => {
     const [mine, other] = [await aProject(), await aProject()];
-    const [held, free] = usersOf(mine, 2) as [string, string];
-    const theirs = usersOf(other, 3);
+    const [held, free] = usersIn(mine, 0, 2) as [string, string];
+    const theirs = usersIn(other, 0, 3);
     await domain.addPlayer(mine, held);
     const take = (work: Work) => lockPlayers(work, [{ projectId: mine, externalUserId: held }]);
     await during(take, async () => {
@@ -108,8 +88,8 @@ describe("a transaction that holds what events of one project need", function ()
 
   it("counts no try of the events that wait, also where an event of the claim fails", async () => {
     const [mine, other] = [await aProject(), await aProject()];
-    const [held] = usersOf(mine, 1) as [string];
-    const [bad, good] = usersOf(other, 2) as [string, string];
+    const [held] = usersIn(mine, 0, 1) as [string];
+    const [bad, good] = usersIn(other, 0, 2) as [string, string];
     await domain.addPlayer(mine, held);
     const badId = await domain.addPlayer(other, bad);
     await domain.transact(({ db }) =>
@@ -137,8 +117,8 @@ describe("a transaction that holds what events of one project need", function ()
   it("keeps its own events waiting where they share counters, and those of no other project", async () => {
     const limits = { limits: { global: [{ max: 1_000, window: "LIFETIME" }] } };
     const [mine, other] = [await aProject(limits), await aProject(limits)];
-    const [user, late] = usersOf(mine, 2) as [string, string];
-    const [fresh, ...theirs] = usersOf(other, 4) as [string, ...string[]];
+    const [user, late] = usersIn(mine, 0, 2) as [string, string];
+    const [fresh, ...theirs] = usersIn(other, 0, 4) as [string, ...string[]];
     await trackEach(mine, [user]);
     await trackEach(other, theirs);
     assert.equal(await process(), 4);
@@ -174,7 +154,7 @@ describe("a transaction that holds what events of one project need", function ()
 
   it("as a job holds a project's events keeps those waiting, and no others of their partitions", async () => {
     const [mine, other] = [await aProject(), await aProject()];
-    const [users, theirs] = [usersOf(mine, 3), usersOf(other, 3)];
+    const [users, theirs] = [usersIn(mine, 0, 3), usersIn(other, 0, 3)];
     await trackEach(mine, users);
     await trackEach(other, theirs);
     await during(
@@ -191,7 +171,7 @@ describe("a transaction that holds what events of one project need", function ()
 
   it("lets events of a player go on whom requests change without a pause", async () => {
     const projectId = await aProject();
-    const [user] = usersOf(projectId, 1) as [string];
+    const [user] = usersIn(projectId, 0, 1) as [string];
     const playerId = await domain.addPlayer(projectId, user);
     let isOver = false;
     const change = async (): Promise<void> => {

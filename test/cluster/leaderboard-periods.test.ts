@@ -7,7 +7,7 @@ import { beginClosing } from "../../src/domain/leaderboards/periods/close.ts";
 import { resetLeaderboard } from "../../src/domain/leaderboards/periods/reset.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import {
   addList,
   addPlayers,
@@ -15,12 +15,11 @@ import {
   openBoardPeriods,
   toldOf,
 } from "../support/leaderboards/board-periods.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { temporaryDir } from "../support/processes/process.ts";
+import type { Domain } from "../support/domain/domain.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
 import { processParts } from "../support/domain/process-parts.ts";
+import { startDatabase } from "../support/processes/services.ts";
 
 const WORKERS = 6;
 const outside = AsyncLocalStorage.snapshot();
@@ -28,25 +27,16 @@ const DAY = { key: "2026-01-10", startsAt: "2026-01-10T00:00:00Z", endsAt: "2026
 
 describe("periods of leaderboards, with workers that race", function () {
   this.timeout(120_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
   let database: Database;
   let domain: Domain;
+  let remove: () => Promise<void>;
   let boards: BoardPeriods;
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
-    database = await openPostgres(services.databaseUrl, 3 * WORKERS);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ database, domain, remove } = await startDatabase(3 * WORKERS));
     boards = openBoardPeriods(database);
   });
   beforeEach(() => boards.setNow("2026-01-10T12:00:00Z"));
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await directory?.remove();
-  });
+  after(() => remove());
 
   const sweepAtOnce = async (): Promise<void> => {
     await Promise.all(Array.from({ length: WORKERS }, boards.sweep));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { aKey, aTenant, type Tenant } from "../support/app/app.ts";
 import { type Answer, anAddress, must } from "../support/http/client.ts";
-import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
+import { startTwoServers, superAdminOf, type TwoServers } from "../support/processes/two-servers.ts";
 
 /** Requests in flight at once. */
 const WIDE = 100;
@@ -10,9 +10,11 @@ const WIDE = 100;
 describe("limits asked for three times over, by two processes at once, let just so many pass", function () {
   this.timeout(120_000);
   let two: TwoServers;
+  let admin: string;
   let tenant: Tenant;
   before(async () => {
     two = await startTwoServers();
+    admin = await superAdminOf(two);
     tenant = await aTenant(two.clients[0]);
   });
   after(() => two?.stop());
@@ -20,7 +22,7 @@ describe("limits asked for three times over, by two processes at once, let just 
   const limit = (requestsPerMinute: number): Promise<Answer> => {
     const path = `/api/v1/superadmin/tenants/${tenant.tenantId}`;
     const body = { plan: "PRO", planOverrides: { requestsPerMinute } };
-    return two.clients[0].patch(path, body, { token: two.admin });
+    return two.clients[0].patch(path, body, { token: admin });
   };
 
   const ask = async (times: number, one: (i: number) => Promise<Answer>): Promise<Answer[]> => {

@@ -14,36 +14,26 @@ import {
 import { setStatus } from "../../src/domain/player-lifecycle/status.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import type { Database } from "../../src/platform/database.ts";
+import type { Domain } from "../support/domain/domain.ts";
 import { assertLobbies } from "../support/lobbies/invariants.ts";
-import { temporaryDir } from "../support/processes/process.ts";
+import { startDatabase } from "../support/processes/services.ts";
 
 const CONNECTIONS = 20;
 const SERVER = { kind: "SERVER" } as const;
 
 describe("lobbies, with transactions that race", function () {
   this.timeout(120_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
   let database: Database;
   let domain: Domain;
+  let remove: () => Promise<void>;
   let projectId: string;
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
-    database = await openPostgres(services.databaseUrl, CONNECTIONS);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ database, domain, remove } = await startDatabase(CONNECTIONS));
     projectId = await domain.addProject();
   });
   afterEach(() => assertLobbies(database.em));
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await directory?.remove();
-  });
+  after(() => remove());
 
   let added = 0;
   /** Players by one statement, as many tests need many. */

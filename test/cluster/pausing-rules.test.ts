@@ -10,34 +10,24 @@ import { createEventTypeRecorder } from "../../src/domain/tracking/event-type-re
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { temporaryDir } from "../support/processes/process.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
+import { startDatabase } from "../support/processes/services.ts";
 
 /** How long a transaction of the worker waits for a lock, in ms. */
 const LOCK_MS = 300;
 
 describe("a rule that a worker has to pause while others change its project's definitions", function () {
   this.timeout(60_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
   let database: Database;
   let domain: Domain;
+  let remove: () => Promise<void>;
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
-    database = await openPostgres(services.databaseUrl, 6);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ database, domain, remove } = await startDatabase(6));
   });
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await directory?.remove();
-  });
+  after(() => remove());
 
   /** A worker's process, of which `transact` makes the transactions. */
   const appWith = (transact: Transact): App =>

@@ -4,7 +4,7 @@ import { aTenant, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, type Answer, type Client, must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
+import { startTwoServers, superAdminOf, type TwoServers } from "../support/processes/two-servers.ts";
 
 /** What caches may be behind, and a little for the machine, in ms. */
 const BEHIND = { timeoutMs: 7_000 };
@@ -13,11 +13,13 @@ const ROUNDS = 6;
 describe("what is changed in one process", function () {
   this.timeout(120_000);
   let two: TwoServers;
+  let adminToken: string;
   let here: Client;
   let there: Client;
   let tenant: Tenant;
   before(async () => {
     two = await startTwoServers();
+    adminToken = await superAdminOf(two);
     [here, there] = two.clients;
   });
   beforeEach(async () => {
@@ -27,7 +29,7 @@ describe("what is changed in one process", function () {
 
   const turn = (i: number): Client => two.clients[i % 2]!;
   const byAdmin = (path: string, body: object) =>
-    here.post(`/api/v1/superadmin${path}`, body, { token: two.admin });
+    here.post(`/api/v1/superadmin${path}`, body, { token: adminToken });
   const auditCount = async (target: string, action: string): Promise<number> => {
     const { rows } = await sql<{ n: string }>`
       select count(*) as n from audit_log where target_id = ${target} and action = ${action}`.execute(
@@ -61,7 +63,7 @@ describe("what is changed in one process", function () {
     };
     const plan = async (body: object) => {
       const path = `/api/v1/superadmin/tenants/${tenant.tenantId}`;
-      must(await here.patch(path, body, { token: two.admin }), 200);
+      must(await here.patch(path, body, { token: adminToken }), 200);
     };
     await plan({ plan: "FREE" });
     await eventuallyHolds(async () => assert.equal(await limit(), "100"), BEHIND);
@@ -92,9 +94,9 @@ describe("what is changed in one process", function () {
     const read = () => there.get("/api/v1/limits", { headers: { "X-Forwarded-For": ip } });
     must(await read(), 200);
     const path = `/api/v1/admin/rate-limits/ip/${ip}/block`;
-    must(await here.post(path, { reason: "Abuse" }, { token: two.admin }), 200);
+    must(await here.post(path, { reason: "Abuse" }, { token: adminToken }), 200);
     await eventuallyHolds(async () => assertError(await read(), 403, "IP_BLOCKED"), BEHIND);
-    must(await here.delete(path, { token: two.admin }), 200);
+    must(await here.delete(path, { token: adminToken }), 200);
     await eventuallyHolds(async () => void must(await read(), 200), BEHIND);
   });
 
@@ -109,7 +111,7 @@ describe("what is changed in one process", function () {
       const name = `Token ${round}`;
       const body = { name, scopes: ["blog:sync"] };
       const made = must(await byAdmin("/tokens", body), 201) as { id: string };
-      const token = two.admin;
+      const token = adminToken;
       const acts: [target: string, action: string, act: (client: Client) => Promise<Answer>][] = [
         [
           tenantId,

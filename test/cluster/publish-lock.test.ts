@@ -1,38 +1,27 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { sql } from "kysely";
 import { changeConfig, shareConfig } from "../../src/domain/kernel/config-lock.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { within } from "../../src/platform/within.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { startDatabase } from "../support/processes/services.ts";
 
 const NOTE = { publishedBy: "test" };
 
 describe("publishing over PostgreSQL", function () {
   this.timeout(60_000);
-  const dir = mkdtempSync(join(tmpdir(), "laurel-publish-"));
-  let services: Services;
   let database: Database;
   let domain: Domain;
+  let remove: () => Promise<void>;
   before(async () => {
-    services = await startServices(dir);
-    database = await openPostgres(services.databaseUrl, 10);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ database, domain, remove } = await startDatabase(10));
   });
-  after(async () => {
-    await database.close();
-    await services.remove();
-    rmSync(dir, { recursive: true });
-  });
+  after(() => remove());
 
   const aDraft = (projectId: string, key: string, parts: Json) => {
     const rule = RuleDocument.parse({ key, name: "A rule", ...parts });

@@ -7,48 +7,33 @@ import { createTokens } from "../../src/domain/accounts/auth/tokens.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { createLimiter } from "../../src/platform/limiter.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { type Client, clientOf, must } from "../support/http/client.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
+import { type Client, must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 const AT_ONCE = 20;
 
 describe("sessions over two processes", function () {
   this.timeout(120_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
+  let two: TwoServers;
+  let clients: readonly [Client, Client];
   let database: Database;
   let tenant: Tenant;
-  const servers: Laurel[] = [];
-  const clients: Client[] = [];
 
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
-    for (let i = 0; i < 2; i++) {
-      const port = await freePort();
-      const shared = { PUBLIC_URL: "http://localhost", TRUSTED_PROXIES: "127.0.0.1/32" };
-      servers.push(await startProcess(["serve"], { ...services.env, ...shared, PORT: String(port) }));
-      clients.push(clientOf(`http://127.0.0.1:${port}`));
-    }
-    database = await openPostgres(services.databaseUrl, AT_ONCE);
-    tenant = await aTenant(clients[0]!);
+    two = await startTwoServers({ poolMax: AT_ONCE });
+    ({ clients, database } = two);
+    tenant = await aTenant(clients[0]);
   });
-  after(async () => {
-    await database?.close();
-    for (const server of servers) await kill(server);
-    await services?.remove();
-    await directory?.remove();
-  });
+  after(() => two?.stop());
 
   const login = async () => {
     const { email, password } = tenant;
-    return must(await clients[0]!.post("/api/v1/auth/login", { email, password }), 200);
+    return must(await clients[0].post("/api/v1/auth/login", { email, password }), 200);
   };
   const refreshAt = (client: Client, refreshToken: string) =>
     client.post("/api/v1/auth/refresh", { refreshToken });
@@ -97,7 +82,7 @@ describe("sessions over two processes", function () {
 
   it("twenty at once later than the grace are all refused, and end the session once", async () => {
     const { refreshToken, user } = await login();
-    const newest = must(await refreshAt(clients[1]!, refreshToken), 200);
+    const newest = must(await refreshAt(clients[1], refreshToken), 200);
     await transact()(({ db }) =>
       sql`update refresh_tokens set used_at = used_at - interval '31 seconds'
         where used_at is not null`.execute(db),
@@ -110,7 +95,7 @@ describe("sessions over two processes", function () {
       assert.match(body.error.reason, /^REFRESH_TOKEN_(REUSED|REVOKED)$/);
     }
     assert.ok(answers.some(({ body }) => body.error.reason === "REFRESH_TOKEN_REUSED"));
-    assertError(await refreshAt(clients[0]!, newest.refreshToken), 401, "REFRESH_TOKEN_REVOKED");
+    assertError(await refreshAt(clients[0], newest.refreshToken), 401, "REFRESH_TOKEN_REVOKED");
     const { rows } = await transact()(({ db }) =>
       sql`select 1 from audit_log where action = 'session.reuse_detected'
         and data->>'userId' = ${user.id}`.execute(db),
@@ -121,26 +106,26 @@ describe("sessions over two processes", function () {
   it("an access token dies within 5 seconds in the process that was not told of the logout", async () => {
     const { accessToken: token } = await login();
     for (const client of clients) assert.equal((await client.get("/api/v1/auth/me", { token })).status, 200);
-    must(await clients[0]!.post("/api/v1/auth/logout", {}, { token }), 200);
-    assertError(await clients[0]!.get("/api/v1/auth/me", { token }), 401, "SESSION_REVOKED");
+    must(await clients[0].post("/api/v1/auth/logout", {}, { token }), 200);
+    assertError(await clients[0].get("/api/v1/auth/me", { token }), 401, "SESSION_REVOKED");
     await eventuallyHolds(
-      async () => assertError(await clients[1]!.get("/api/v1/auth/me", { token }), 401, "SESSION_REVOKED"),
+      async () => assertError(await clients[1].get("/api/v1/auth/me", { token }), 401, "SESSION_REVOKED"),
       { timeoutMs: 10_000 },
     );
   });
 
   it("a login that races a change of the password ends with it, or is refused", async () => {
     for (let round = 0; round < 3; round++) {
-      const { token, email, password } = await aTenant(clients[0]!);
+      const { token, email, password } = await aTenant(clients[0]);
       const body = { currentPassword: password, newPassword: "Brass-Lantern-58" };
       const [changed, ...logins] = await Promise.all([
-        clients[0]!.post("/api/v1/auth/change-password", body, { token }),
-        ...Array.from({ length: 4 }, () => clients[1]!.post("/api/v1/auth/login", { email, password })),
+        clients[0].post("/api/v1/auth/change-password", body, { token }),
+        ...Array.from({ length: 4 }, () => clients[1].post("/api/v1/auth/login", { email, password })),
       ]);
       assert.equal(changed.status, 200);
       for (const { status, body: session } of logins) {
         if (status !== 200) assert.equal(status, 401);
-        else assert.equal((await refreshAt(clients[1]!, session.refreshToken)).status, 401);
+        else assert.equal((await refreshAt(clients[1], session.refreshToken)).status, 401);
       }
     }
   });

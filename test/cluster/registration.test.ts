@@ -6,11 +6,9 @@ import { Tenant } from "../../src/domain/accounts/tenants/tenant.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { solved } from "../support/providers/captcha-provider.ts";
-import { type Answer, type Client, clientOf, must } from "../support/http/client.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { type Answer, type Client, must } from "../support/http/client.ts";
+import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 const PASSWORD = "Difference-Engine-2";
 const anEmail = () => `${randomUUID()}@example.com`;
@@ -19,13 +17,9 @@ const statuses = (answers: Answer[]) => answers.map(({ status }) => status).toSo
 
 describe("accounts, asked for at once over two processes", function () {
   this.timeout(120_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
-  let database: Database;
+  let two: TwoServers;
   let transact: Transact;
-  const servers: Laurel[] = [];
-  const clients: Client[] = [];
-  const client = (index: number): Client => clients[index % clients.length]!;
+  const client = (index: number): Client => two.clients[index % 2]!;
 
   const solution = async () => solved((await client(0).get("/api/v1/auth/captcha")).body.challenge);
   const register = (index: number, body: object): Promise<Answer> =>
@@ -43,31 +37,16 @@ describe("accounts, asked for at once over two processes", function () {
   };
 
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
-    for (let i = 0; i < 2; i++) {
-      const port = await freePort();
-      const shared = { PUBLIC_URL: "http://localhost", TRUSTED_PROXIES: "127.0.0.1/32", EMAIL_MODE: "off" };
-      const captcha = { CAPTCHA_PROVIDER: "altcha", CAPTCHA_SECRET: "secret-of-the-tests" };
-      servers.push(
-        await startProcess(["serve"], { ...services.env, ...shared, ...captcha, PORT: String(port) }),
-      );
-      clients.push(clientOf(`http://127.0.0.1:${port}`));
-    }
-    database = await openPostgres(services.databaseUrl, 2);
+    const captcha = { CAPTCHA_PROVIDER: "altcha", CAPTCHA_SECRET: "secret-of-the-tests" };
+    two = await startTwoServers({ env: { EMAIL_MODE: "off", ...captcha } });
     transact = createTransact({
-      em: database.em,
+      em: two.database.em,
       clock: () => new Date(),
       doorbell: NO_DOORBELL,
       onError: (error) => assert.fail(String(error)),
     });
   });
-  after(async () => {
-    await database?.close();
-    for (const server of servers) await kill(server);
-    await services?.remove();
-    await directory?.remove();
-  });
+  after(() => two?.stop());
 
   it("take a solved captcha once", async () => {
     const captchaToken = await solution();

@@ -6,7 +6,6 @@ import { createLog } from "../../src/log.ts";
 import { sweepDue } from "../../src/jobs/due-players.ts";
 import type { PlayersOf } from "../../src/domain/progression/change-free-players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { BATCH, STEP, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { outageOf } from "../../src/domain/kernel/outages.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
@@ -19,11 +18,10 @@ import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import { ADMINS } from "../../src/domain/kernel/access.ts";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { temporaryDir } from "../support/processes/process.ts";
+import type { Domain } from "../support/domain/domain.ts";
 import { publish, xpOf } from "../support/domain/rule-projects.ts";
+import { userIn } from "../support/domain/process-parts.ts";
+import { startDatabase } from "../support/processes/services.ts";
 
 /** How long the transactions of these tests may stand still, in ms. */
 const IDLE_MS = 300;
@@ -46,27 +44,13 @@ const block = (ms: number): void => {
 
 describe("work that computes for longer than its transaction may stand still", function () {
   this.timeout(60_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
-  let database: Database;
   let domain: Domain;
+  let remove: () => Promise<void>;
   let aheadMs = 0;
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
-    database = await openPostgres(services.databaseUrl, 4);
-    await database.migrateUp();
-    domain = openDomain(database, () => new Date(Date.now() + aheadMs));
+    ({ domain, remove } = await startDatabase(4, () => new Date(Date.now() + aheadMs)));
   });
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await directory?.remove();
-  });
-
-  const userOf = (projectId: string): string => {
-    for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === PART) return `u${n}`;
-  };
+  after(() => remove());
 
   /** Statistics of rules to which each event of one project takes so long. */
   const slowStats = (projectId: string): StatsRecorder => {
@@ -85,8 +69,8 @@ describe("work that computes for longer than its transaction may stand still", f
     const plain = await domain.addProject();
     await publish(domain, slow, { key: "slow" });
     await publish(domain, plain, { key: "plain" });
-    const slowIds = await domain.track(slow, [{ user: userOf(slow) }]);
-    const user = userOf(plain);
+    const slowIds = await domain.track(slow, [{ user: userIn(slow, PART) }]);
+    const user = userIn(plain, PART);
     await domain.track(plain, [{ user }, { user }, { user }]);
     const blamed: string[] = [];
     const options = {
@@ -131,7 +115,7 @@ describe("work that computes for longer than its transaction may stand still", f
   it("goes on when others take the process between its events: the transaction is kept", async () => {
     const projectId = await domain.addProject();
     await publish(domain, projectId, { key: "plain" });
-    const user = userOf(projectId);
+    const user = userIn(projectId, PART);
     await domain.track(projectId, [{ user }, { user }, { user }, { user }]);
     const recorder = createStatsRecorder();
     // Long enough for a rest after it, in which others block the process.

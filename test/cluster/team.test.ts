@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Client, clientOf, must } from "../support/http/client.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
+import { type Client, must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { aMailTo, startMailbox, tokenIn } from "../support/mail/mailbox.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 const ROUNDS = 5;
 const PASSWORD = "Brass-Lantern-58";
@@ -17,43 +15,25 @@ type Owner = { token: string; userId: string; tenantId: string };
 
 describe("a team that several change at once over two processes", function () {
   this.timeout(120_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
-  let database: Database;
-  const servers: Laurel[] = [];
-  const clients: Client[] = [];
+  let two: TwoServers;
 
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
     const { smtpUrl } = await startMailbox();
-    for (let i = 0; i < 2; i++) {
-      const port = await freePort();
-      const env = {
-        ...services.env,
-        PUBLIC_URL: "http://localhost",
-        TRUSTED_PROXIES: "127.0.0.1/32",
+    two = await startTwoServers({
+      env: {
         SMTP_URL: smtpUrl,
         MAIL_FROM: "Laurel <laurel@test.example>",
         VERIFIED_EMAIL_REQUIRED: "off",
         DEFAULT_PLAN: "STARTER",
-        PORT: String(port),
-      };
-      servers.push(await startProcess(["serve"], env));
-      clients.push(clientOf(`http://127.0.0.1:${port}`));
-    }
-    database = await openPostgres(services.databaseUrl, 1);
+      },
+      poolMax: 1,
+    });
   });
-  after(async () => {
-    await database?.close();
-    for (const server of servers) await kill(server);
-    await services?.remove();
-    await directory?.remove();
-  });
+  after(() => two?.stop());
 
   const anEmail = (): string => `${randomUUID()}@example.com`;
   /** Takes the processes in turn. */
-  const client = (turn: number): Client => clients[turn % clients.length]!;
+  const client = (turn: number): Client => two.clients[turn % 2]!;
 
   const anOwner = async (): Promise<Owner> => {
     const body = { email: anEmail(), password: PASSWORD, name: "Test Owner" };
@@ -74,7 +54,7 @@ describe("a team that several change at once over two processes", function () {
   const accept = (turn: number, token: string) =>
     client(turn).post("/team/invitations/accept", { token, name: "Ada Lovelace", password: PASSWORD });
   const count = async (query: ReturnType<typeof sql<{ n: string }>>): Promise<number> => {
-    const { rows } = await query.execute(database.em.fork().getKysely());
+    const { rows } = await query.execute(two.database.em.fork().getKysely());
     return Number(rows[0]!.n);
   };
 

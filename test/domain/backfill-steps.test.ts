@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { backfill } from "../../src/domain/rules/insight/backfill.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { countersIn, runJob } from "../support/domain/backfill.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { publish } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const EVENTS = 12_000;
 const METRIC = { eventTypes: ["goal"], aggregate: "count" };
@@ -19,8 +20,7 @@ describe("a backfill of a player with a long past", function () {
   let projectId: string;
   let ruleId: string;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());

@@ -5,10 +5,11 @@ import { backfill } from "../../src/domain/rules/insight/backfill.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../src/domain/rules/insight/backtest.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { countersIn, countersOfEvents, runJob } from "../support/domain/backfill.ts";
 import { type Domain, openDomain, type TestEvent } from "../support/domain/domain.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const DAY_MS = 86_400_000;
 const GOALS = { eventTypes: ["goal"], aggregate: "count" };
@@ -37,8 +38,7 @@ describe("jobs over past events", function () {
   let domain: Domain;
   let projectId: string;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());

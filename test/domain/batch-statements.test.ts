@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
@@ -8,26 +8,17 @@ import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { listen } from "../support/domain/listen.ts";
-import { ALL_PARTS } from "../support/domain/process-parts.ts";
+import { ALL_PARTS, usersIn } from "../support/domain/process-parts.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const PART = 7;
 const SIZES = [1, 10, 100, 500];
 /** Tells PostgreSQL once a second that a transaction goes on: how often depends on the machine. */
 const STILL_HERE = "/* unanswered */ select";
-
-/** External ids whose events fall into one partition. */
-const usersOf = (projectId: string, prefix: string, count: number, part = PART): string[] => {
-  const users: string[] = [];
-  for (let n = 0; users.length < count; n++) {
-    const user = `${prefix}-${n}`;
-    if (partitionOf(projectId, user) === part) users.push(user);
-  }
-  return users;
-};
 
 describe("a batch of events", function () {
   this.timeout(60_000);
@@ -38,12 +29,11 @@ describe("a batch of events", function () {
   const plans = createPlanCache();
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     for (let i = 0; i < 3; i++) projects.push(await aBusyProject());
     statements = await listen(database);
-    for (const projectId of projects) await run(await track(projectId, usersOf(projectId, "warm", 1)));
+    for (const projectId of projects) await run(await track(projectId, usersIn(projectId, PART, 1, "warm-")));
   });
   after(() => database.close());
 
@@ -162,7 +152,7 @@ describe("a batch of events", function () {
 
   it("takes the same statements for any number of events of known players", async () => {
     const [projectId] = projects as [string];
-    const users = usersOf(projectId, "known", 500);
+    const users = usersIn(projectId, PART, 500, "known-");
     await run(await track(projectId, users));
     const counts: number[] = [];
     for (const size of SIZES) counts.push(await run(await track(projectId, users.slice(0, size))));
@@ -171,7 +161,7 @@ describe("a batch of events", function () {
 
   it("takes the same statements for any number of events of one player", async () => {
     const [projectId] = projects as [string];
-    const [user] = usersOf(projectId, "busy", 1) as [string];
+    const [user] = usersIn(projectId, PART, 1, "busy-") as [string];
     await run(await track(projectId, [user]));
     const counts: number[] = [];
     for (const size of SIZES) counts.push(await run(await track(projectId, Array<string>(size).fill(user))));
@@ -182,7 +172,7 @@ describe("a batch of events", function () {
     const [projectId] = projects as [string];
     const counts: number[] = [];
     for (const size of SIZES) {
-      counts.push(await run(await track(projectId, usersOf(projectId, `new${size}`, size))));
+      counts.push(await run(await track(projectId, usersIn(projectId, PART, size, `new${size}-`))));
     }
     assertConstant(counts, 9);
   });
@@ -192,8 +182,8 @@ describe("a batch of events", function () {
     for (const share of [1, 2, 3]) {
       let events = 0;
       for (const projectId of projects.slice(0, share)) {
-        events += await track(projectId, usersOf(projectId, "warm", 1));
-        events += await track(projectId, usersOf(projectId, `share${share}`, 5));
+        events += await track(projectId, usersIn(projectId, PART, 1, "warm-"));
+        events += await track(projectId, usersIn(projectId, PART, 5, `share${share}-`));
       }
       counts.push(await run(events));
     }
@@ -206,7 +196,7 @@ describe("a batch of events", function () {
     for (const parts of [[1], [1, 2], ALL_PARTS]) {
       let events = 0;
       for (const part of parts)
-        events += await track(projectId, usersOf(projectId, `parts${parts.length}`, 3, part));
+        events += await track(projectId, usersIn(projectId, part, 3, `parts${parts.length}-`));
       counts.push(await run(events, parts));
     }
     assertConstant(counts, 9);
@@ -216,7 +206,7 @@ describe("a batch of events", function () {
     const projectId = await aProjectOfEverything();
     // More of events that write so much would be more than one claim.
     const sizes = SIZES.slice(0, 3);
-    const users = usersOf(projectId, "all", 500);
+    const users = usersIn(projectId, PART, 500, "all-");
     for (let i = 0; i < 500; i += 100) await run(await track(projectId, users.slice(i, i + 100)));
     // What was sent comes as events of its own.
     while ((await claim()) > 0);

@@ -10,9 +10,10 @@ import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { ALL_PARTS } from "../support/domain/process-parts.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 /** The amount of XP that PostgreSQL refuses to write as it would cancel a statement that takes too long. */
 const STUCK_XP = 13;
@@ -26,8 +27,7 @@ describe("an event that cannot be saved because the database is busy", function 
   let blamed: string[];
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     transact = createTransact({
       em: database.em,

@@ -15,9 +15,10 @@ import type { ChatActor } from "../../src/domain/kernel/events/chat-views.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { aTalk, messageOf, type PlayerActor, type Talk } from "../support/chat/talk.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const DAY_MS = 86_400_000;
 const SERVER: ChatActor = { kind: "SERVER", isModerator: true };
@@ -27,8 +28,7 @@ describe("what chat keeps", function () {
   let database: Database;
   let domain: Domain;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());

@@ -4,9 +4,10 @@ import { globalChannelId } from "../../src/domain/social/chat/channel-row.ts";
 import { sendMessages } from "../../src/domain/social/chat/messages.ts";
 import { patchReport } from "../../src/domain/social/chat/moderation/report-changes.ts";
 import { reportMessage } from "../../src/domain/social/chat/moderation/report-message.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 describe("what a moderator decides", function () {
   this.timeout(60_000);
@@ -15,8 +16,7 @@ describe("what a moderator decides", function () {
   let crashing: Crashing;
   let projectId: string;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     crashing = await makeCrashing(database);
   });

@@ -5,18 +5,18 @@ import { deleteMessage, editMessage } from "../../src/domain/social/chat/change-
 import { type Sending, readLastSeqs } from "../../src/domain/social/chat/messages.ts";
 import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { aTalk, noteStatements, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 describe("sends to a channel", function () {
   this.timeout(60_000);
   let database: Database;
   let domain: Domain;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());

@@ -3,9 +3,11 @@ import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { CLAIM_BYTES_MAX, FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { publish } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { userIn } from "../support/domain/process-parts.ts";
 
 const TEXT = "y".repeat(15_000);
 /** Of 300 kB each. */
@@ -14,16 +16,11 @@ const EVENTS = 80;
 const NOTHINGS = { list: Array.from({ length: 5_000 }, () => ({})) };
 const PART = 3;
 
-const userOf = (projectId: string): string => {
-  for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === PART) return `u${n}`;
-};
-
 describe("a claim of events that tell much", function () {
   this.timeout(60_000);
   let database: Database;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
   });
   after(() => database.close());
 
@@ -62,7 +59,7 @@ describe("a claim of events that tell much", function () {
     const domain = openDomain(database);
     const waiting = 200;
     const projects = [await domain.addProject(), await domain.addProject()];
-    const users = projects.map((id) => userOf(id));
+    const users = projects.map((id) => userIn(id, PART));
     for (const [i, id] of projects.entries())
       await domain.track(
         id,

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { createApp } from "../../src/app.ts";
-import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
 import {
   ClaimShares,
@@ -23,6 +22,7 @@ import { testConfig } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
+import { userIn } from "../support/domain/process-parts.ts";
 
 type Share = ReturnType<ClaimShares["open"]>;
 const of = (...ids: string[]): { projectId: string }[] => ids.map((projectId) => ({ projectId }));
@@ -172,11 +172,6 @@ describe("the shares of claims", () => {
 /** Rules of a dear project, each of which tells 20 lines of 1 kB of every event. */
 const DEAR_RULES = 12;
 
-/** An external id in the partition. */
-const userOf = (projectId: string, part: number): string => {
-  for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === part) return `u${n}`;
-};
-
 describe("claims of a worker with a dear project", function () {
   this.timeout(60_000);
   let platform: Platform;
@@ -202,7 +197,7 @@ describe("claims of a worker with a dear project", function () {
   const track = (projectId: string, parts: readonly number[], each = 1): Promise<string[]> =>
     domain.track(
       projectId,
-      parts.flatMap((part) => times(each, () => ({ user: userOf(projectId, part) }))),
+      parts.flatMap((part) => times(each, () => ({ user: userIn(projectId, part) }))),
     );
   const waiting = async (projectId: string): Promise<number> => {
     const [row] = await rowsOf(

@@ -1,27 +1,20 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { SHARED_KEYS_MAX } from "../../src/domain/progression/batch.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import type { StepsHit } from "../../src/domain/evaluation/event-steps.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { usersIn } from "../support/domain/process-parts.ts";
 
 const PART = 3;
 const TEXT = `${"a".repeat(1_000)}b`;
 const QUEUED = 5_000;
-
-/** Users of one partition. */
-const usersOf = (projectId: string, count: number): string[] => {
-  const users: string[] = [];
-  for (let n = 0; users.length < count; n++)
-    if (partitionOf(projectId, `u${n}`) === PART) users.push(`u${n}`);
-  return users;
-};
 
 describe("a claim of dear events", function () {
   this.timeout(120_000);
@@ -30,8 +23,7 @@ describe("a claim of dear events", function () {
   const onError = (error: unknown): never => assert.fail(String(error));
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());
@@ -67,12 +59,12 @@ describe("a claim of dear events", function () {
     const dear = await aDearProject();
     const neighbour = await domain.addProject();
     await publish(domain, neighbour, { key: "plain" });
-    const users = usersOf(dear, 40);
+    const users = usersIn(dear, PART, 40);
     await domain.track(
       dear,
       Array.from({ length: QUEUED }, (_, i) => ({ user: users[i % 40]!, properties: { text: TEXT } })),
     );
-    const [other] = usersOf(neighbour, 1);
+    const [other] = usersIn(neighbour, PART, 1);
     await domain.track(neighbour, [{ user: other!, properties: {} }]);
     let places: PartitionCursor[] = [{ part: PART, afterProject: FIRST_PROJECT }];
     const hits: StepsHit[] = [];
@@ -113,7 +105,7 @@ describe("a claim of dear events", function () {
       value: "n",
     }));
     for (let i = 0; i < 12; i++) await publish(domain, projectId, { key: `r${i}`, conditions: { any } });
-    const [user] = usersOf(projectId, 1);
+    const [user] = usersIn(projectId, PART, 1);
     await domain.track(
       projectId,
       Array.from({ length: 150 }, () => ({ user: user!, properties: { n: 1 } })),
@@ -133,7 +125,7 @@ describe("a claim of dear events", function () {
   it("ends when it has taken too long, whatever its steps: each event takes 300 ms", async () => {
     const projectId = await domain.addProject();
     await publish(domain, projectId, { key: "plain" });
-    const user = usersOf(projectId, 1)[0]!;
+    const user = usersIn(projectId, PART, 1)[0]!;
     await domain.track(
       projectId,
       Array.from({ length: 5 }, () => ({ user })),
@@ -167,7 +159,7 @@ describe("a claim of dear events", function () {
     const limits = { global: [{ max: 1, window: "DAY" }] };
     for (let i = 0; i < RULES; i++)
       await publish(domain, projectId, { key: `r${i}`, limits, stopOnMatch: false });
-    const user = usersOf(projectId, 1)[0]!;
+    const user = usersIn(projectId, PART, 1)[0]!;
     await domain.track(
       projectId,
       Array.from({ length: DAYS }, (_, i) => ({ user, at: new Date(Date.now() - i * 86_400_000) })),

@@ -1,19 +1,15 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { PARTITIONS, partitionOf } from "../../src/domain/kernel/ids.ts";
+import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { ALL_PARTS, processParts } from "../support/domain/process-parts.ts";
+import { ALL_PARTS, processParts, userIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
-
-/** An external id in each partition. */
-const userOf = (projectId: string, part: number): string => {
-  for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === part) return `u${n}`;
-};
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 describe("a claim of several partitions", function () {
   this.timeout(60_000);
@@ -23,8 +19,7 @@ describe("a claim of several partitions", function () {
   const onError = (error: unknown): never => assert.fail(String(error));
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());
@@ -42,7 +37,7 @@ describe("a claim of several partitions", function () {
   /** `sizes` says how many events wait in each partition, from 0 on, numbered in their order. */
   const queue = async (sizes: readonly number[], project = projectId): Promise<void> => {
     const events = sizes.flatMap((size, part) =>
-      Array.from({ length: size }, (_, n) => ({ user: userOf(project, part), properties: { n: n + 1 } })),
+      Array.from({ length: size }, (_, n) => ({ user: userIn(project, part), properties: { n: n + 1 } })),
     );
     if (events.length > 0) await domain.track(project, events);
   };
@@ -115,7 +110,7 @@ describe("a claim of several partitions", function () {
         );
         const found = new Map(players.map(({ user, xp, last }) => [user, [Number(xp), last]]));
         const expected = waits.flatMap((size, part) =>
-          size === 0 ? [] : [[userOf(project, part), [size, size]] as const],
+          size === 0 ? [] : [[userIn(project, part), [size, size]] as const],
         );
         assert.deepEqual(found, new Map(expected));
       }),

@@ -16,10 +16,11 @@ import {
   shadowRule,
 } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { getRule, patchRule } from "../../src/domain/rules/rules.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { addLargeRules } from "../support/rules/many-rules.ts";
 import { define, publish } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const LOOP = { code: "VALIDATION_ERROR", reason: "RULE_LOOP" };
 const NOTE = { publishedBy: "test" };
@@ -100,8 +101,7 @@ describe("a change by which rules could set one another off without end", functi
   let database: Database;
   let domain: Domain;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());

@@ -6,10 +6,11 @@ import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const COINS_MAX = 40;
 const PLAYERS = ["ada", "bob", "cy"];
@@ -69,8 +70,7 @@ describe("the player economy", function () {
   let crashing: Crashing;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     crashing = await makeCrashing(database);
   });

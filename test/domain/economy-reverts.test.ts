@@ -8,10 +8,11 @@ import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const PLAYERS = ["ada", "bob", "cy", "dee"];
 const cause = { kind: "API" as const };
@@ -43,8 +44,7 @@ describe("what reverts and merges leave of the economy", function () {
   let crashing: Crashing;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     crashing = await makeCrashing(database);
   });

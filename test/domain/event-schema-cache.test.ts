@@ -8,8 +8,9 @@ import {
 } from "../../src/domain/tracking/event-schemas.ts";
 import { SCHEMA_MAX_BYTES } from "../../src/domain/tracking/json-schema/schema.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const FILLER = 4_000;
 /** What a schema of FILLER characters takes when it is compiled, with some to spare. */
@@ -21,8 +22,7 @@ describe("the schemas of event types that a process keeps", () => {
   let reads: number;
   let counting: Transact;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     counting = (run) => {
       reads++;

@@ -3,9 +3,10 @@ import { sql } from "kysely";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
 import { importConfig } from "../../src/domain/registries/configuration/import.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { listen } from "../support/domain/listen.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const SMALL = 100;
 const FACTOR = 4;
@@ -71,8 +72,7 @@ describe("an import of many definitions", function () {
   let domain: Domain;
   let statements: string[];
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     statements = await listen(database);
   });

@@ -4,15 +4,15 @@ import type { Transact } from "../../src/domain/kernel/work.ts";
 import { createResultReader } from "../../src/domain/long-work/job-results.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 describe("results of jobs", function () {
   this.timeout(60_000);
   let database: Database;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
   });
   after(() => database.close());
 

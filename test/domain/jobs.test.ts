@@ -16,9 +16,10 @@ import { JobSteps, LEASE_MS } from "../../src/domain/registries/jobs/step-job.ts
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact, Work } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const SECOND = 1_000;
 type Params = { pages: number };
@@ -59,8 +60,7 @@ describe("long work of a project", function () {
   });
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     transact = createTransact({
       em: database.em,
       clock: () => new Date(now),

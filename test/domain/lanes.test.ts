@@ -6,9 +6,10 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import { Unprepared } from "../../src/domain/kernel/unprepared.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const BUSY = { code: "SERVICE_UNAVAILABLE", reason: "BUSY", retryAfterSeconds: 1 };
 
@@ -111,8 +112,7 @@ describe("a transaction that changes definitions", function () {
   let database: Database;
   let domain: Domain;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());

@@ -7,9 +7,10 @@ import { Player } from "../../src/domain/players/player.ts";
 import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import { listExecutions } from "../../src/domain/rules/insight/execution-list.ts";
 import { EFFECTS_BYTES_MAX, getEvent, listEvents, readStatuses } from "../../src/domain/tracking/events.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { publish } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 /** A list of 15 kB that takes twenty times as much memory. */
 const NOTHINGS = Array.from({ length: 5_000 }, () => ({}));
@@ -28,8 +29,7 @@ describe("what an answer holds of events that tell much", function () {
   let ids: string[];
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     projectId = await domain.addProject();
     const telling = {

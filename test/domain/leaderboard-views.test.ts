@@ -12,9 +12,10 @@ import { periodIdOf } from "../../src/domain/evaluation/boards/period-ids.ts";
 import { readPlaces } from "../../src/domain/leaderboards/places.ts";
 import { TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { identifyPlayer } from "../../src/domain/progression/players/players.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { createBoardReader } from "../../src/rooms/board-reader.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 let time = new Date("2026-01-10T18:00:00Z");
 const USERS = 40;
@@ -37,8 +38,7 @@ describe("views of leaderboards", () => {
 
   before(async function () {
     this.timeout(60_000);
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database, () => time);
     projectId = await domain.addProject();
     await domain.transact(async (work) => {

@@ -5,8 +5,9 @@ import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts
 import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
 import type { ScoreSubmission } from "../../src/domain/leaderboards/record-scores.ts";
 import { prepareScore, submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const reason = (expected: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === expected;
@@ -22,8 +23,7 @@ describe("leaderboard entries", () => {
   let projectId: string;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   beforeEach(async () => {

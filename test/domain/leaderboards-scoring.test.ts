@@ -5,7 +5,7 @@ import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
 import {
@@ -19,6 +19,7 @@ import {
   storedEntries,
   wrongValues,
 } from "../support/leaderboards/scored-history.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const sorted = (entries: ReadonlyMap<string, number>) => [...entries].toSorted();
 
@@ -29,8 +30,7 @@ describe("scores over windows", function () {
   let first: History;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     first = await aHistory(domain);
   });

@@ -6,10 +6,11 @@ import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
 import { decideReview } from "../../src/domain/leaderboards/reviews.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 /** More than a submission has. */
 const STATEMENTS_MAX = 20;
@@ -23,8 +24,7 @@ describe("a submitted score", function () {
   let board: Leaderboard;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     crashing = await makeCrashing(database);
     projectId = await domain.addProject();

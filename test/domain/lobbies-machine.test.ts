@@ -14,12 +14,13 @@ import {
 import { findDueLobbies } from "../../src/domain/social/lobbies/timers.ts";
 import type { LobbyActor, LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { assertLobbies } from "../support/lobbies/invariants.ts";
 import { inputOf, NAMES, programs, rules, type Step } from "../support/lobbies/programs.ts";
 import { ReferenceLobby, type Rules } from "../support/lobbies/reference.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 describe("a lobby", function () {
   this.timeout(180_000);
@@ -29,8 +30,7 @@ describe("a lobby", function () {
   let nowMs = Date.UTC(2026, 0, 10);
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database, () => new Date(nowMs));
     crashing = await makeCrashing(database);
   });

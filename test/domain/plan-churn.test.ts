@@ -1,24 +1,22 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
 import { ClaimShares, EXPENSIVE_MS, EXPENSIVE_STEPS } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache, type PlanCache } from "../../src/domain/progression/plan.ts";
 import { BROKEN_MS, PLAN_STEPS_MAX } from "../../src/domain/progression/plan-cache.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { type PublishedRule, publishedPieces } from "../../src/domain/evaluation/running/compile.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
 import { aPlan } from "../support/rules/plan.ts";
 import { rowsOf, xpOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { userIn } from "../support/domain/process-parts.ts";
 
 const PART = 5;
 const MB = 1024 * 1024;
-
-const userOf = (projectId: string): string => {
-  for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === PART) return `u${n}`;
-};
 
 describe("a cache of plans", () => {
   const planOf = (tenantId: string, projectId: string, bytes: number) =>
@@ -80,8 +78,7 @@ describe("plans that do not fit into the cache together", function () {
   let plans: PlanCache;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());
@@ -98,7 +95,8 @@ describe("plans that do not fit into the cache together", function () {
     await addCopies(domain.transact, projectId, { rule: aWideRule(), count });
     return projectId;
   };
-  const track = (id: string): Promise<unknown> => domain.track(id, [{ user: userOf(id), type: "goal" }]);
+  const track = (id: string): Promise<unknown> =>
+    domain.track(id, [{ user: userIn(id, PART), type: "goal" }]);
   const claim = (): Promise<Processed> =>
     processPartitions(
       {
@@ -127,7 +125,7 @@ describe("plans that do not fit into the cache together", function () {
       const second = await claim();
       assert.deepEqual([second.events, second.preparing, charged.size], [1, undefined, 0]);
     }
-    assert.deepEqual(await xpOf(domain, one), { [userOf(one)]: 2 * TOO_WIDE });
+    assert.deepEqual(await xpOf(domain, one), { [userIn(one, PART)]: 2 * TOO_WIDE });
   });
 
   it("are prepared in turns: one of another tenant's comes before the rest of a tenant's", async () => {
@@ -182,7 +180,7 @@ describe("plans that do not fit into the cache together", function () {
     const first = await claim();
     assert.equal(first.events, 1);
     await first.preparing;
-    assert.deepEqual(await xpOf(domain, sound), { [userOf(sound)]: 1 });
+    assert.deepEqual(await xpOf(domain, sound), { [userIn(sound, PART)]: 1 });
     for (const tries of [1, 2]) {
       await track(sound);
       if (tries === 2) await track(broken);
@@ -190,7 +188,7 @@ describe("plans that do not fit into the cache together", function () {
       const next = await claim();
       assert.deepEqual([next.preparing, takeCharged(broken)], [undefined, 0], "without a look at it");
       assert.deepEqual(failed.splice(0), [broken]);
-      assert.deepEqual(await xpOf(domain, sound), { [userOf(sound)]: 1 + tries });
+      assert.deepEqual(await xpOf(domain, sound), { [userIn(sound, PART)]: 1 + tries });
     }
     const [due] = await rowsOf(
       domain,

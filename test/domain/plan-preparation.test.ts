@@ -8,16 +8,14 @@ import { insertPlayers } from "../../src/domain/progression/load.ts";
 import { createPlanCache, readPlan } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
 import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { userIn } from "../support/domain/process-parts.ts";
 
 const PART = 5;
-
-const userOf = (projectId: string): string => {
-  for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === PART) return `u${n}`;
-};
 
 describe("a plan that takes long to compile", function () {
   this.timeout(120_000);
@@ -27,8 +25,7 @@ describe("a plan that takes long to compile", function () {
   const onLeft = (): never => assert.fail("left");
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());
@@ -53,19 +50,19 @@ describe("a plan that takes long to compile", function () {
     const large = await aLargeProject();
     const neighbour = await domain.addProject();
     await publish(domain, neighbour, { key: "plain" });
-    await domain.track(large, [{ user: userOf(large), type: "goal" }]);
-    await domain.track(neighbour, [{ user: userOf(neighbour), type: "goal" }]);
+    await domain.track(large, [{ user: userIn(large, PART), type: "goal" }]);
+    await domain.track(neighbour, [{ user: userIn(neighbour, PART), type: "goal" }]);
     const plans = createPlanCache();
     const options = { transact: domain.transact, plans, claimLimit: 10, onError, onLeft };
     const places = [{ part: PART, afterProject: FIRST_PROJECT }];
     const first = await processPartitions(options, places);
-    assert.deepEqual(await xpOf(domain, neighbour), { [userOf(neighbour)]: 1 });
+    assert.deepEqual(await xpOf(domain, neighbour), { [userIn(neighbour, PART)]: 1 });
     assert.deepEqual([first.events, await processedOf(large)], [1, 0]);
     assert.deepEqual(await first.preparing, [PART]);
     assert(plans.get(large) && plans.get(neighbour));
     const second = await processPartitions(options, places);
     assert.deepEqual([second.events, second.preparing], [1, undefined]);
-    assert.deepEqual(await xpOf(domain, large), { [userOf(large)]: TOO_WIDE });
+    assert.deepEqual(await xpOf(domain, large), { [userIn(large, PART)]: TOO_WIDE });
   });
 
   it("evaluates with the definitions that hold when it is used", async () => {

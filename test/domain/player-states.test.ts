@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { PLAYER_STATE_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
 import { metricId } from "../../src/domain/evaluation/metrics/metric-id.ts";
 import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
@@ -10,20 +9,15 @@ import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { usersIn } from "../support/domain/process-parts.ts";
 
 const PART = 5;
 const PLAYERS = 8;
 const MIB = 1024 * 1024;
-
-const usersOf = (projectId: string, count: number): string[] => {
-  const users: string[] = [];
-  for (let n = 0; users.length < count; n++)
-    if (partitionOf(projectId, `u${n}`) === PART) users.push(`u${n}`);
-  return users;
-};
 
 const distinctOf = (type: string): Json => ({ eventTypes: [type], aggregate: "distinct", property: "x" });
 const reading = (metric: Json): Json => ({ type: "event_aggregate", metric, op: "gte", value: 1 });
@@ -34,8 +28,7 @@ describe("what is kept of a player", function () {
   let domain: Domain;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());
@@ -93,7 +86,7 @@ describe("what is kept of a player", function () {
     const projectId = await domain.addProject();
     const metric = distinctOf("big");
     await publish(domain, projectId, { key: "big", conditions: { all: [reading(metric)] } });
-    const users = usersOf(projectId, PLAYERS);
+    const users = usersIn(projectId, PART, PLAYERS);
     await withCounter(projectId, users, { id: metricId(Metric.parse(metric)), bytes: 2 * MIB });
     await domain.track(
       projectId,
@@ -109,14 +102,14 @@ describe("what is kept of a player", function () {
 
   it("counts as steps of the claim: a project of large players is dear", async () => {
     const projectId = await domain.addProject();
-    const users = usersOf(projectId, 6);
+    const users = usersIn(projectId, PART, 6);
     await withCounter(projectId, users, { id: "unread", bytes: MIB });
     await domain.track(
       projectId,
       users.map((user) => ({ user, type: "unheard" })),
     );
     const neighbour = await domain.addProject();
-    await domain.track(neighbour, [{ user: usersOf(neighbour, 1)[0]!, type: "unheard" }]);
+    await domain.track(neighbour, [{ user: usersIn(neighbour, PART, 1)[0]!, type: "unheard" }]);
     const shares = new ClaimShares();
     await claims(shares);
     const [share, other] = [shares.open(), shares.open()];
@@ -127,7 +120,7 @@ describe("what is kept of a player", function () {
   for (const [how, alike] of Object.entries({ "hard to compress": 1, "easy to compress": 16 })) {
     it(`may be larger than ever since before it was bounded: taken alone, and shrunk, ${how}`, async () => {
       const projectId = await domain.addProject();
-      const users = usersOf(projectId, 2);
+      const users = usersIn(projectId, PART, 2);
       await withCounter(projectId, users, { id: "unread", bytes: 9 * MIB, isNoted: false, alike });
       await domain.track(
         projectId,
@@ -143,7 +136,7 @@ describe("what is kept of a player", function () {
 
   it("stays in its bounds: what nothing reads goes, then nothing new counts, and it is told", async () => {
     const projectId = await domain.addProject();
-    const [user] = usersOf(projectId, 1);
+    const [user] = usersIn(projectId, PART, 1);
     const [big, small] = [distinctOf("big"), { eventTypes: ["small"], aggregate: "count" }];
     const [bigId, smallId] = [big, small].map((metric) => metricId(Metric.parse(metric))) as [string, string];
     const conditions = { all: [reading(big), reading(small)] };
@@ -173,7 +166,7 @@ describe("what is kept of a player", function () {
 
   it("is not loaded for many players by one request: it is refused, and said why", async () => {
     const projectId = await domain.addProject();
-    const ids = await withCounter(projectId, usersOf(projectId, 18), { id: "unread", bytes: 2 * MIB });
+    const ids = await withCounter(projectId, usersIn(projectId, PART, 18), { id: "unread", bytes: 2 * MIB });
     const change = (playerIds: readonly string[]) =>
       domain.transact((work) => changePlayers(work, projectId, { playerIds }, () => undefined));
     await assert.rejects(change(ids), { code: "CONFLICT", reason: "TOO_MUCH_AT_ONCE" });

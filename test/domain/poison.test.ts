@@ -11,9 +11,10 @@ import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { ALL_PARTS, processParts } from "../support/domain/process-parts.ts";
+import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const SECOND = 1_000;
 
@@ -27,8 +28,7 @@ describe("an event whose evaluation throws", function () {
   let told: { error: unknown; eventId: string }[];
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     transact = createTransact({
       em: database.em,
@@ -232,10 +232,7 @@ describe("an event whose evaluation throws", function () {
   /** Other users of the project whose events share the user's partition. */
   const neighboursOf = (user: string, count: number): string[] => {
     const part = partitionOf(projectId, user);
-    const users: string[] = [];
-    for (let n = 0; users.length < count; n++)
-      if (partitionOf(projectId, `n${n}`) === part) users.push(`n${n}`);
-    return users;
+    return usersIn(projectId, part, count, "n");
   };
   const neighbourIn = (project: string, part: number): string => {
     for (;;) {

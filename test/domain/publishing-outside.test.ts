@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { addLargeRules } from "../support/rules/many-rules.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const NOTE = { publishedBy: "test" };
 /** So many that what one of them sets off is not found in a transaction. */
@@ -16,8 +17,7 @@ describe("publishing among many rules", function () {
   let database: Database;
   let domain: Domain;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());

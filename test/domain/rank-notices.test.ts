@@ -9,10 +9,11 @@ import { significanceOf } from "../../src/domain/leaderboards/notices/significan
 import { DEFAULT_RANK_CHANGE } from "../../src/domain/evaluation/boards/definition-parts.ts";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { outboxPart } from "../../src/domain/kernel/outbox-row.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { NoticeModel, type RankChanged, type ToldChange } from "../support/leaderboards/rank-notices.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const CUSTOM = { metric: { source: "CUSTOM" }, operator: "LATEST" };
 const DEBOUNCE_MS = DEFAULT_RANK_CHANGE.debounceSeconds * 1_000;
@@ -27,8 +28,7 @@ describe("rank notices", () => {
 
   before(async function () {
     this.timeout(60_000);
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database, () => new Date(nowMs));
     projectId = await domain.addProject();
     // Ids rise with the order of creation.

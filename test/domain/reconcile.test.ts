@@ -7,8 +7,9 @@ import { createDefinition } from "../../src/domain/economy/definitions/definitio
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 describe("reconciliation", function () {
   this.timeout(60_000);
@@ -18,8 +19,7 @@ describe("reconciliation", function () {
   let playerId: string;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());

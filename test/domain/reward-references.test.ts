@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { listen } from "../support/domain/listen.ts";
 import { define } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 describe("what a new definition gives", function () {
   this.timeout(60_000);
@@ -11,8 +12,7 @@ describe("what a new definition gives", function () {
   let domain: Domain;
   let rows = 0;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
     await listen(database, (count) => (rows += count));
   });

@@ -3,10 +3,11 @@ import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { getEvent, listEvents, type TrackedEvent } from "../../src/domain/tracking/events.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { assertInvariants } from "../support/domain/invariants.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { define, processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const friend = { externalUserId: { $ref: "event.properties.friend" } };
 const toFriend = { type: "grant_xp", amount: { $ref: "event.properties.n" }, target: friend };
@@ -16,8 +17,7 @@ describe("actions that are sent", function () {
   let database: Database;
   let domain: Domain;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());

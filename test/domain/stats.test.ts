@@ -22,11 +22,12 @@ import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { flushRuleStats } from "../../src/jobs/flush-rule-stats.ts";
 import { startRunners } from "../../src/jobs/runner.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { aPlan, aPlayerState, PROJECT } from "../support/rules/plan.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
 import { aRule, NOW, ruleSetOf } from "../support/rules/rules.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -86,8 +87,7 @@ describe("statistics of rules", () => {
     let database: Database;
     let domain: Domain;
     before(async () => {
-      database = await openEmbeddedDatabase("memory://");
-      await database.migrateUp();
+      database = await openMemoryDatabase();
       domain = openDomain(database);
     });
     after(() => database.close());

@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { BUSY_STEPS, TenantLoads } from "../../src/domain/progression/tenant-loads.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { userIn } from "../support/domain/process-parts.ts";
 
 describe("the loads of tenants", () => {
   let now: number;
@@ -73,19 +74,15 @@ describe("claims where tenants take much by many projects", function () {
   let database: Database;
   let domain: Domain;
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     domain = openDomain(database);
   });
   after(() => database.close());
 
-  const userOf = (projectId: string): string => {
-    for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === 0) return `u${n}`;
-  };
   const track = (projectId: string, count: number): Promise<string[]> =>
     domain.track(
       projectId,
-      Array.from({ length: count }, () => ({ user: userOf(projectId) })),
+      Array.from({ length: count }, () => ({ user: userIn(projectId, 0) })),
     );
   const waiting = async (projectId: string): Promise<number> => {
     const [row] = await rowsOf(

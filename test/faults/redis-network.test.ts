@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
-import { eventually } from "../support/eventually.ts";
 import { type FaultyGame, startFaultyGame } from "../support/processes/faulty-game.ts";
 import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
 import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
@@ -49,20 +48,11 @@ describe("a network that fails between Laurel and Redis, under load", function (
     assert.equal(ready.status, 503);
   };
 
-  const joinsAgain = (): Promise<unknown> =>
-    eventually(
-      async () => {
-        const { token } = await aPlayer(cluster.api, cluster.tenant.key);
-        return (await matchmake(cluster.api, "joinOrCreate/player", { token })).status === 200;
-      },
-      { timeoutMs: RECOVERY_MAX_MS, label: "rooms are made" },
-    );
-
   const survives = async (begin: () => unknown, forMs: number): Promise<void> => {
     await begin();
     await Promise.all([delay(forMs), isRefused()]);
     await proxy.restore();
-    await Promise.all([game.isWell(RECOVERY_MAX_MS), joinsAgain()]);
+    await Promise.all([game.isWell(RECOVERY_MAX_MS), game.joinsAgain(RECOVERY_MAX_MS)]);
   };
 
   it("ends half-open connections and makes new ones after 4 s", () =>

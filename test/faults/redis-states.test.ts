@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { LEASE_MS } from "../../src/domain/kernel/peers.ts";
 import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
-import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
 import { type FaultyGame, startFaultyGame } from "../support/processes/faulty-game.ts";
 import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
 import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
@@ -106,15 +106,6 @@ describe("a Redis that answers and cannot do what it is asked, under load", func
     assert.ok(answerMs < 3 * ANSWER_MAX_MS, `three answers took ${answerMs} ms`);
   };
 
-  const joinsAgain = (): Promise<unknown> =>
-    eventually(
-      async () => {
-        const { token } = await aPlayer(cluster.api, cluster.tenant.key);
-        return (await matchmake(cluster.api, "joinOrCreate/player", { token })).status === 200;
-      },
-      { timeoutMs: RECOVERY_MAX_MS, label: "rooms are made" },
-    );
-
   const linesOf = (): number =>
     [...cluster.webs, cluster.worker].reduce((sum, { output }) => sum + output().split("\n").length, 0);
 
@@ -129,7 +120,7 @@ describe("a Redis that answers and cannot do what it is asked, under load", func
       } finally {
         await end(own);
       }
-      await Promise.all([game.isWell(RECOVERY_MAX_MS), joinsAgain()]);
+      await Promise.all([game.isWell(RECOVERY_MAX_MS), game.joinsAgain(RECOVERY_MAX_MS)]);
       const said = linesOf() - lines;
       assert.ok(said < LINES_MAX, `${said} lines were logged`);
     });
@@ -137,7 +128,7 @@ describe("a Redis that answers and cannot do what it is asked, under load", func
   it("kills connections: others take their place", async () => {
     await killOthers(own);
     await own.call("CLIENT", "KILL", "TYPE", "pubsub");
-    await Promise.all([game.isWell(RECOVERY_MAX_MS), joinsAgain()]);
+    await Promise.all([game.isWell(RECOVERY_MAX_MS), game.joinsAgain(RECOVERY_MAX_MS)]);
   });
 
   it("has lost nothing, done nothing twice and refused no event", async () => {

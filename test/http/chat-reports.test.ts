@@ -8,6 +8,7 @@ import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aGame, type Game } from "../support/app/game.ts";
+import { emitted } from "../support/app/outbox.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 
@@ -36,14 +37,8 @@ describe("reports of messages", () => {
     const { data } = must(await game.get(`${messages}?before=${seq + 1}&limit=1${as}`), 200);
     return [data[0].content, data[0].moderation];
   };
-  const emitted = (type: string) =>
-    api.app.transact(async ({ db }) => {
-      // oxlint-disable-next-line typescript/no-explicit-any -- what is told depends on the type
-      const { rows } = await sql<{ data: any }>`
-        select data from outbox where project_id = ${game.tenant.projectId} and type = ${type}
-        order by id`.execute(db);
-      return rows.map(({ data }) => data);
-    });
+  // oxlint-disable-next-line typescript/no-explicit-any -- what is told depends on the type
+  const toldOf = (type: string) => emitted<any>(api.app, game.tenant.projectId, type);
   const review = (id: string) => game.patch(`/chat/reports/${id}`, { status: "IN_REVIEW" });
   const aReport = async (content = "you again") => {
     const seq = await say(content);
@@ -65,7 +60,7 @@ describe("reports of messages", () => {
     const foreign = { playerId: "ext:p1", reason: "SPAM" };
     assertError(await other.post(`${messages}/${seq}/reports`, foreign), 404);
     assertError(await other.get(`/chat/reports/${made.id}`), 404);
-    const [told] = await emitted("chat.message_reported");
+    const [told] = await toldOf("chat.message_reported");
     assert.deepEqual([told.reportId, told.reporter.externalUserId, told.reports], [made.id, "p0", 1]);
   });
 
@@ -90,7 +85,7 @@ describe("reports of messages", () => {
     assert.ok(racing.filter(({ status }) => status === 201).length >= 2);
     assert.deepEqual(await seenBy(seq, "ext:p5"), ["", "HELD"]);
     assert.deepEqual(await seenBy(seq, "ext:ada"), ["you again", "HELD"]);
-    assert.deepEqual(await emitted("chat.message_moderated"), [
+    assert.deepEqual(await toldOf("chat.message_moderated"), [
       { channelId: messages.split("/")[3], seq, action: "HELD", by: "AUTO", flags: ["reports"] },
     ]);
     const restored = must(await game.post(`${messages}/${seq}/restore`), 200);
@@ -144,7 +139,7 @@ describe("reports of messages", () => {
     };
     const removed = await resolve("REMOVE");
     assert.deepEqual(await seenBy(removed), ["", "REMOVED"]);
-    const [moderated] = await emitted("chat.message_moderated");
+    const [moderated] = await toldOf("chat.message_moderated");
     assert.deepEqual([moderated.seq, moderated.action, moderated.by], [removed, "REMOVED", "MODERATOR"]);
     await resolve("WARN", { reason: "Be kind" });
     const [warning] = must(await game.get(`/players/${ada}/inbox`), 200).data;
@@ -177,7 +172,7 @@ describe("reports of messages", () => {
     const restored = must(await game.post(`${messages}/${seq}/restore`), 200);
     assert.deepEqual([restored.content, restored.moderation], ["shit happens", "VISIBLE"]);
     assert.deepEqual(
-      (await emitted("chat.message_moderated")).map(({ action }) => action),
+      (await toldOf("chat.message_moderated")).map(({ action }) => action),
       ["MASKED", "REMOVED", "RESTORED"],
     );
   });

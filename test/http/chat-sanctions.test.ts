@@ -9,6 +9,7 @@ import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { aGame, type Game } from "../support/app/game.ts";
+import { emitted } from "../support/app/outbox.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0, links: "BLOCK" };
 
@@ -37,14 +38,8 @@ describe("mutes, bans and appeals", () => {
     game.make("/chat/sanctions", { playerId: "ext:ada", kind, reason: "Spam", ...more });
   const read = async (playerId: string) =>
     must(await game.get(`/chat/channels/${trade}/messages?playerId=${playerId}`), 200).data;
-  const emitted = (type: string) =>
-    api.app.transact(async ({ db }) => {
-      // oxlint-disable-next-line typescript/no-explicit-any -- what is told depends on the type
-      const { rows } = await sql<{ data: any }>`
-        select data from outbox where project_id = ${game.tenant.projectId} and type = ${type}
-        order by id`.execute(db);
-      return rows.map(({ data }) => data);
-    });
+  // oxlint-disable-next-line typescript/no-explicit-any -- what is told depends on the type
+  const toldOf = (type: string) => emitted<any>(api.app, game.tenant.projectId, type);
 
   it("hold from the next message on, in one channel or all, until they are revoked or over", async () => {
     const mute = await sanction("MUTE", { channelId: trade, durationSeconds: 3_600 });
@@ -87,7 +82,7 @@ describe("mutes, bans and appeals", () => {
     await sanction("BAN");
     assertError(await say("hello"), 403, "PLAYER_BANNED");
     assertError(await game.get(`/chat/channels/${trade}/messages?playerId=ext:ada`), 403, "PLAYER_BANNED");
-    const [told] = await emitted("chat.player_sanctioned");
+    const [told] = await toldOf("chat.player_sanctioned");
     assert.deepEqual([told.playerId, told.externalUserId, told.kind], [ada, "ada", "BAN"]);
     const notice = {
       name: "chat.sanction",
@@ -96,7 +91,7 @@ describe("mutes, bans and appeals", () => {
     await eventually(() => notices.length > 0);
     assert.deepEqual(notices, [notice]);
     // Nobody asks for it again, so it is not kept.
-    await eventuallyHolds(async () => assert.deepEqual(await emitted("player.notice"), []));
+    await eventuallyHolds(async () => assert.deepEqual(await toldOf("player.notice"), []));
   });
 
   it("show what the shadow-muted write to them only, and tell them nothing", async () => {
@@ -105,7 +100,7 @@ describe("mutes, bans and appeals", () => {
     const sent = must(await say("psst"), 201);
     assert.deepEqual([sent.content, sent.moderation], ["psst", "VISIBLE"]);
     assert.deepEqual([(await read("ext:ada"))[0].content, (await read("ext:bob"))[0].content], ["psst", ""]);
-    assert.deepEqual([await emitted("player.notice"), await emitted("chat.message_sent")], [[], []]);
+    assert.deepEqual([await toldOf("player.notice"), await toldOf("chat.message_sent")], [[], []]);
     // Rows are relayed in order: what comes after it is told.
     await sanction("MUTE");
     await eventually(() => notices.length > 0);
@@ -113,7 +108,7 @@ describe("mutes, bans and appeals", () => {
       notices.map(({ data }) => "kind" in data && data.kind),
       ["MUTE"],
     );
-    assert.equal((await emitted("chat.player_sanctioned")).length, 2);
+    assert.equal((await toldOf("chat.player_sanctioned")).length, 2);
   });
 
   it("are appealed against once by their player, and end when that is accepted", async () => {

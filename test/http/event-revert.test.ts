@@ -6,6 +6,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { failed } from "../support/domain/failed-event.ts";
+import { emitted } from "../support/app/outbox.ts";
 
 type Line = { id: string; asset: string; amount: number; key: string; reverses: string | null; kind: string };
 
@@ -59,14 +60,7 @@ describe("taking an event back", function () {
     (await get(`/players/${ref}/balances`)).body.data.find(
       (one: { currencyKey: string }) => one.currencyKey === "coins",
     ).balance;
-  const told = (): Promise<{ eventId: string }[]> =>
-    api.app.transact(async ({ db }) => {
-      const found = await sql<{ data: { eventId: string } }>`
-        select data from outbox where project_id = ${tenant.projectId} and type = 'event.reverted'`.execute(
-        db,
-      );
-      return found.rows.map(({ data }) => data);
-    });
+  const told = () => emitted<{ eventId: string }>(api.app, tenant.projectId, "event.reverted");
 
   it("undoes XP, currency, scores and segments by opposite lines, tells it once, and shows it", async () => {
     const event = { eventTypes: ["won"] };

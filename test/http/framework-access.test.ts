@@ -13,8 +13,9 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type ProjectSource, route } from "../../src/http/route.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const operation = (id: string, access: Access, project: ProjectSource, path = `/${id}`) =>
   route({
@@ -94,8 +95,7 @@ describe("HTTP access", () => {
   let loneOwner: string;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
+    database = await openMemoryDatabase();
     const parts = {
       em: database.em,
       clock,

@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { pastMidnight } from "../support/clock-edges.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -13,6 +14,7 @@ describe("periods of leaderboards over HTTP", () => {
     api = await startApp();
     tenant = await aTenant(api);
   });
+  beforeEach(() => pastMidnight());
 
   const as = () => ({ key: tenant.key });
   const post = (path: string, body: object = {}) => api.post(`/api/v1${path}`, body, as());

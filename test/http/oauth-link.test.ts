@@ -7,7 +7,11 @@ import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
-import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import {
+  type HostileProvider,
+  newPersonAt,
+  startHostileProvider,
+} from "../support/providers/hostile-provider.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
 import { must } from "../support/http/client.ts";
@@ -39,15 +43,7 @@ describe("linking of providers", () => {
   };
   const unlink = (token: string, provider: string) =>
     server.delete(`/api/v1/auth/oauth/${provider}`, { token });
-  const asGoogle = (claims: object = {}) => {
-    google.person = {
-      sub: randomUUID(),
-      email: `${randomUUID()}@example.com`,
-      email_verified: true,
-      ...claims,
-    };
-    return google.person;
-  };
+  const asGoogle = (claims: object = {}) => newPersonAt(google, claims);
   const asGithub = (): string => {
     const login = randomUUID();
     const emails = [{ email: `${login}@example.com`, primary: true, verified: true, visibility: null }];

@@ -15,6 +15,7 @@ import { anAddress, type Client } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
+import { mailedTo } from "../support/mail/mail-log.ts";
 
 const NEW_PASSWORD = "Difference-Engine-2";
 const anEmail = () => `${randomUUID()}@example.com`;
@@ -39,12 +40,6 @@ describe("a forgotten password", () => {
       issueUserToken(work, { ...user, tenantId: tenant.tenantId, purpose, seconds }),
     );
   const aUser = () => aMember(api, tenant.tenantId, "VIEWER");
-  const logged = (email: string): Promise<string[]> =>
-    api.app.transact(async ({ db }) => {
-      const found = await sql<{ template: string }>`
-        select template from email_logs where "to" = ${email} order by created_at, id`.execute(db);
-      return found.rows.map(({ template }) => template);
-    });
 
   before(async () => {
     api = await startApp();
@@ -60,7 +55,11 @@ describe("a forgotten password", () => {
     assert.equal((await login(own.email, NEW_PASSWORD)).status, 200);
     assertError(await api.get("/api/v1/projects", { token: own.token }), 401, "SESSION_REVOKED");
     await eventuallyHolds(() => assert.equal(mailsTo(own.email).length, 3));
-    assert.deepEqual(await logged(own.email), ["verify-email", "reset-password", "password-changed"]);
+    assert.deepEqual(await mailedTo(api.app, own.email), [
+      "verify-email",
+      "reset-password",
+      "password-changed",
+    ]);
   });
 
   it("ends refresh tokens of before too", async () => {
@@ -172,7 +171,7 @@ describe("a forgotten password", () => {
       const names = ({ headers }: Answer) => [...headers.keys()].toSorted();
       assert.deepEqual(names(first), names(second));
       await aMailTo(known, RESET);
-      assert.deepEqual(await logged(unknown), []);
+      assert.deepEqual(await mailedTo(api.app, unknown), []);
     });
 
     it("that asks again within a minute gets no second mail, and is not told", async () => {
@@ -181,7 +180,7 @@ describe("a forgotten password", () => {
         const { status, body } = await forgot(address);
         assert.deepEqual([status, body], [200, { accepted: true }]);
       }
-      assert.deepEqual(await logged(email), ["reset-password"]);
+      assert.deepEqual(await mailedTo(api.app, email), ["reset-password"]);
     });
 
     /** Asks as strangers until the mails of the day are used up, once more than there are. */
@@ -197,11 +196,11 @@ describe("a forgotten password", () => {
       const { email } = await aUser();
       await useUp(email);
       const mails = LIMITS.mailDay.points;
-      assert.deepEqual(await logged(email), Array(mails).fill("reset-password"));
+      assert.deepEqual(await mailedTo(api.app, email), Array(mails).fill("reset-password"));
       for (let more = 1; more <= 3; more++) {
         await api.app.limiter.reset(LIMITS.mailHalfHour, `reset-password:${email}`);
         await useUp(email);
-        assert.equal((await logged(email)).length, mails + more);
+        assert.equal((await mailedTo(api.app, email)).length, mails + more);
       }
     });
 
@@ -217,7 +216,8 @@ describe("a forgotten password", () => {
       const signedIn = await api.post("/api/v1/auth/login", own, from(home));
       const token = signedIn.headers.get(device)!;
       await useUp(own.email);
-      const sent = async () => (await logged(own.email)).filter((one) => one === "reset-password").length;
+      const sent = async () =>
+        (await mailedTo(api.app, own.email)).filter((one) => one === "reset-password").length;
       assert.equal(await sent(), LIMITS.mailDay.points);
       const ask = async (at: ReturnType<typeof from>) => {
         const { status, body } = await api.post("/api/v1/auth/forgot-password", { email: own.email }, at);

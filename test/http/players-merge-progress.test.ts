@@ -20,13 +20,6 @@ describe("merging what players have done", function () {
     players = playersOf(api, tenant);
   });
 
-  const merge = (target: string, source: string, more: object = {}) =>
-    players.post(`/players/${target}/merge`, { sourcePlayerId: source, ...more });
-  const grant = async (id: string, currency: string, amount: number, more: object = {}) =>
-    void must(
-      await players.post(`/players/${id}/balances/${currency}/grant`, { amount, reason: "test", ...more }),
-      201,
-    );
   const pair = async () => ({ target: await players.add(), source: await players.add() });
 
   it("unites badges with the higher tier, profiles by whose wins, and tags", async () => {
@@ -47,7 +40,7 @@ describe("merging what players have done", function () {
     await award(target.id, "both", 1);
     await award(source.id, "both", 2);
     await award(source.id, "theirs", 1);
-    const { player, summary } = must(await merge(target.id, source.id), 200);
+    const { player, summary } = must(await players.merge(target.id, source.id), 200);
     assert.deepEqual(
       summary.badges.toSorted((x: { tier: number }, y: { tier: number }) => x.tier - y.tier),
       [
@@ -85,7 +78,7 @@ describe("merging what players have done", function () {
     must(await players.post(`/rules/${id}/publish`, {}), 200);
     const { target, source } = await pair();
     for (const { ext } of [target, source]) for (let i = 0; i < 2; i++) await players.track(ext, "goal");
-    must(await merge(target.id, source.id), 200);
+    must(await players.merge(target.id, source.id), 200);
     assert.equal((await players.read(target.id)).xp, 40);
     await players.track(source.ext, "goal");
     const { xp, badges } = await players.read(`${target.id}?include=badges`);
@@ -109,7 +102,7 @@ describe("merging what players have done", function () {
     await days(source.ext, 4);
     for (const { id } of [target, source])
       must(await players.post(`/players/${id}/streaks/daily/freezes`, { amount: 2 }), 200);
-    const { summary } = must(await merge(target.id, source.id), 200);
+    const { summary } = must(await players.merge(target.id, source.id), 200);
     assert.deepEqual(summary.streaks, [{ streakKey: "daily", current: 4, longest: 4, freezes: 3 }]);
     const { streaks } = await players.read(`${target.id}?include=streaks`);
     assert.deepEqual([streaks[0].current, streaks[0].freezes, streaks[0].doneThisPeriod], [4, 3, true]);
@@ -142,7 +135,7 @@ describe("merging what players have done", function () {
         (one: { playerId: string; score: number }) => [one.playerId, one.score],
       );
     await eventuallyHolds(async () => assert.equal((await entries("xp")).length, 2));
-    must(await merge(target.id, source.id), 200);
+    must(await players.merge(target.id, source.id), 200);
     const expected = { best: 50, sum: 80, xp: 30 };
     await eventuallyHolds(async () => {
       for (const [key, score] of Object.entries(expected))
@@ -183,10 +176,10 @@ describe("merging what players have done", function () {
     must(await players.post(`/players/${source.id}/inbox`, { type: "news", title: "Hello" }), 201);
     for (const { id } of [target, source])
       must(await players.post("/rewards/pack/grant", { playerId: id, delivery: "CLAIM" }), 201);
-    await grant(source.id, "coins", 9);
+    await players.grant(source.id, "coins", 9);
     const hold = { amount: 4, expiresInSeconds: 600 };
     must(await players.post(`/players/${source.id}/balances/coins/holds`, hold), 201);
-    const { summary, player } = must(await merge(target.id, source.id), 200);
+    const { summary, player } = must(await players.merge(target.id, source.id), 200);
     assert.deepEqual([summary.segments, summary.boosts, summary.holdsReleased], [["vips"], 1, 1]);
     assert.equal(player.currencies.coins, 9);
     const { segments, boosts } = await players.read(`${target.id}?include=segments,boosts`);
@@ -218,7 +211,7 @@ describe("merging what players have done", function () {
     const { target, source } = await pair();
     await players.xp(target.id, 50);
     await players.xp(source.id, 210);
-    const { player } = must(await merge(target.id, source.id), 200);
+    const { player } = must(await players.merge(target.id, source.id), 200);
     assert.deepEqual([player.level, player.levelProgress.levelName], [3, "Level 3"]);
     assert.equal(player.currencies.coins, 20, "level 2 was rewarded at the source, level 3 now");
     assert.deepEqual(player.attributes, { gains: 1, merges: 1 });
@@ -230,7 +223,7 @@ describe("merging what players have done", function () {
     const { target, source } = await pair();
     must(await players.post(`/players/${target.id}/lives/consume`, { amount: 4 }), 200);
     must(await players.post(`/players/${source.id}/lives/consume`, { amount: 2 }), 200);
-    const { player, summary } = must(await merge(target.id, source.id), 200);
+    const { player, summary } = must(await players.merge(target.id, source.id), 200);
     assert.deepEqual([player.lives.current, summary.lives], [3, { target: 1, source: 3, result: 3 }]);
   });
 });

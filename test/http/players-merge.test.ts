@@ -18,13 +18,6 @@ describe("merging players", function () {
     players = playersOf(api, tenant);
   });
 
-  const merge = (target: string, source: string, more: object = {}) =>
-    players.post(`/players/${target}/merge`, { sourcePlayerId: source, ...more });
-  const grant = async (id: string, currency: string, amount: number, more: object = {}) =>
-    void must(
-      await players.post(`/players/${id}/balances/${currency}/grant`, { amount, reason: "test", ...more }),
-      201,
-    );
   const pair = async () => ({ target: await players.add(), source: await players.add() });
   const ledger = (id: string) =>
     players.query(sql<{ asset: string; currency_key: string | null; amount: string; key: string }>`
@@ -45,11 +38,11 @@ describe("merging players", function () {
     const { target, source } = await pair();
     await players.xp(target.id, 90);
     await players.xp(source.id, 170);
-    await grant(target.id, "coins", 5);
-    await grant(source.id, "coins", 7);
-    await grant(target.id, "gems", 30);
-    await grant(source.id, "gems", 45);
-    const { player, mergeId, summary } = must(await merge(target.id, source.id), 200);
+    await players.grant(target.id, "coins", 5);
+    await players.grant(source.id, "coins", 7);
+    await players.grant(target.id, "gems", 30);
+    await players.grant(source.id, "gems", 45);
+    const { player, mergeId, summary } = must(await players.merge(target.id, source.id), 200);
     assert.deepEqual([player.xp, player.level, player.currencies], [260, 3, { coins: 32, gems: 50 }]);
     assert.deepEqual(summary.xp, { target: 90, source: 170, result: 260 });
     assert.deepEqual(summary.clamped, { gems: 25 });
@@ -77,10 +70,10 @@ describe("merging players", function () {
     const { target, source } = await pair();
     await players.xp(target.id, 90);
     await players.xp(source.id, 170);
-    await grant(target.id, "coins", 5);
-    await grant(source.id, "coins", 7);
+    await players.grant(target.id, "coins", 5);
+    await players.grant(source.id, "coins", 7);
     const strategy = { xp: "MAX", currencies: "KEEP_TARGET" };
-    const { player } = must(await merge(target.id, source.id, { strategy }), 200);
+    const { player } = must(await players.merge(target.id, source.id, { strategy }), 200);
     assert.deepEqual([player.xp, player.currencies], [170, { coins: 5 }]);
     for (const id of [target.id, source.id]) await verify(id);
   });
@@ -89,8 +82,8 @@ describe("merging players", function () {
     const [a, b, c] = [await players.add(), await players.add(), await players.add()];
     const device = { provider: "device", externalId: `d-${a.id}` };
     must(await players.post(`/players/${a.id}/identities`, device), 201);
-    must(await merge(b.id, a.id), 200);
-    must(await merge(c.id, `ext:${b.ext}`), 200);
+    must(await players.merge(b.id, a.id), 200);
+    must(await players.merge(c.id, `ext:${b.ext}`), 200);
     for (const ref of [a.id, b.id, c.id, `ext:${a.ext}`, `ext:${b.ext}`, `ext:${c.ext}`])
       assert.equal((await players.read(ref)).id, c.id, ref);
     for (const { ext } of [a, b, c]) assert.equal((await players.track(ext, "seen")).status, "PROCESSED");
@@ -99,14 +92,14 @@ describe("merging players", function () {
     assert.equal(must(await players.get("/players"), 200).pagination.total, 1);
     const { data } = must(await players.get(`/players?identity=device:d-${a.id}`), 200);
     assert.equal(data[0].id, c.id);
-    assertError(await merge(c.id, a.id), 409, "SAME_PLAYER");
+    assertError(await players.merge(c.id, a.id), 409, "SAME_PLAYER");
   });
 
   it("takes a reference that either used as used", async () => {
     const { target, source } = await pair();
     const order = { amount: 5, reference: "order-7" };
     must(await players.post(`/players/${source.id}/xp`, order), 201);
-    must(await merge(target.id, source.id), 200);
+    must(await players.merge(target.id, source.id), 200);
     assertError(await players.post(`/players/${target.id}/xp`, order), 409, "REFERENCE_USED");
     assertError(await players.post(`/players/${source.id}/xp`, order), 409, "REFERENCE_USED");
   });
@@ -115,24 +108,24 @@ describe("merging players", function () {
     await players.define("currencies", { key: "coins", name: "Coins" });
     const { target, source } = await pair();
     await players.xp(source.id, 40);
-    await grant(source.id, "coins", 7);
+    await players.grant(source.id, "coins", 7);
     const before = [await players.read(target.id), await players.read(source.id)];
-    const dry = must(await merge(target.id, source.id, { dryRun: true }), 200);
+    const dry = must(await players.merge(target.id, source.id, { dryRun: true }), 200);
     assert.equal(dry.mergeId, null);
     assert.deepEqual([await players.read(target.id), await players.read(source.id)], before);
-    const real = must(await merge(target.id, source.id), 200);
+    const real = must(await players.merge(target.id, source.id), 200);
     assert.deepEqual(real.summary, dry.summary);
   });
 
   it("refuses players who are not ACTIVE, foreign and unknown ones, and bad strategies", async () => {
     const { target, source } = await pair();
     must(await players.post(`/players/${source.id}/status`, { status: "BANNED" }), 200);
-    assertError(await merge(target.id, source.id), 409, "PLAYER_INACTIVE");
-    assertError(await merge(target.id, target.id), 409, "SAME_PLAYER");
+    assertError(await players.merge(target.id, source.id), 409, "PLAYER_INACTIVE");
+    assertError(await players.merge(target.id, target.id), 409, "SAME_PLAYER");
     const stranger = await playersOf(api, await aTenant(api)).add();
-    assertError(await merge(target.id, stranger.id), 404);
-    assertError(await merge(target.id, "ext:nobody"), 404);
-    assertError(await merge(target.id, source.id, { strategy: { xp: "MORE" } }), 400);
+    assertError(await players.merge(target.id, stranger.id), 404);
+    assertError(await players.merge(target.id, "ext:nobody"), 404);
+    assertError(await players.merge(target.id, source.id, { strategy: { xp: "MORE" } }), 400);
     assertError(await players.post(`/players/${target.id}/merge`, {}), 400);
   });
 });

@@ -4,6 +4,7 @@ import { LOOPS_MAX } from "../../src/domain/rules/lifecycle/loop-watch.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
+import { emitted } from "../support/app/outbox.ts";
 
 describe("a rule that loops", function () {
   this.timeout(60_000);
@@ -14,14 +15,8 @@ describe("a rule that loops", function () {
     tenant = await aTenant(api);
   });
 
-  const loopsOf = async (): Promise<{ ruleKey: string; chain: string[]; paused: boolean }[]> => {
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ data: { ruleKey: string; chain: string[]; paused: boolean } }>`
-        select data from outbox where project_id = ${tenant.projectId} and type = 'rule.loop_detected'
-        order by id`.execute(db),
-    );
-    return rows.map(({ data }) => data);
-  };
+  type Loop = { ruleKey: string; chain: string[]; paused: boolean };
+  const loopsOf = () => emitted<Loop>(api.app, tenant.projectId, "rule.loop_detected");
 
   it("is cut each time, and paused for good when it has looped a hundred times", async () => {
     const rule = {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { STEPS_HITS_MAX } from "../../src/domain/rules/lifecycle/loop-watch.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
+import { emitted } from "../support/app/outbox.ts";
 
 /** What the globs of the rule nearly match everywhere. */
 const TEXT = `${"a".repeat(1_000)}b`;
@@ -21,14 +21,8 @@ describe("a rule that takes the steps of event after event", function () {
     tenant = await aTenant(api);
   });
 
-  const toldOf = async (): Promise<{ key: string; paused: boolean }[]> => {
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ data: { key: string; paused: boolean } }>`
-        select data from outbox where project_id = ${tenant.projectId} and type = 'event.steps_exhausted'
-        order by id`.execute(db),
-    );
-    return rows.map(({ data }) => data);
-  };
+  const toldOf = () =>
+    emitted<{ key: string; paused: boolean }>(api.app, tenant.projectId, "event.steps_exhausted");
   const statusOf = (eventId: string): Promise<string> =>
     eventually(
       async (): Promise<string | undefined> => {

@@ -4,7 +4,8 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { DAY_MS, HOUR_MS } from "../support/streaks/streaks.ts";
+import { dateOf, momentAgo } from "../support/streaks/real-days.ts";
+import { pastMidnight } from "../support/clock-edges.ts";
 
 const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
 
@@ -23,24 +24,21 @@ describe("the history of a streak", () => {
     await define("wins", { mode: "CONSECUTIVE", breakOn: { eventTypes: ["lost"] } });
   });
   beforeEach(async () => {
+    await pastMidnight();
     user = randomUUID();
     player = (await make("/players", { externalUserId: user })).id;
   });
 
   const make = async (path: string, body: unknown) =>
     must(await api.post(`/api/v1${path}`, body, { key: tenant.key }), 201);
-  const today = (): number => Math.floor(Date.now() / DAY_MS) * DAY_MS;
-  /** Something `done` at noon, so many days ago; today in the first moment of the day. */
   const doneAgo = async (days: number, eventType = "done") => {
-    const timestamp = new Date(days === 0 ? today() : today() - days * DAY_MS + 12 * HOUR_MS).toISOString();
-    const event = { externalUserId: user, eventType, timestamp };
+    const event = { externalUserId: user, eventType, timestamp: momentAgo(days) };
     must(await api.post("/api/v1/events?wait=true", event, { key: tenant.key }), 200);
   };
   const act = (key: string, what: string, body: unknown = {}) =>
     api.post(`/api/v1/players/${player}/streaks/${key}/${what}`, body, { key: tenant.key });
   const history = (key: string, query = "") =>
     api.get(`/api/v1/players/${player}/streaks/${key}/history${query}`, { key: tenant.key });
-  const dateOf = (days: number): string => new Date(today() - days * DAY_MS).toISOString().slice(0, 10);
 
   it("has every period and run from one date to another", async () => {
     await act("daily", "freezes", { amount: 1 });

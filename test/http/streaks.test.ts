@@ -8,6 +8,8 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMember } from "../support/app/member.ts";
 import { DAY_MS, HOUR_MS } from "../support/streaks/streaks.ts";
+import { dateOf, lateZone, momentAgo, today } from "../support/streaks/real-days.ts";
+import { pastMidnight } from "../support/clock-edges.ts";
 
 const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
 
@@ -33,17 +35,15 @@ describe("streaks of players", () => {
     await define("wins", { mode: "CONSECUTIVE", breakOn: { eventTypes: ["lost"] } });
   });
   beforeEach(async () => {
+    await pastMidnight();
     user = randomUUID();
     player = (await make("/players", { externalUserId: user })).id;
   });
 
   const make = async (path: string, body: unknown) =>
     must(await api.post(`/api/v1${path}`, body, { key: tenant.key }), 201);
-  const today = (): number => Math.floor(Date.now() / DAY_MS) * DAY_MS;
-  /** Something `done` at noon, so many days ago; today in the first moment of the day. */
   const doneAgo = async (days: number, eventType = "done") => {
-    const timestamp = new Date(days === 0 ? today() : today() - days * DAY_MS + 12 * HOUR_MS).toISOString();
-    const event = { externalUserId: user, eventType, timestamp };
+    const event = { externalUserId: user, eventType, timestamp: momentAgo(days) };
     const { status } = (await api.post("/api/v1/events?wait=true", event, { key: tenant.key })).body;
     assert.equal(status, "PROCESSED");
   };
@@ -52,7 +52,6 @@ describe("streaks of players", () => {
   const get = async (key: string) => (await list()).find(({ streakKey }: Json) => streakKey === key);
   const act = (key: string, what: string, body: unknown = {}) =>
     api.post(`/api/v1/players/${player}/streaks/${key}/${what}`, body, { key: tenant.key });
-  const dateOf = (days: number): string => new Date(today() - days * DAY_MS).toISOString().slice(0, 10);
   const told = () =>
     api.app.transact(async ({ db }) => {
       const { rows } = await sql<{ type: string }>`
@@ -128,11 +127,7 @@ describe("streaks of players", () => {
   });
 
   it("warn once when the day is nearly over where the player is", async () => {
-    // Where it is between 22:00 and 23:00 now; the sign of these zones is the other way round.
-    const hours = 22 - new Date().getUTCHours();
-    const ahead = hours > 12 ? hours - 24 : hours;
-    const timezone = ahead === 0 ? "UTC" : `Etc/GMT${ahead > 0 ? "-" : "+"}${Math.abs(ahead)}`;
-    must(await api.patch(`/api/v1/players/${player}`, { timezone }, { key: tenant.key }), 200);
+    must(await api.patch(`/api/v1/players/${player}`, { timezone: lateZone() }, { key: tenant.key }), 200);
     const timestamp = new Date(Date.now() - DAY_MS).toISOString();
     const event = { externalUserId: user, eventType: "done", timestamp };
     await api.post("/api/v1/events?wait=true", event, { key: tenant.key });

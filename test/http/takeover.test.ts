@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { issueUserToken } from "../../src/domain/accounts/auth/user-tokens.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import {
+  type HostileProvider,
+  newPersonAt,
+  startHostileProvider,
+} from "../support/providers/hostile-provider.ts";
 import {
   aBrowser,
   CONSOLE,
@@ -24,15 +27,7 @@ describe("an account that a stranger has set up", () => {
   let google: HostileProvider;
   let tenant: Tenant;
 
-  const asGoogle = (claims: object = {}) => {
-    google.person = {
-      sub: randomUUID(),
-      email: `${randomUUID()}@example.com`,
-      email_verified: true,
-      ...claims,
-    };
-    return google.person;
-  };
+  const asGoogle = (claims: object = {}) => newPersonAt(google, claims);
   const startLink = async (): Promise<string> => {
     const options = { token: tenant.token };
     const body = { redirect_uri: CONSOLE };

@@ -1,10 +1,21 @@
-import { PARTITIONS } from "../../../src/domain/kernel/ids.ts";
+import { partitionOf, PARTITIONS } from "../../../src/domain/kernel/ids.ts";
 import { outageOf } from "../../../src/domain/kernel/outages.ts";
 import { processPartitions, type ProcessOptions } from "../../../src/domain/progression/claim.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../../src/domain/progression/queue.ts";
 
 /** Every partition of the queue; those of the outbox are fewer. */
 export const ALL_PARTS: readonly number[] = Array.from({ length: PARTITIONS }, (_, part) => part);
+
+/** External ids whose events wait in one partition. */
+export const usersIn = (projectId: string, part: number, count: number, prefix = "u"): string[] => {
+  const users: string[] = [];
+  for (let n = 0; users.length < count; n++)
+    if (partitionOf(projectId, `${prefix}${n}`) === part) users.push(`${prefix}${n}`);
+  return users;
+};
+
+/** One of them. */
+export const userIn = (projectId: string, part: number): string => usersIn(projectId, part, 1)[0]!;
 
 /** Claims that may be undone one after another because others were at work on the same rows. */
 const BUSY_MAX = 20;

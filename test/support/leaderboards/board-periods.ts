@@ -9,9 +9,10 @@ import { createTransact } from "../../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../../src/domain/kernel/doorbell.ts";
 import { leaderboardPeriods } from "../../../src/jobs/leaderboard-periods.ts";
-import { type Database, openEmbeddedDatabase } from "../../../src/platform/database.ts";
+import type { Database } from "../../../src/platform/database.ts";
 import { type Domain, openDomain } from "../domain/domain.ts";
 import { rowsOf } from "../domain/rule-projects.ts";
+import { openMemoryDatabase } from "../domain/memory-database.ts";
 
 /** Boards whose windows open and close when the test says so. */
 export type BoardPeriods = {
@@ -38,8 +39,7 @@ export const openPeriodsDatabase = async (): Promise<{
   domain: Domain;
   boards: BoardPeriods;
 }> => {
-  const database = await openEmbeddedDatabase("memory://");
-  await database.migrateUp();
+  const database = await openMemoryDatabase();
   return { database, domain: openDomain(database), boards: openBoardPeriods(database) };
 };
 

@@ -28,6 +28,13 @@ export const playersOf = (api: TestApp, { key, projectId }: Tenant) => {
     },
     xp: async (id: string, amount: number): Promise<void> =>
       void must(await call.post(`/players/${id}/xp`, { amount }), 201),
+    /** Grants a currency. */
+    grant: async (id: string, currency: string, amount: number, more: object = {}): Promise<void> => {
+      const body = { amount, reason: "test", ...more };
+      must(await call.post(`/players/${id}/balances/${currency}/grant`, body), 201);
+    },
+    merge: (target: string, source: string, more: object = {}): Promise<Answer> =>
+      call.post(`/players/${target}/merge`, { sourcePlayerId: source, ...more }),
     /** Sends an event and waits until it is processed. */
     track: async (externalUserId: string, eventType: string, more: object = {}): Promise<Body> =>
       must(await call.post("/events?wait=true", { externalUserId, eventType, ...more }), 200),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { aPlayer, type Player, range } from "../rooms/sdk.ts";
+import { aPlayer, matchmake, type Player, range } from "../rooms/sdk.ts";
 import { must } from "../http/client.ts";
 import { eventually, eventuallyHolds } from "../eventually.ts";
 import { aLessonRule } from "../rules/rules-api.ts";
@@ -80,6 +80,16 @@ export class FaultyGame {
       for (const place of [...this.lobby, ...this.watchers])
         assert.ok(place.isOpen, `a socket is away: ${place.trail.slice(-3).join(", ")}`);
     });
+  }
+
+  /** New players can join rooms within the time. */
+  async joinsAgain(timeoutMs: number): Promise<void> {
+    const { api, tenant } = this.cluster;
+    const isJoined = async (): Promise<boolean> => {
+      const { token } = await aPlayer(api, tenant.key);
+      return (await matchmake(api, "joinOrCreate/player", { token })).status === 200;
+    };
+    await eventually(isJoined, { timeoutMs, label: "rooms are made" });
   }
 
   /** Ends the load and holds everything that a client sees against what the API says. */

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { Redis } from "ioredis";
-import { openPostgres } from "../../../src/platform/database.ts";
+import { type Database, openPostgres } from "../../../src/platform/database.ts";
 import { type Domain, openDomain } from "../domain/domain.ts";
 
 const ADMIN_URL = process.env["DATABASE_URL"] ?? "postgres://postgres@127.0.0.1:5432/postgres";
@@ -63,10 +63,11 @@ export const startServices = async (dataDir: string): Promise<Services> => {
   };
 };
 
-/** A migrated database of a test's own, without processes, and what goes on in it. */
-export const startDatabase = async (
-  poolMax: number,
-): Promise<{ domain: Domain; remove: () => Promise<void> }> => {
+/** A migrated database on PostgreSQL, without processes, and what goes on in it. */
+export type StartedDatabase = { database: Database; domain: Domain; remove: () => Promise<void> };
+
+/** A StartedDatabase of a test's own, at the clock of the test. */
+export const startDatabase = async (poolMax: number, clock?: () => Date): Promise<StartedDatabase> => {
   const services = await startServices("");
   const database = await openPostgres(services.databaseUrl, poolMax);
   await database.migrateUp();
@@ -74,5 +75,5 @@ export const startDatabase = async (
     await database.close();
     await services.remove();
   };
-  return { domain: openDomain(database), remove };
+  return { database, domain: openDomain(database, clock), remove };
 };

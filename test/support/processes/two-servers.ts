@@ -5,21 +5,25 @@ import { type Database, openPostgres } from "../../../src/platform/database.ts";
 import { laurelAdmin } from "./command.ts";
 import type { Tenant } from "../app/app.ts";
 import { type Client, clientOf, must } from "../http/client.ts";
-import { startServices } from "./services.ts";
+import { type Services, startServices } from "./services.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "./process.ts";
 
-/** Two web processes of one cluster, its database, and a super-admin's token. */
+/** Two processes of one cluster, and its database. */
 export type TwoServers = {
   clients: readonly [Client, Client];
+  services: Services;
   database: Database;
-  admin: string;
   /** A further member of a tenant, logged in through one of the processes. */
   member(tenant: Tenant, role: Role): Promise<{ userId: string; token: string }>;
   stop(): Promise<void>;
 };
 
-const EMAIL = "root@platform.example.com";
-const PASSWORD = "Root-of-7-trees";
+export type TwoServersOptions = {
+  /** Settings of both processes. */
+  env?: Record<string, string>;
+  /** Connections of the test's own to the database; default 2. */
+  poolMax?: number;
+};
 
 const memberOf =
   (client: Client, database: Database) =>
@@ -33,26 +37,26 @@ const memberOf =
     return { userId, token: accessToken };
   };
 
-export const startTwoServers = async (env: Record<string, string> = {}): Promise<TwoServers> => {
+export const startTwoServers = async ({
+  env = {},
+  poolMax = 2,
+}: TwoServersOptions = {}): Promise<TwoServers> => {
   const directory = await temporaryDir();
   const services = await startServices(directory.path);
   const servers: Laurel[] = [];
   const start = async (): Promise<Client> => {
     const port = await freePort();
+    // One address for all, as behind a load balancer: tokens name it.
     const shared = { PUBLIC_URL: "http://localhost", TRUSTED_PROXIES: "127.0.0.1/32", ...env };
     servers.push(await startProcess(["serve"], { ...services.env, ...shared, PORT: String(port) }));
     return clientOf(`http://127.0.0.1:${port}`);
   };
   const clients: [Client, Client] = [await start(), await start()];
-  const database = await openPostgres(services.databaseUrl, 2);
-  await laurelAdmin(["create", "--email", EMAIL], services.env, PASSWORD);
-  const login = { email: EMAIL, password: PASSWORD };
-  const admin = must(await clients[0].post("/api/v1/superadmin/auth/login", login), 200)
-    .accessToken as string;
+  const database = await openPostgres(services.databaseUrl, poolMax);
   return {
     clients,
+    services,
     database,
-    admin,
     member: memberOf(clients[0], database),
     stop: async () => {
       await database.close();
@@ -61,4 +65,11 @@ export const startTwoServers = async (env: Record<string, string> = {}): Promise
       await directory.remove();
     },
   };
+};
+
+/** The token of a super-admin, whom the command makes. */
+export const superAdminOf = async ({ clients, services }: TwoServers): Promise<string> => {
+  const login = { email: "root@platform.example.com", password: "Root-of-7-trees" };
+  await laurelAdmin(["create", "--email", login.email], services.env, login.password);
+  return must(await clients[0].post("/api/v1/superadmin/auth/login", login), 200).accessToken;
 };

@@ -121,3 +121,10 @@ export const startHostileProvider = async (): Promise<HostileProvider> => {
   });
   return provider;
 };
+
+/** Somebody new who signs in next, with a proved address unless `claims` say otherwise. */
+export const newPersonAt = (provider: HostileProvider, claims: object = {}): JWTPayload => {
+  const email = `${randomUUID()}@example.com`;
+  provider.person = { sub: randomUUID(), email, email_verified: true, ...claims };
+  return provider.person;
+};

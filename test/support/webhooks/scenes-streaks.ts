@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { settleStreaks } from "../../../src/jobs/settle-streaks.ts";
 import { must } from "../http/client.ts";
-import { DAY_MS, HOUR_MS } from "../streaks/streaks.ts";
+import { DAY_MS } from "../streaks/streaks.ts";
 import type { Scene, Stage } from "./stage.ts";
+import { lateZone, momentAgo } from "../streaks/real-days.ts";
+import { pastMidnight } from "../clock-edges.ts";
 
 const define = async ({ game }: Stage, key: string, more: object = {}): Promise<void> => {
   const qualify = { parts: [{ metric: { eventTypes: [key], aggregate: "count" } }] };
@@ -12,9 +14,8 @@ const define = async ({ game }: Stage, key: string, more: object = {}): Promise<
 
 /** The player does what counts, so many days ago at noon; today in the first moment of the day. */
 const didAgo = async ({ game }: Stage, externalUserId: string, eventType: string, days: number) => {
-  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
-  const timestamp = new Date(days === 0 ? today : today - days * DAY_MS + 12 * HOUR_MS).toISOString();
-  const { body } = await game.post("/events?wait=true", { externalUserId, eventType, timestamp });
+  const event = { externalUserId, eventType, timestamp: momentAgo(days) };
+  const { body } = await game.post("/events?wait=true", event);
   assert.equal(body.status, "PROCESSED");
 };
 
@@ -22,6 +23,7 @@ const didAgo = async ({ game }: Stage, externalUserId: string, eventType: string
 const kept: Scene = {
   tells: ["player.streak_extended", "player.streak_frozen"],
   play: async (stage) => {
+    await pastMidnight();
     await stage.game.player("dora");
     await define(stage, "practised", {
       freeze: { initial: 2, max: 3 },
@@ -35,6 +37,7 @@ const broken: Scene = {
   tells: ["player.streak_broken", "player.streak_repaired"],
   play: async (stage) => {
     const { api, game, change } = stage;
+    await pastMidnight();
     const id = await game.player("emil");
     await define(stage, "walked", { repairWindowHours: 72 });
     for (const days of [4, 3]) await didAgo(stage, "emil", "walked", days);
@@ -50,12 +53,8 @@ const atRisk: Scene = {
   tells: ["player.streak_at_risk"],
   play: async (stage) => {
     const { api, game } = stage;
-    // Where it is between 22:00 and 23:00 now; the sign of these zones is the other way round.
-    const hours = 22 - new Date().getUTCHours();
-    const ahead = hours > 12 ? hours - 24 : hours;
-    const timezone = ahead === 0 ? "UTC" : `Etc/GMT${ahead > 0 ? "-" : "+"}${Math.abs(ahead)}`;
     await define(stage, "read");
-    await game.make("/players", { externalUserId: "finn", timezone });
+    await game.make("/players", { externalUserId: "finn", timezone: lateZone() });
     const timestamp = new Date(Date.now() - DAY_MS).toISOString();
     await game.post("/events?wait=true", { externalUserId: "finn", eventType: "read", timestamp });
     await settleStreaks.run(api.app, "*");

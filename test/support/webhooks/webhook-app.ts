@@ -10,6 +10,7 @@ import { Webhook } from "../../../src/domain/delivery/webhooks/webhook.ts";
 import { createLog } from "../../../src/log.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { openPlatform } from "../../../src/platform.ts";
+import { mailedTo } from "../mail/mail-log.ts";
 
 /** A tenant of a test's own, with a project and people who can be mailed. */
 export type HookSite = { tenantId: string; projectId: string; owner: string; admin: string };
@@ -101,12 +102,7 @@ export const hookStore = (app: App): Omit<WebhookApp, "app" | "pass" | "close"> 
   },
   deliveries: (webhookId) => readDeliveries(app, webhookId),
   webhook: (id) => app.transact(({ em }) => em.findOneOrFail(Webhook, { id })),
-  mails: (to) =>
-    app.transact(async ({ db }) => {
-      const { rows } = await sql<{ template: string }>`
-        select template from email_logs where "to" = ${to} order by created_at, id`.execute(db);
-      return rows.map(({ template }) => template);
-    }),
+  mails: (to) => mailedTo(app, to),
 });
 
 const addSite = (app: App): Promise<HookSite> =>
