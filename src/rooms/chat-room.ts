@@ -190,7 +190,9 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   async #resync(client: LiveClient, lastSeq: number): Promise<{ seq: number }> {
     const nowMs = this.app.clock().getTime();
     if (nowMs - (this.#resyncedAtMs.get(client) ?? 0) < RESYNC_EVERY_MS)
-      throw new DomainError("RATE_LIMITED", "chat.resync once a second", { retryAfterSeconds: 1 });
+      throw new DomainError("RATE_LIMITED", "chat.resync is allowed once a second: try again later", {
+        retryAfterSeconds: 1,
+      });
     this.#resyncedAtMs.set(client, nowMs);
     return { seq: await this.#catchUp(client, lastSeq) };
   }

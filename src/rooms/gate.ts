@@ -19,7 +19,7 @@ export const retryLater = (message: string, reason: string): DomainError =>
     retryAfterSeconds: 1 + Math.floor(Math.random() * SPREAD_SECONDS),
   });
 
-const tooMany = (): DomainError => retryLater("too many join at once", "SERVER_BUSY");
+const tooMany = (): DomainError => retryLater("too many joins at once: try again", "SERVER_BUSY");
 const tooLate = (): DomainError => retryLater("the room did not answer in time", "NOT_READY");
 const stopping = (): DomainError => retryLater("the server is stopping", "NOT_READY");
 

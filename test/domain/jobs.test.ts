@@ -285,7 +285,7 @@ describe("long work of a project", function () {
     assert.ok(await step());
     const { status, error } = await show(id);
     assert.equal(status, "FAILED");
-    assert.match(error!, /process has died/);
+    assert.match(error!, /process died/);
     assert.ok(!(await step()));
     assert.deepEqual(await done(), []);
   });

@@ -72,7 +72,7 @@ export const revertEvent = async (work: Work, projectId: string, revert: Revert)
 const REVERT_STEPS_MAX = 20_000_000;
 
 const tooLarge = (why: string): DomainError =>
-  conflict("EVENT_TOO_LARGE", `the event is too large to be taken back: ${why}`);
+  conflict("EVENT_TOO_LARGE", `the event is too large to be reverted: ${why}`);
 
 /** @throws DomainError CONFLICT EVENT_TOO_LARGE when `run` exceeds the limits */
 const bounded = async <T>(run: () => Promise<T>): Promise<T> => {
@@ -222,7 +222,7 @@ const reverseEvent = async (
 const checkShortfall = ({ shortfall }: Reversal, { onShortfall }: Revert): void => {
   const missing = Object.entries(shortfall).map(([what, amount]) => `${amount} ${what}`);
   if (onShortfall === "REJECT" && missing.length > 0)
-    throw conflict("SHORTFALL", `not all of it is still there: ${missing.join(", ")} missing`);
+    throw conflict("SHORTFALL", `not everything is left to take back: ${missing.join(", ")} missing`);
 };
 
 const emitReverted = (

@@ -169,7 +169,7 @@ const makingRoutes = [
     summary: "Create an API key",
     description:
       "`key` holds the secret and is shown only here. A DEVELOPER may not grant `manage` scopes. A live " +
-      "key needs a verified email address, and the OWNERS are told of it by email.",
+      "key needs a verified email address, and the OWNERS are notified by email.",
     params: ProjectParams,
     body: NewKeyBody,
     status: 201,

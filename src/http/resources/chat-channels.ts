@@ -134,7 +134,10 @@ export const chatChannelRoutes = [
   }),
   statusRoute("lock", "LOCKED", { id: "lockChatChannel", summary: "Let only moderators speak" }),
   statusRoute("unlock", "ACTIVE", { id: "unlockChatChannel", summary: "Open a locked or archived channel" }),
-  statusRoute("archive", "ARCHIVED", { id: "archiveChatChannel", summary: "Let nobody speak any more" }),
+  statusRoute("archive", "ARCHIVED", {
+    id: "archiveChatChannel",
+    summary: "Archive a channel: nobody can send any more",
+  }),
   route({
     ...common,
     access: { scope: "chat:write" },
@@ -185,7 +188,7 @@ export const chatChannelRoutes = [
     method: "patch",
     path: "/chat/channels/{channelId}/members/{playerId}",
     id: "updateChatMember",
-    summary: "Change a member's role, or what they are told",
+    summary: "Change a member's role or notification settings",
     description:
       "Roles are given by owners of the channel, keys with `chat:moderate` and console users; `notify` is " +
       "for mentions.",

@@ -79,7 +79,8 @@ const rangeOf = async (
   { page, before, after, limit }: z.output<typeof History>,
 ): Promise<Pick<HistoryQuery, "before" | "after">> => {
   if (page === undefined) return { before, after };
-  if (before !== undefined || after !== undefined) throw invalid("page", "goes without before and after");
+  if (before !== undefined || after !== undefined)
+    throw invalid("page", "cannot be combined with before and after");
   const { lastSeq } = await readChannel(work, ref, actor);
   return { before: lastSeq - (page - 1) * limit + 1 };
 };

@@ -24,7 +24,7 @@ const Change = z.object({
   section: z.string().meta({ example: "badges" }),
   key: z.string(),
   action: z.enum(["CREATE", "UPDATE", "ARCHIVE"]),
-  fields: z.array(z.string()).meta({ description: "What differs" }),
+  fields: z.array(z.string()).meta({ description: "The fields that differ" }),
 });
 
 const DiffBody = z.strictObject({
@@ -32,7 +32,7 @@ const DiffBody = z.strictObject({
   prune: z
     .boolean()
     .default(false)
-    .meta({ description: "Archive what a section of the document does not name" }),
+    .meta({ description: "Archive everything that a section of the document does not name" }),
 });
 
 const ImportBody = DiffBody.extend({

@@ -109,7 +109,10 @@ export const leaderboardPeriodRoutes = [
       "Not for ALL_TIME leaderboards of XP: 409 SHOWS_TOTALS.",
     params: LeaderboardParams,
     body: z.strictObject({
-      awardPrizes: z.boolean().default(false).meta({ description: "Whether what closes gives its prizes" }),
+      awardPrizes: z
+        .boolean()
+        .default(false)
+        .meta({ description: "Whether the closing lists award their prizes" }),
       reason: z.string().min(1).max(255).optional().meta({ description: "For the audit log" }),
     }),
     errors: ["CONFLICT"],

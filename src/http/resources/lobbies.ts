@@ -49,7 +49,7 @@ const metaOf = (query: Record<string, unknown>): Record<string, string> => {
       const key = META_KEY.exec(name)?.[1];
       if (key === undefined) throw invalid(name, "is not a parameter of this operation");
       if (typeof value !== "string" || value.length > 255)
-        throw invalid(name, "must be one text of at most 255 characters");
+        throw invalid(name, "must be a single text of at most 255 characters");
       refuseHostile(name, value);
       return [key, value];
     }),

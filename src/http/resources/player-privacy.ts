@@ -14,7 +14,7 @@ export const playerPrivacyRoutes = [
     method: "post",
     path: "/players/{playerId}/export",
     id: "exportPlayer",
-    summary: "Export what is known of a player",
+    summary: "Export all data of a player",
     description:
       "As a job: its result has every row that is kept of the player, by table, up to 16 MiB. " +
       "`incomplete` names the tables of which there is more, with the number of rows.",

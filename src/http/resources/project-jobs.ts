@@ -78,7 +78,7 @@ export const projectJobRoutes = [
     method: "get",
     path: "/jobs/{jobId}/result",
     id: "getJobResult",
-    summary: "Get what a job came to",
+    summary: "Get the result of a job",
     description: "A job that has not succeeded has none (409). Results go a day after the job's end.",
     params: JobParams,
     response: z.record(z.string(), z.unknown()),

@@ -10,7 +10,7 @@ import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
 const FullEmailLogBody = EmailLogBody.extend({
   tenantId: z.uuid().optional().meta({ description: "Absent for mail of the platform itself" }),
   providerMessageId: z.string().optional(),
-  smtpResponse: z.string().optional().meta({ description: "What the mail server said last" }),
+  smtpResponse: z.string().optional().meta({ description: "The mail server's last response" }),
 }).meta({ id: "PlatformEmailLog" });
 
 export const superadminEmailRoutes = [

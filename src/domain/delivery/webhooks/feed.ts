@@ -34,7 +34,7 @@ const PREFIX = "e";
 const LATEST = "latest";
 
 const wrongCursor = (): DomainError =>
-  invalid("cursor", "is none of this feed: use nextCursor of the page before");
+  invalid("cursor", "is not a cursor of this feed: use nextCursor of the previous page");
 
 const seqOf = (cursor: string | undefined): number | undefined => {
   if (cursor === undefined) return undefined;
@@ -70,7 +70,7 @@ const checkPlace = (after: number, at: { oldest: number | null; lastSeq: number 
   // was restored to an older state.
   if (after > lastSeq) throw wrongCursor();
   if (after < lastSeq && (oldest === null || oldest > after + 1))
-    throw new DomainError("GONE", "Events behind this cursor are no longer kept; begin without one", {
+    throw new DomainError("GONE", "Events after this cursor are no longer kept; start without one", {
       reason: "CURSOR_EXPIRED",
     });
 };

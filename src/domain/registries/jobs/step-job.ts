@@ -63,10 +63,7 @@ const tryStep = async (transact: Transact, claimed: Row, { onError, kinds }: Tri
   const sinceMs = threadCpuMs();
   try {
     if (claimed.attempts > ATTEMPTS_MAX)
-      throw new DomainError(
-        "INTERNAL_ERROR",
-        `the process has died in this step; it was tried ${ATTEMPTS_MAX} times`,
-      );
+      throw new DomainError("INTERNAL_ERROR", `the process died in this step, in ${ATTEMPTS_MAX} attempts`);
     await transact(async (work) => {
       const row = await lockClaimed(work, claimed);
       if (!row) return;
@@ -148,7 +145,7 @@ const lockClaimed = async ({ db }: Work, claimed: Row): Promise<Row | undefined>
 
 const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise<Step> => {
   const kind = kinds.find((one) => one.kind === row.kind);
-  if (!kind) throw new DomainError("INTERNAL_ERROR", `no job is called ${row.kind}`);
+  if (!kind) throw new DomainError("INTERNAL_ERROR", `unknown kind of job: ${row.kind}`);
   const { id, project_id: projectId, state, created_by: createdBy } = row;
   const step = await kind.step(work, {
     id,

@@ -37,7 +37,7 @@ export const joinLobby = async (work: Work, ref: LobbyRef, joining: Joining): Pr
 
 const comeBack = (edit: LobbyEdit, member: Member, { asSpectator = false, data }: Joining): void => {
   if (asSpectator !== (member.role === "SPECTATOR"))
-    throw conflict("ALREADY_IN_LOBBY", "the player is in the lobby in another role");
+    throw conflict("ALREADY_IN_LOBBY", "the player is already in the lobby in another role");
   if (data !== undefined) touch(edit, Object.assign(member, { data }));
   if (member.status !== "DISCONNECTED" || member.presence !== "API") return;
   touch(edit, Object.assign(member, { status: member.isReady ? "READY" : "JOINED", graceUntil: null }));
