@@ -142,11 +142,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     const body = command.prepare ? await command.prepare(this.app.passwords, given) : given;
     if (this.#queue.waiting >= REQUESTS_WAITING_MAX) {
       const retry = { retryAfterSeconds: 1 };
-      throw new DomainError(
-        "SERVICE_UNAVAILABLE",
-        "too many requests are waiting in this lobby: try again",
-        retry,
-      );
+      throw new DomainError("SERVICE_UNAVAILABLE", "too many requests in this lobby: try again", retry);
     }
     const run = () => this.#change((work) => command.run(work, this.ref, { kind: "PLAYER", playerId }, body));
     await (name === "lobby.leave" ? this.#presence.leave(playerId, run) : run());

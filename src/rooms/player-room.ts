@@ -150,7 +150,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   async #resync(client: LiveClient, lastSeq: number): Promise<{ seq: number; resumed: boolean }> {
     const nowMs = this.app.clock().getTime();
     if (nowMs - (this.#resyncedAtMs.get(client) ?? 0) < RESYNC_EVERY_MS) {
-      throw new DomainError("RATE_LIMITED", "session.resync is allowed once a second: try again later", {
+      throw new DomainError("RATE_LIMITED", "session.resync: at most once a second", {
         retryAfterSeconds: 1,
       });
     }

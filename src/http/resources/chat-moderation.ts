@@ -69,8 +69,8 @@ export const chatModerationRoutes = [
     id: "createChatSanction",
     summary: "Mute, ban or shadow-mute a player",
     description:
-      "MUTE: may read and not write; BAN: neither; SHADOW_MUTE: is not notified, and only they see what they " +
-      "write. It holds from the next message on.",
+      "MUTE: may read and not write; BAN: neither; SHADOW_MUTE: is not notified, and only they see what " +
+      "they write. It holds from the next message on.",
     body: NewSanction,
     status: 201,
     response: SanctionBody,

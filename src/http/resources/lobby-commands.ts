@@ -153,7 +153,8 @@ export const lobbyCommandRoutes = [
       summary: "End a game with its results",
       description:
         "One result for each player of the match. Each becomes an event `lobby.result` of that player, " +
-        "which can trigger rules. The results of a match are taken once; a second end answers the lobby as it is.",
+        "which can trigger rules. The results of a match are taken once; a second end " +
+        "answers the lobby as it is.",
     },
     of("lobby.end"),
   ),

@@ -203,7 +203,8 @@ export const ruleInsightRoutes = [
     summary: "Compare players whom a rule met with those held back",
     description:
       "For rules with `rollout.holdoutPercent`. Default: the last 30 days; at most " +
-      `${LIFT_DAYS_MAX}. Read \`notes\`, and the interval of the difference: one that contains 0 proves nothing.`,
+      `${LIFT_DAYS_MAX}. Read \`notes\`, and the interval of the difference: one that contains 0 ` +
+      "proves nothing.",
     params: RuleParams,
     query: z.object(Span.shape),
     response: z

@@ -121,8 +121,8 @@ export const ruleTrialRoutes = [
     summary: "Replay past events against a rule",
     description:
       "A job: each player's stored events of the span against this rule alone, without effect. Its result " +
-      "(GET /jobs/{jobId}/result) contains events, firings, players reached, cost for each day, limits that " +
-      "were hit, the conditions that failed most, and up to 20 traces.",
+      "(GET /jobs/{jobId}/result) contains events, firings, players reached, cost for each day, limits " +
+      "that were hit, the conditions that failed most, and up to 20 traces.",
     params: RuleParams,
     body: BacktestRequest.meta({
       example: { from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z", sampleRate: 0.1 },
