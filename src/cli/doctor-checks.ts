@@ -119,14 +119,14 @@ export const checkPort = async (settings: Settings): Promise<{ check: Check; isR
   }
   const name = `Port ${port}`;
   const listener = await tryListen(host, port);
-  if (listener === "taken") return whoListens(name, settings);
+  if (listener === "taken") return identifyListener(name, settings);
   if (listener === "free") return { check: ok(name, `free on ${host}`), isRunning: false };
   const remedy =
     listener.code === "EACCES" ? "set PORT to 1024 or more" : "set HOST to an address of this machine";
   return { check: fail(name, `cannot be used on ${host}: ${listener.code}`, remedy), isRunning: false };
 };
 
-const whoListens = async (
+const identifyListener = async (
   name: string,
   { host, port }: Settings,
 ): Promise<{ check: Check; isRunning: boolean }> => {

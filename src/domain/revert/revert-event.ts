@@ -184,7 +184,7 @@ const reverseAll = async (
   const players = await lockAll(work, plan, { caused, root, ownerId, done });
   const steps = new PacedBudget(REVERT_STEPS_MAX);
   const scene = await readScene(work, plan, { done, caused, players, reversal, steps });
-  noteForgotten(caused, reversal);
+  noteMissing(caused, reversal);
   // In reverse order.
   for (const event of done.toReversed())
     await reverseEvent(work, scene, { event, ownerId: event.id === root.id ? ownerId : undefined });
@@ -197,7 +197,7 @@ const reverseAll = async (
 };
 
 /** Emitted events are kept only for a time; ledger entries are kept permanently. */
-const noteForgotten = ({ ledger, emitted }: Caused, { left }: Reversal): void => {
+const noteMissing = ({ ledger, emitted }: Caused, { left }: Reversal): void => {
   if (ledger.length > 0 && emitted.length === 0)
     left.add("counters, levels and streaks of what the event brought about: it is no longer known");
 };

@@ -217,7 +217,7 @@ const changingRoutes = [
     id: "updateApiKey",
     summary: "Change an API key",
     description:
-      "Changes what is given, within 5 seconds everywhere; null takes `rateLimit` or `expiresAt` away, and " +
+      "Changes the given fields, within 5 seconds everywhere; null removes `rateLimit` or `expiresAt`, and " +
       "`metadata` is replaced as a whole. A DEVELOPER may not change a key that has `manage` scopes.",
     params: KeyParams,
     body: ChangeBody,

@@ -220,8 +220,8 @@ export const chatMessageRoutes = [
     id: "deleteChatMessage",
     summary: "Delete a message",
     description:
-      "By its sender; by moderators of the channel, keys with `chat:moderate` and console users as one who " +
-      "removes it. Its place stays.",
+      "By its sender, or as a removal by moderators of the channel, keys with `chat:moderate` and " +
+      "console users. Its place stays.",
     params: MessageParams,
     query: ActingQuery,
     response: ChatMessageBody,

@@ -133,8 +133,8 @@ export const chatModerationRoutes = [
     id: "restoreChatMessage",
     summary: "Restore a message that is held or masked",
     description:
-      "HELD: readers see it as they were to see it. MASKED: readers see what was sent. 409 for others, and " +
-      "for a masked one that was edited since.",
+      "HELD: readers see the message as intended. MASKED: readers see the original text. 409 for others, " +
+      "and for a masked one that was edited since.",
     params: MessageParams,
     response: ChatMessageBody,
     run: (app, { projectId, params }) =>

@@ -81,7 +81,7 @@ export const chatReportRoutes = [
     path: "/chat/reports/{reportId}",
     id: "getChatReport",
     summary: "Get a report with its context",
-    description: "The message as it was sent, ten neighbours, and what is known of the sender.",
+    description: "The original message, ten neighbours, and the sender's history.",
     params: Params,
     response: ReviewBody,
     run: (app, { projectId, params }) =>

@@ -163,7 +163,7 @@ const join = route({
   path: "/lobbies/{lobbyId}/join",
   id: "joinLobby",
   summary: "Join a lobby",
-  description: "Who is in it already keeps the seat. 5 passcodes a minute may be tried.",
+  description: "A member keeps the existing seat. 5 passcodes a minute may be tried.",
   params: LobbyParams,
   body: z.object({
     playerId: PlayerText,

@@ -70,7 +70,7 @@ export const playerHistoryRoutes = [
     path: "/players/{playerId}/state",
     id: "getPlayerState",
     summary: "Get a player's state at a moment",
-    description: "What was recorded by then; `caveats` say what of it cannot be known exactly.",
+    description: "The state recorded by then; `caveats` list what is uncertain.",
     query: z.object({ at: Moment }),
     response: PointInTimeState,
     run: (app, { projectId, params, query }) =>
@@ -111,7 +111,7 @@ export const playerHistoryRoutes = [
     id: "getPlayerRecap",
     summary: "Sum up a player's time",
     description:
-      `What the player gained from \`from\` until before \`to\`, at most ${RECAP_DAYS_MAX} days, as ` +
+      `The player's gains from \`from\` until before \`to\`, at most ${RECAP_DAYS_MAX} days, as ` +
       "it was recorded.",
     query: z.object({ from: Moment, to: Moment }),
     response: Recap,

@@ -34,7 +34,7 @@ export const playerPrivacyRoutes = [
     id: "erasePlayer",
     summary: "Erase a player",
     description:
-      "As a job, and for good: everything that identifies the person goes. Ledger amounts and their " +
+      "As a job, permanently: everything that identifies the person goes. Ledger amounts and their " +
       "hashes stay, without who and why. Events that wait are REJECTED. The same externalUserId is a " +
       "new player from then on. With `dryRun`, the job's result counts rows by table and nothing " +
       "changes.",

@@ -92,7 +92,7 @@ export const projectJobRoutes = [
     path: "/jobs/{jobId}/cancel",
     id: "cancelJob",
     summary: "Cancel a job",
-    description: "It stops before its next step; what it has done stays done.",
+    description: "It stops before its next step; completed steps are kept.",
     params: JobParams,
     response: JobBody,
     run: (app, asked) => app.transact((work) => cancelJob(work, refOf(asked))),

@@ -156,7 +156,7 @@ export const rewardRoutes = [
     path: "/players/{playerId}/rewards/{grantId}/claim",
     id: "claimReward",
     summary: "Claim a reward",
-    description: "Gives what is in a bundle, or a prize's code. Claiming again changes nothing.",
+    description: "Grants a bundle's contents, or a prize's code. Claiming again changes nothing.",
     params: GrantParams,
     response: PlayerRewardBody,
     run: (app, { projectId, params }) =>

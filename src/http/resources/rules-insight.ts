@@ -81,7 +81,7 @@ export const ruleInsightRoutes = [
     id: "getRuleGraph",
     summary: "Get which rules can set off which",
     description:
-      "Of published rules, paused ones included: what each listens to and can bring about, also through " +
+      "Of published rules, paused ones included: what each listens to and can cause, also through " +
       `levels, badges, streaks, segments and rewards. At most ${GRAPH_EDGES_MAX} edges; all cycles.`,
     response: z
       .object({

@@ -128,7 +128,7 @@ export const streakRoutes = [
     path: "/players/{playerId}/streaks/{streakKey}/freezes",
     id: "giveStreakFreezes",
     summary: "Give a player freezes of a streak",
-    description: "Up to the most that the streak allows; what is beyond it is not given.",
+    description: "Up to the streak's maximum; freezes beyond it are not granted.",
     body: z.object({ amount: z.int().min(1).max(FREEZES_MAX) }).meta({ example: { amount: 1 } }),
     run: (app, { projectId, params: { playerId, streakKey }, body }) =>
       app.transact(async (work) =>

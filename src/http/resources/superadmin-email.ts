@@ -20,7 +20,7 @@ export const superadminEmailRoutes = [
     path: "/superadmin/email-logs",
     id: "listPlatformEmailLogs",
     summary: "List the mails of the platform",
-    description: "Newest first: whom they went to and whether they were sent, but not what they say.",
+    description: "Newest first: recipients and status, without the content.",
     access: PEOPLE,
     query: EmailLogQuery.extend({ tenantId: z.uuid().optional() }),
     response: pageBody(FullEmailLogBody),

@@ -51,7 +51,7 @@ const seqOf = (cursor: string | undefined): number | undefined => {
 export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): Promise<FeedPage> => {
   const { cursor, types } = query;
   checkTypes(types);
-  const lastSeq = await noteRead(work, owner);
+  const lastSeq = await recordRead(work, owner);
   if (cursor === LATEST) return { data: [], nextCursor: PREFIX + lastSeq, hasMore: false };
   const after = seqOf(cursor);
   const { rows, oldest } = await readEvents(work, owner, after ?? 0);
@@ -101,7 +101,7 @@ const checkTypes = (types: readonly string[] | undefined): void => {
 };
 
 /** Records that the feed is read. @returns the seq of the last event */
-const noteRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): Promise<number> => {
+const recordRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): Promise<number> => {
   const at = now.toISOString();
   const before = new Date(now.getTime() - READ_NOTED_MS).toISOString();
   const known = await sql<{ last_seq: string | number }>`

@@ -35,7 +35,7 @@ export const stepJob = async (
   onError: (error: unknown, jobId: string) => void,
   kinds: readonly JobKind[] = JOB_KINDS,
 ): Promise<boolean> => {
-  await takeBack(transact);
+  await uncountAttempts(transact);
   const turns = scheduleOf(transact);
   const claimed = await transact((work) => claimNext(work, turns));
   if (!claimed) return false;
@@ -68,7 +68,7 @@ const tryStep = async (transact: Transact, claimed: Row, { onError, kinds }: Tri
       const row = await lockClaimed(work, claimed);
       if (!row) return;
       const step = await runStep(work, row, kinds);
-      await ("state" in step ? goOn(work, row, step) : finish(work, row, await textOf(step)));
+      await ("state" in step ? requeue(work, row, step) : finish(work, row, await textOf(step)));
     });
   } catch (error) {
     const isOutage = outageOf(error) !== undefined;
@@ -90,7 +90,7 @@ const tookTooLong = (ms: number): string =>
 const undone = new WeakMap<Transact, readonly Row[]>();
 
 /** Uncounts the attempts of an outage, and makes their jobs due; jobs that others have continued stay. */
-const takeBack = async (transact: Transact): Promise<void> => {
+const uncountAttempts = async (transact: Transact): Promise<void> => {
   const rows = undone.get(transact) ?? [];
   if (rows.length === 0) return;
   await transact(async ({ db, now }) => {
@@ -170,7 +170,7 @@ const finish = async ({ db, now }: Work, { id, project_id }: Row, text: string):
 };
 
 /** Requeued last, so that jobs alternate. */
-const goOn = (
+const requeue = (
   { db, now }: Work,
   { id, project_id }: Row,
   { state, progress }: { state: Json; progress: number },
