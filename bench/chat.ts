@@ -8,9 +8,9 @@ import { sql } from "kysely";
 import { lockChannel } from "../src/domain/social/chat/channel-row.ts";
 import { newId } from "../src/domain/kernel/ids.ts";
 import { openPostgres } from "../src/platform/database.ts";
-import { aTalk, type Talk } from "../test/support/chat.ts";
-import { startServices } from "../test/support/cluster.ts";
-import { type Domain, openDomain } from "../test/support/leaderboards.ts";
+import { aTalk, type Talk } from "../test/support/chat/talk.ts";
+import { startServices } from "../test/support/processes/services.ts";
+import { type Domain, openDomain } from "../test/support/domain/domain.ts";
 import { describeMachine, openBox } from "./support/box.ts";
 import {
   FLOOD_MEMBERS,

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { freePort } from "../test/support/process.ts";
+import { freePort } from "../test/support/processes/process.ts";
 import { type Box, describeMachine, openBox, startCosts } from "./support/box.ts";
 import { ask, type Child, MAIN, startChild, supportFile } from "./support/children.ts";
 import type { LoadJob, LoadResult } from "./support/load.ts";

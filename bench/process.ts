@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { freePort } from "../test/support/process.ts";
+import { freePort } from "../test/support/processes/process.ts";
 import { PARTITIONS } from "../src/domain/kernel/ids.ts";
 import { createBullQueue } from "../src/jobs/queue.ts";
 import { redisConnections } from "../src/platform/redis-connection.ts";

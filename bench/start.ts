@@ -4,7 +4,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { freePort } from "../test/support/process.ts";
+import { freePort } from "../test/support/processes/process.ts";
 import { describeMachine } from "./support/box.ts";
 import { type Child, MAIN, spawnChild, startChild, supportFile } from "./support/children.ts";
 import { createSite, post, type Site, untilReady } from "./support/setup.ts";

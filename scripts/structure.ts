@@ -1,9 +1,14 @@
 // Prints how the files of src import one another, type imports included: circles of files, the districts of
 // src/domain with their sizes and what they import, and the other folders. Exits with 1 where there is a
 // circle of files, or an import that the order of the districts does not allow.
-import { DISTRICTS, districtOf, districtViolations, impureEvaluation } from "../test/support/districts.ts";
-import { circlesOf, groupGraph, importGraph } from "../test/support/import-graph.ts";
-import { readSourceFiles } from "../test/support/source-files.ts";
+import {
+  DISTRICTS,
+  districtOf,
+  districtViolations,
+  impureEvaluation,
+} from "../test/support/source/districts.ts";
+import { circlesOf, groupGraph, importGraph } from "../test/support/source/import-graph.ts";
+import { readSourceFiles } from "../test/support/source/source-files.ts";
 
 const files = readSourceFiles().filter(({ path }) => /^src\/.*\.ts$/.test(path));
 const graph = importGraph(files, { types: true });

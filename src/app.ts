@@ -12,7 +12,9 @@ import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms } from "./domain/kernel/live-rooms.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
+import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/throttled-log.ts";
 import { createLanes } from "./domain/kernel/lanes.ts";
+import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/kernel/secret-box.ts";
 import type { Topics } from "./domain/kernel/events/topics.ts";
@@ -44,6 +46,8 @@ export type Health = { name: string; ok: boolean; message?: string };
 export type App = {
   config: Config;
   log: Logger;
+  /** Warns of an outage once in a while, however many rooms meet it together. */
+  warnOfOutage: ThrottledWarning;
   clock: () => Date;
   /** Sees every tenant: for workers and the server's own tasks. Operations receive a scoped one. */
   transact: Transact;
@@ -70,6 +74,8 @@ export type App = {
   /** Encrypts stored values that must not be readable in the database. */
   secretBox: SecretBox;
   limiter: Limiter;
+  /** Refuses addresses that are blocked. */
+  blocks: KnownBlocks;
   captcha: Captcha;
   oauth: OAuthProviders;
   mail: Mail;
@@ -105,6 +111,7 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
   return {
     config,
     log,
+    warnOfOutage: throttledWarnings(log),
     clock,
     transact,
     transactAs: (scope) => guarded(createTransact(transacting, scope)),
@@ -138,14 +145,10 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     apiKeys: createApiKeyHasher(config.secrets.apiKeyPeppers),
     secretBox,
     limiter: platform.limiter,
+    blocks: new KnownBlocks({ transact: guarded(createTransact(transacting, { role: "accounts" })), clock }),
     oauth: createOAuth(config.oauth, config),
     captcha: createCaptcha(config.captcha, log),
-    mail: createMail({
-      secretBox,
-      mode: config.mail.mode,
-      consoleUrl: config.consoleUrl,
-      wake: (lane) => ring(queue, "send-mail", [lane]),
-    }),
+    mail: mailOf(config, secretBox, queue),
     mailer: createMailer(config.mail, log),
     webhookSender: createWebhookSender(config.outbound),
     metrics,
@@ -154,6 +157,9 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     health: () => Promise.all(platform.dependencies.map(checkDependency)),
   };
 };
+
+const mailOf = ({ mail: { mode }, consoleUrl }: Config, secretBox: SecretBox, queue: Queue): Mail =>
+  createMail({ secretBox, mode, consoleUrl, wake: (lane) => ring(queue, "send-mail", [lane]) });
 
 const transactPartsOf = ({
   log,

@@ -9,7 +9,7 @@ import { stampIdsBy } from "./domain/kernel/ids.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import type { Topics } from "./domain/kernel/events/topics.ts";
 import type { Peers } from "./domain/kernel/peers.ts";
-import { WEB } from "./domain/kernel/patience.ts";
+import { WEB } from "./domain/kernel/timeouts.ts";
 import { createBullQueue, createLocalQueue, type Queue } from "./jobs/queue.ts";
 import { lockDataDir } from "./platform/data-lock.ts";
 import { createLimiter } from "./platform/limiter.ts";
@@ -111,7 +111,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const connections = redisConnections(redisUrl, log);
   const database = await openPostgres(databaseUrl, config.databasePoolMax, {
     isWatched: true,
-    patience: WEB,
+    timeouts: WEB,
     log,
   });
   const redis = connections.open();

@@ -7,8 +7,8 @@ import { LIMITS } from "../src/domain/accounts/rate-limits/limits.ts";
 import { PLAN_FEATURES, PLAN_LIMITS, type PlanLimits, PLANS } from "../src/domain/kernel/plans.ts";
 import type { AnyRoute } from "../src/http/route.ts";
 import { routes } from "../src/http/routes.ts";
-import { namesIn, rowsOf, sectionOf } from "./support/documents.ts";
-import { readSourceFiles } from "./support/source-files.ts";
+import { namesIn, rowsOf, sectionOf } from "./support/documents/documents.ts";
+import { readSourceFiles } from "./support/source/source-files.ts";
 
 const ACCOUNTS = "docs/guides/accounts.md";
 const KEYS = "docs/guides/keys-and-limits.md";
@@ -155,6 +155,24 @@ describe("the tables of the guides", () => {
     );
   });
 });
+
+describe("the documents", () => {
+  it("name only files of the code that exist", () => {
+    const isThere = (name: string) => files.some(({ path }) => `/${path}`.endsWith(`/${name}`));
+    const named = files.flatMap(({ path, text }) =>
+      path.endsWith(".md") ? namesIn(text.replaceAll(/^```[\s\S]*?^```$/gm, "")) : [],
+    );
+    const paths = named.filter((name) => /^[\w./-]+\.(ts|mjs)$/.test(name) && !isPlaceholder(name));
+    assert.ok(paths.length > 60);
+    assert.deepEqual(
+      paths.filter((name) => !isThere(name)),
+      [],
+    );
+  });
+});
+
+/** `x.ts`, `xs.ts` or `x-room.ts`: a file that a reader would add. */
+const isPlaceholder = (path: string): boolean => /\bxs?(-room)?\.ts$/.test(path);
 
 /** Documents shorten the names of parameters: only where they stand counts. */
 const shape = (path: string): string =>

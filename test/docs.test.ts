@@ -9,15 +9,17 @@ import { DEFINITION_KINDS } from "../src/domain/registries/definition-kinds.ts";
 import { getCatalogue } from "../src/domain/rules/insight/catalogue.ts";
 import { OPERATOR_NAMES } from "../src/domain/evaluation/language/operators.ts";
 import { createMetrics } from "../src/metrics.ts";
-import { anAdmin } from "./support/admin.ts";
-import { aTenant, startApp, type TestApp } from "./support/app.ts";
-import { blocksOf, runSteps, stepsOf } from "./support/document-steps.ts";
-import { namesIn, root, rowsOf, textOf } from "./support/documents.ts";
+import { anAdmin } from "./support/app/admin.ts";
+import { aTenant, startApp, type TestApp } from "./support/app/app.ts";
+import { blocksOf, runSteps, stepsOf } from "./support/documents/steps.ts";
+import { namesIn, root, rowsIn, rowsOf, textOf } from "./support/documents/documents.ts";
 import { eventuallyHolds } from "./support/eventually.ts";
-import { freePort } from "./support/process.ts";
-import { readSourceFiles } from "./support/source-files.ts";
+import { freePort } from "./support/processes/process.ts";
+import { readSourceFiles } from "./support/source/source-files.ts";
 
 const README = "README.md";
+const SETTINGS_GUIDE = "docs/guides/settings.md";
+const IMPORT = "docs/guides/import.md";
 const START = "docs/guides/getting-started.md";
 const RULES = "docs/guides/rules.md";
 const ECONOMY = "docs/guides/economy.md";
@@ -61,16 +63,12 @@ describe("the documents", () => {
     assert.deepEqual(documents.flatMap(brokenLinks), []);
   });
 
-  it("name only real settings, and .env.example names every one", () => {
-    const settings = new Set(Object.keys(SETTINGS));
-    const named = firstColumn(README, "Settings");
-    assert.ok(named.length > 8);
-    assert.deepEqual(
-      named.filter((name) => !settings.has(name)),
-      [],
-    );
+  it("name every setting, and no others, in the guide to settings and in .env.example", () => {
+    const settings = Object.keys(SETTINGS).toSorted();
+    const named = rowsIn(textOf(SETTINGS_GUIDE)).flatMap(([cell = ""]) => namesIn(cell));
+    assert.deepEqual(named.toSorted(), settings);
     const examples = [...textOf(".env.example").matchAll(/^# ([A-Z_]+)=/gm)].map(([, name = ""]) => name);
-    assert.deepEqual([...new Set(examples)].toSorted(), [...settings].toSorted());
+    assert.deepEqual([...new Set(examples)].toSorted(), settings);
   });
 
   it("name only npm scripts and metrics that exist", async () => {
@@ -92,7 +90,7 @@ describe("the documents", () => {
 
   it("list every condition, action and operator of rules, and which of them are not available yet", () => {
     const { conditions, actions } = getCatalogue();
-    const listed = rowsOf(RULES, "What a rule can say").map(([name = "", , missing]) => ({
+    const listed = rowsOf(RULES, "Conditions and actions").map(([name = "", , missing]) => ({
       type: namesIn(name)[0]!,
       available: missing !== "all of it",
     }));
@@ -140,7 +138,7 @@ const RUN_BY: readonly [path: string, words: string, test: string][] = [
   [OPERATE, "admin create", "test/cli/printed-commands.test.ts"],
   [ACCOUNTS, "admin create", "test/cli/printed-commands.test.ts"],
   [OPERATE, "reconcile", "test/cli/printed-commands.test.ts"],
-  [README, "import history.ndjson.gz", "test/cli/printed-commands.test.ts"],
+  [IMPORT, "import history.ndjson.gz", "test/cli/printed-commands.test.ts"],
   [OPERATE, "config/export", "test/cli/printed-commands.test.ts"],
   [WEBHOOKS, "npx laurel listen", "test/cli/printed-commands.test.ts"],
   [OPERATE, "admin processes", "test/http/superadmin-rooms.test.ts"],

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { districtViolations, impureEvaluation } from "./support/districts.ts";
-import { circlesOf, importGraph } from "./support/import-graph.ts";
-import { importViolations } from "./support/import-rules.ts";
-import { importsOf, type SourceFile } from "./support/source-files.ts";
+import { districtViolations, impureEvaluation } from "./support/source/districts.ts";
+import { circlesOf, importGraph } from "./support/source/import-graph.ts";
+import { importViolations } from "./support/source/import-rules.ts";
+import { importsOf, type SourceFile } from "./support/source/source-files.ts";
 
 const file = (path: string, ...lines: string[]): SourceFile => ({ path, text: lines.join("\n") });
 

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { districtViolations, impureEvaluation } from "./support/districts.ts";
-import { circlesOf, importGraph } from "./support/import-graph.ts";
-import { importViolations } from "./support/import-rules.ts";
-import { readMigrations } from "./support/migration-keys.ts";
+import { districtViolations, impureEvaluation } from "./support/source/districts.ts";
+import { circlesOf, importGraph } from "./support/source/import-graph.ts";
+import { importViolations } from "./support/source/import-rules.ts";
+import { readMigrations } from "./support/source/migration-keys.ts";
 import {
   importsOf,
   lineAt,
   readSourceFiles,
   type SourceFile,
   withoutComments,
-} from "./support/source-files.ts";
+} from "./support/source/source-files.ts";
 
 const FILE_LINES_MAX = 300;
 const LINE_CHARACTERS_MAX = 110;

@@ -5,7 +5,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import type { Turn } from "../../src/domain/evaluation/turn.ts";
 import { compileRules, type PublishedRule } from "../../src/domain/evaluation/running/compile.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
-import { aPass, aPlan, aPlayerState } from "../../test/support/plan.ts";
+import { aPass, aPlan, aPlayerState } from "../../test/support/rules/plan.ts";
 
 /** The same rules for several engines, and the events that they are tried on. */
 

@@ -24,7 +24,7 @@ export const createGame = (url, fetchToken, show) => {
   const rooms = {};
   const change = (values) => show(Object.assign(view, values));
 
-  const hearMessage = ({ data }) => {
+  const addMessage = ({ data }) => {
     const others = view.messages.filter(({ seq }) => seq !== data.seq);
     change({ messages: [...others, data].toSorted((a, b) => a.seq - b.seq) });
   };
@@ -33,9 +33,9 @@ export const createGame = (url, fetchToken, show) => {
     return stay(server, "chat", options, (room) => {
       rooms.chat = room;
       room.onMessage("chat.history", ({ data }) =>
-        data.messages.forEach((message) => hearMessage({ data: message })),
+        data.messages.forEach((message) => addMessage({ data: message })),
       );
-      room.onMessage("chat.message", hearMessage);
+      room.onMessage("chat.message", addMessage);
       room.onMessage("chat.deleted", ({ data: { seq } }) =>
         change({ messages: view.messages.filter((message) => message.seq !== seq) }),
       );

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { startTcpProxy } from "../../test/support/tcp-proxy.ts";
+import { startTcpProxy } from "../../test/support/faults/tcp-proxy.ts";
 import type { LoadContext, Scenario } from "../scenario.ts";
 import {
   type AnyRoom,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { openBox } from "../../bench/support/box.ts";
 import { type Child, MAIN, spawnChild } from "../../bench/support/children.ts";
 import { untilReady } from "../../bench/support/setup.ts";
-import { freePort } from "../../test/support/process.ts";
+import { freePort } from "../../test/support/processes/process.ts";
 
 export type OwnServer = { url: string; stop(): Promise<void> };
 

@@ -1,7 +1,7 @@
 import express, { type Request, type RequestHandler, type Response } from "express";
 import { DomainError } from "../domain/kernel/errors.ts";
 import { BODY_LIMIT, BODY_NAMES_MAX, BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../domain/kernel/limits.ts";
-import { nextTurn } from "../domain/kernel/slices.ts";
+import { nextSlice } from "../domain/kernel/slices.ts";
 import { countParts } from "./json-size.ts";
 
 const tooLarge = (limit: number): DomainError =>
@@ -76,7 +76,7 @@ export const readJson = async (
   if (!Buffer.isBuffer(bytes) || bytes.length === 0) return {};
   const parts = checkParts(bytes, limit);
   const value = parse(bytes);
-  if (parts > PARTS_AT_ONCE) await nextTurn();
+  if (parts > PARTS_AT_ONCE) await nextSlice();
   return value;
 };
 

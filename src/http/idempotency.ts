@@ -14,7 +14,7 @@ import {
 } from "../domain/kernel/idempotency.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { joining } from "../domain/kernel/transact.ts";
-import type { Sight } from "../domain/kernel/work.ts";
+import type { RowScope } from "../domain/kernel/work.ts";
 import { errorBody } from "./errors.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { type AnyRoute, Reply, type RouteContext } from "./route.ts";
@@ -51,7 +51,7 @@ type Execution = {
   route: AnyRoute;
   context: RouteContext<unknown, unknown, unknown>;
   /** The rows that the operation may see. */
-  sight: Sight;
+  rowScope: RowScope;
 };
 
 /**
@@ -123,14 +123,14 @@ export const runKeyed = async (
     reply = await transact(async (work) => {
       const rival = await claimKey(work, secretBox, request);
       if (rival) return replay(rival);
-      const transactAs = joining(work, execution.sight);
+      const transactAs = joining(work, execution.rowScope);
       const own: App = {
         ...app,
         transactAs,
-        transact: transactAs(execution.sight),
+        transact: transactAs(execution.rowScope),
         ingest: (events) => {
-          const sight = withProjects(execution.sight, [...new Set(events.map((event) => event.p))]);
-          return transactAs(sight)((joined) => app.ingestIn(joined)(events));
+          const rowScope = withProjects(execution.rowScope, [...new Set(events.map((event) => event.p))]);
+          return transactAs(rowScope)((joined) => app.ingestIn(joined)(events));
         },
       };
       const made = await runWith(own, execution, prepared);
@@ -162,8 +162,8 @@ const complete = async (
 };
 
 /** A user's events may belong to several projects, which the request as a whole does not name. */
-const withProjects = (sight: Sight, projectIds: readonly string[]): Sight =>
-  sight.role === "web" ? { ...sight, projectIds } : sight;
+const withProjects = (rowScope: RowScope, projectIds: readonly string[]): RowScope =>
+  rowScope.role === "web" ? { ...rowScope, projectIds } : rowScope;
 
 const keepRefusal = (
   { transact, secretBox, clock }: App,

@@ -1,7 +1,6 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../domain/kernel/caller.ts";
 import { noteAbuse } from "../domain/accounts/rate-limits/abuse.ts";
-import { refuseBlockedAddress } from "../domain/accounts/rate-limits/ip-blocks.ts";
 import type { LimitState } from "../domain/accounts/rate-limits/limiter.ts";
 import { countRequest } from "../domain/accounts/rate-limits/request-limits.ts";
 import type { AnyRoute } from "./route.ts";
@@ -27,9 +26,6 @@ export const consumeLimits = async (
   const state = await countRequest(app, caller, ip, limits);
   return state === undefined ? {} : limitHeaders(state);
 };
-
-/** @throws FORBIDDEN IP_BLOCKED */
-export const refuseBlocked = (app: App, ip: string): Promise<void> => refuseBlockedAddress(app, ip);
 
 /** Counts a request without valid credentials; returns the headers for its response. @throws RateLimited */
 export const countAnonymous = async (app: App, ip: string): Promise<Record<string, string>> => {

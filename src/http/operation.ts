@@ -2,18 +2,19 @@ import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
-import { withPatience } from "../domain/kernel/patience.ts";
+import { withTimeouts } from "../domain/kernel/timeouts.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
-import type { Sight } from "../domain/kernel/work.ts";
+import type { RowScope } from "../domain/kernel/work.ts";
 import { requireAccess } from "./access.ts";
 import { refuseOutsiders } from "./admin-network.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";
 import { clientIp, identify } from "./caller.ts";
 import { keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
-import { consumeLimits, countAnonymous, countBadKey, refuseBlocked } from "./limits.ts";
+import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
 import { isLong, sendLong } from "./long-json.ts";
 import { projectOf } from "./project.ts";
 import { type AnyRoute, type Reply, takesBody } from "./route.ts";
+import { ownerOf, type UnreadResponses } from "./unread.ts";
 import { parseBody, parseParams, queryChecker } from "./validate.ts";
 
 type Arrival = { request: Request; response: Response; ip: string };
@@ -61,7 +62,7 @@ const actorOf = (caller: Caller, { request, response, ip }: Arrival, signal: Abo
 });
 
 /** Returns the rows that the operation may see. */
-const sightOf = (actor: Actor, projectId: string): Sight => {
+const rowScopeOf = (actor: Actor, projectId: string): RowScope => {
   const { caller } = actor;
   if (caller.kind !== "user" && caller.kind !== "key") return { role: "accounts", by: actor };
   const projectIds = projectId === "" ? [] : [projectId];
@@ -109,7 +110,7 @@ const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
  * limits, state of the tenant, role or scope, approval and plan, project, then the values. The result of
  * `run` is sent unchanged; tests validate it against the route's `response`.
  */
-export const operation = (app: App, route: AnyRoute): RequestHandler => {
+export const operation = (app: App, route: AnyRoute, unread: UnreadResponses): RequestHandler => {
   const checkQuery = queryChecker(route);
   const accounts: App = { ...app, transact: app.transactAs({ role: "accounts" }) };
   return async (request, response) => {
@@ -117,28 +118,31 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     const signal = presenceOf(response);
     announceEnd(response, route);
     const ip = clientIp(app, request);
-    await refuseBlocked(accounts, ip);
+    await accounts.blocks.refuse(ip);
     refuseOutsiders(app.config, ip, route);
     if (takesBody(route)) checkBodyHeaders(request, route.bodyLimit);
     const caller = await identifyFor(accounts, route, { request, response, ip });
     response.locals["caller"] = caller;
     response.set(await consumeLimits(accounts, route, caller, ip));
+    unread.admit(ownerOf(caller, ip));
     requireAccess(route.access, caller, app.config);
     const projectId = await projectOf(accounts, route.project, caller, request);
     const params = await parseParams(route, request.params);
     const query = await checkQuery(request.query);
     const { raw, body } = await bodyOf(route, request, response);
     const actor = actorOf(caller, { request, response, ip }, signal);
-    const sight = sightOf(actor, projectId);
+    const rowScope = rowScopeOf(actor, projectId);
     const cookie = request.get("cookie") ?? "";
     const deviceToken = request.get("x-device-token") ?? "";
     const given = { params, query, body, cookie, deviceToken };
-    const execution = { route, sight, context: { caller, projectId, actor, signal, ...given } };
-    const scoped: App = { ...app, transact: whilePresent(app.transactAs(sight), signal) };
+    const execution = { route, rowScope, context: { caller, projectId, actor, signal, ...given } };
+    const scoped: App = { ...app, transact: whilePresent(app.transactAs(rowScope), signal) };
     const keyed = await keyedRequest(request, execution, raw);
     try {
       const run = () => (keyed ? runKeyed(scoped, execution, keyed) : runOnce(scoped, execution));
-      const reply = await (route.patience ? withPatience(route.patience, run) : run());
+      const reply = await (route.timeouts ? withTimeouts(route.timeouts, run) : run());
+      // Others may have been answered meanwhile. What was written is not refused afterwards.
+      if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));
       await send(response, reply);
     } catch (error) {
       await route.onRefused?.(scoped, execution.context, error);

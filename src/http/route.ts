@@ -3,7 +3,7 @@ import type { App } from "../app.ts";
 import type { Access } from "../domain/kernel/access.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import type { ErrorCode } from "../domain/kernel/errors.ts";
-import type { Patience } from "../domain/kernel/patience.ts";
+import type { Timeouts } from "../domain/kernel/timeouts.ts";
 import type { LimitName } from "../domain/accounts/rate-limits/limits.ts";
 
 type Shape = z.ZodType;
@@ -109,7 +109,7 @@ export type Route<
   /** POST only: takes no X-Idempotency-Key, because its work is not one transaction (signing in). */
   takesNoIdempotencyKey?: true;
   /** Time limits of its database work; default: those of requests. */
-  patience?: Patience;
+  timeouts?: Timeouts;
   /** Announces removal; responses have X-Deprecated and Sunset. */
   deprecated?: { sunset: Date };
   /** Error codes in addition to those of every operation (USUAL_ERRORS in openapi.ts). */

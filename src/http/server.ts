@@ -1,6 +1,6 @@
 import express, { type ErrorRequestHandler, type RequestHandler, Router } from "express";
 import type { App } from "../app.ts";
-import { calmWarnings } from "../domain/kernel/calm-log.ts";
+import { throttledWarnings } from "../domain/kernel/throttled-log.ts";
 import { DomainError, notFound } from "../domain/kernel/errors.ts";
 import { BUSY, outageOf } from "../domain/kernel/outages.ts";
 import { isHiddenFrom } from "./admin-network.ts";
@@ -10,6 +10,7 @@ import { nameRequest, observe } from "./observe.ts";
 import { operation } from "./operation.ts";
 import type { AnyRoute } from "./route.ts";
 import { bySpecificity, checkRoutes, expressPath, pathPattern } from "./route-list.ts";
+import { trackUnread, UnreadResponses } from "./unread.ts";
 import { systemRouter } from "./system.ts";
 
 /** Prefixes that clients may use, besides none; the documentation shows the first. */
@@ -44,10 +45,10 @@ const refuseMethod = (app: App, routes: readonly AnyRoute[]): RequestHandler => 
   };
 };
 
-const operations = (app: App, routes: readonly AnyRoute[]): Router => {
+const operations = (app: App, routes: readonly AnyRoute[], unread: UnreadResponses): Router => {
   const router = Router({ caseSensitive: true });
   for (const route of routes.toSorted(bySpecificity)) {
-    router[route.method](expressPath(route.path), operation(app, route));
+    router[route.method](expressPath(route.path), operation(app, route, unread));
   }
   router.use(refuseMethod(app, routes));
   return router;
@@ -59,7 +60,7 @@ const isFault = (error: unknown, known: DomainError | undefined): boolean =>
 
 /** Logs faults: each bug with its stack; outages and conflicts in one line per interval. */
 const faultLog = (log: App["log"]) => {
-  const [ofBusy, ofOutages] = [calmWarnings(log), calmWarnings(log)];
+  const [ofBusy, ofOutages] = [throttledWarnings(log), throttledWarnings(log)];
   return (error: unknown, known: DomainError | undefined, of: object): void => {
     if (known?.reason === BUSY)
       ofBusy(error instanceof Error ? error.message : error, "requests have waited too long for other work");
@@ -95,9 +96,10 @@ export const createHttp = (app: App, routes: readonly AnyRoute[]): express.Expre
   http.disable("x-powered-by");
   http.disable("etag");
   http.enable("case sensitive routing");
-  http.use(nameRequest(app), observe(app), refuseNul);
+  const unread = new UnreadResponses();
+  http.use(nameRequest(app), observe(app), trackUnread(app, unread), refuseNul);
   http.use(systemRouter(app, routes));
-  const api = operations(app, routes);
+  const api = operations(app, routes, unread);
   http.use(PREFIXES, api);
   http.use(api);
   http.use(() => {

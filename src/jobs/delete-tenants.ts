@@ -1,11 +1,11 @@
 import { deleteDueTenants } from "../domain/accounts/tenants/deletion.ts";
-import { STEP } from "../domain/kernel/patience.ts";
+import { STEP } from "../domain/kernel/timeouts.ts";
 import type { Job } from "./job.ts";
 
 /** Deletes tenants whose cancellation period is over. */
 export const deleteTenants: Job = {
   name: "delete-tenants",
-  patience: STEP,
+  timeouts: STEP,
   concurrency: 1,
   everyMs: 3_600_000,
   run: async (app) => {

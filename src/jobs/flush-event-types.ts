@@ -15,7 +15,7 @@ const flush = async ({ transact, eventTypes: recorder }: App): Promise<void> => 
     try {
       await transact((work) => writeEventTypes(work, some));
     } catch (error) {
-      recorder.giveBack([...some, ...types]);
+      recorder.restore([...some, ...types]);
       throw error;
     }
   }

@@ -14,7 +14,7 @@ const flush = async ({ transact, ruleStats: recorder }: App): Promise<void> => {
     try {
       await transact((work) => writeStats(work, some));
     } catch (error) {
-      recorder.giveBack([...some, ...counts]);
+      recorder.restore([...some, ...counts]);
       throw error;
     }
   }

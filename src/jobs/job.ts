@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import type { Patience } from "../domain/kernel/patience.ts";
+import type { Timeouts } from "../domain/kernel/timeouts.ts";
 
 /**
  * A job is a hint to check `key`; the work itself is rows. Losing every hint costs only latency, because
@@ -10,7 +10,7 @@ export type Job = JobParts & { run(app: App, key: string): Promise<void> };
 type JobParts = {
   name: string;
   /** Time limits of its statements and transactions; absent: those of BATCH. */
-  patience?: Patience;
+  timeouts?: Timeouts;
   /** Concurrent runs in one process; runs for one key never overlap in one process. */
   concurrency: number;
   /**

@@ -13,7 +13,7 @@ import { leaderboardPeriods } from "./leaderboard-periods.ts";
 import { maintain } from "./maintain.ts";
 import { partitions } from "./partitions.ts";
 import { createProcessEvents } from "./process-events.ts";
-import { projectJobs } from "./project-jobs.ts";
+import { createProjectJobs } from "./project-jobs.ts";
 import { pruneChat } from "./prune-chat.ts";
 import { pruneEnded } from "./prune.ts";
 import { createRelayOutbox } from "./relay-outbox.ts";
@@ -35,7 +35,7 @@ export const createJobs = (): readonly AnyJob[] => [
   pruneEnded,
   pruneChat,
   deleteTenants,
-  projectJobs,
+  createProjectJobs(),
   expireRewards,
   runSchedules,
   flushRuleStats,

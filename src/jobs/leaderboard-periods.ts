@@ -8,7 +8,7 @@ import {
 } from "../domain/leaderboards/periods/close.ts";
 import { openWindows, projectsToOpen } from "../domain/leaderboards/periods/open.ts";
 import type { PeriodOf } from "../domain/leaderboards/periods/period-row.ts";
-import { STEP } from "../domain/kernel/patience.ts";
+import { STEP } from "../domain/kernel/timeouts.ts";
 import { throwOutage } from "../domain/kernel/outages.ts";
 import type { Job } from "./job.ts";
 
@@ -61,7 +61,7 @@ const stepList = async (app: App, list: PeriodOf): Promise<boolean> => {
  */
 export const leaderboardPeriods: Job = {
   name: "leaderboard-periods",
-  patience: STEP,
+  timeouts: STEP,
   concurrency: 1,
   everyMs: 1_000,
   run: async (app) => {

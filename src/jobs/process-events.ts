@@ -3,7 +3,7 @@ import { type Processed, processPartitions } from "../domain/progression/claim.t
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
-import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
+import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/evaluation/event-steps.ts";
 import type { LoopHit } from "../domain/evaluation/rule-event.ts";
 import type { Work } from "../domain/kernel/work.ts";
@@ -46,7 +46,7 @@ const createKept = (): ProcessState => {
   const shares = new ClaimShares();
   return {
     shares,
-    plans: createPlanCache({
+    plans: observedPlans({
       onSteps: (projectId, steps) => shares.charge(projectId, steps),
       onPreparing: (projectId, over) => shares.wait(projectId, over),
     }),

@@ -1,16 +1,22 @@
-import { stepJob } from "../domain/registries/jobs/step-job.ts";
-import { STEP } from "../domain/kernel/patience.ts";
+import type { App } from "../app.ts";
+import { JobSteps } from "../domain/registries/jobs/step-job.ts";
+import { STEP } from "../domain/kernel/timeouts.ts";
 import type { Job } from "./job.ts";
 
+const stepsOf = ({ transact, log }: App): JobSteps =>
+  new JobSteps({ transact, onError: (err, jobId) => log.error({ err, jobId }, "a job's step failed") });
+
 /** Performs steps of projects' long-running work until none is due. */
-export const projectJobs: Job = {
-  name: "project-jobs",
-  patience: STEP,
-  concurrency: 1,
-  everyMs: 1_000,
-  run: async (app) => {
-    const onError = (err: unknown, jobId: string): void =>
-      app.log.error({ err, jobId }, "a job's step failed");
-    while (await stepJob(app.transact, onError)) await app.limits.pause?.();
-  },
+export const createProjectJobs = (): Job => {
+  let steps: JobSteps | undefined;
+  return {
+    name: "project-jobs",
+    timeouts: STEP,
+    concurrency: 1,
+    everyMs: 1_000,
+    run: async (app) => {
+      steps ??= stepsOf(app);
+      while (await steps.step()) await app.limits.pause?.();
+    },
+  };
 };

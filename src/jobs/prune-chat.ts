@@ -1,5 +1,5 @@
 import { FIRST_CHANNEL, pruneChannels, type RetentionCursor } from "../domain/social/chat/retention.ts";
-import { STEP } from "../domain/kernel/patience.ts";
+import { STEP } from "../domain/kernel/timeouts.ts";
 import type { Job } from "./job.ts";
 
 const HOUR_MS = 3_600_000;
@@ -7,7 +7,7 @@ const HOUR_MS = 3_600_000;
 /** Deletes messages past their retention period, and channels of lobbies that were closed long ago. */
 export const pruneChat: Job = {
   name: "prune-chat",
-  patience: STEP,
+  timeouts: STEP,
   concurrency: 1,
   everyMs: HOUR_MS,
   run: async (app) => {

@@ -1,5 +1,5 @@
 import { prune, PRUNES } from "../domain/registries/pruning.ts";
-import { STEP } from "../domain/kernel/patience.ts";
+import { STEP } from "../domain/kernel/timeouts.ts";
 import type { Job } from "./job.ts";
 
 const HOUR_MS = 3_600_000;
@@ -9,7 +9,7 @@ const ROWS_AT_ONCE = 1_000;
 /** Deletes expired rows that are no longer needed. */
 export const pruneEnded: Job = {
   name: "prune-ended",
-  patience: STEP,
+  timeouts: STEP,
   concurrency: 1,
   everyMs: HOUR_MS,
   run: async (app) => {

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { App } from "../app.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
-import { BATCH, withPatience } from "../domain/kernel/patience.ts";
+import { BATCH, withTimeouts } from "../domain/kernel/timeouts.ts";
 import type { AnyJob, HeldKeys } from "./job.ts";
 import { OutageBackoff } from "./outage-backoff.ts";
 import type { Runners } from "./queue.ts";
@@ -153,7 +153,7 @@ const stopJob = async (app: App, job: AnyJob): Promise<void> => {
 };
 
 const runJob = (app: App, job: AnyJob, backoff: OutageBackoff, ...of: Parameters<Run>): Promise<RunResult> =>
-  withPatience(job.patience ?? BATCH, async () => {
+  withTimeouts(job.timeouts ?? BATCH, async () => {
     try {
       const again = await runKeys(app, job, ...of);
       backoff.over();

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { chosenPatience, isOfOperators, isOfRequests, type Patience } from "../domain/kernel/patience.ts";
+import { type DomainError, retryLater } from "../domain/kernel/errors.ts";
+import { chosenTimeouts, isOfOperators, isOfRequests, type Timeouts } from "../domain/kernel/timeouts.ts";
 import { databaseTime } from "./database-time.ts";
 import { CHECK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
 
@@ -29,7 +30,8 @@ type PollingClient = Socketed & {
 type PooledClient = Socketed & { waiting: Waiting; release(destroy?: boolean): void };
 /** The part of pg's pool that is used. */
 export type WatchedPool = {
-  options: object;
+  options: { max?: number };
+  readonly totalCount: number;
   Client: new (options: never) => unknown;
   connect(...args: unknown[]): Promise<PooledClient>;
   on(event: "connect" | "acquire" | "release" | "remove", listener: (...of: never[]) => void): unknown;
@@ -65,6 +67,12 @@ const answered = async <T>(answer: Promise<T>): Promise<T> => {
   }
 };
 
+/** The pool's error for a wait that took too long, whether for a free connection or for a new one. */
+const isConnectTimeout = (error: unknown): boolean =>
+  error instanceof Error && error.message === "timeout exceeded when trying to connect";
+
+const tooBusy = (): DomainError => retryLater("the server has too much to do right now", "SERVER_BUSY");
+
 /**
  * Whether an error was reported by the server itself and so is no silence: too many connections, a restart.
  */
@@ -78,7 +86,7 @@ const isAnswer = (error: unknown): boolean =>
  */
 export class DatabaseWatch {
   readonly #pool: WatchedPool;
-  readonly #usual: Patience;
+  readonly #usual: Timeouts;
   readonly #log: Logger | undefined;
   readonly #clients = new Set<PooledClient>();
   readonly #idle = new Set<PooledClient>();
@@ -98,7 +106,7 @@ export class DatabaseWatch {
   });
 
   /** @param usual the timeouts where none were chosen */
-  constructor(pool: WatchedPool, usual: Patience, log?: Logger) {
+  constructor(pool: WatchedPool, usual: Timeouts, log?: Logger) {
     this.#pool = pool;
     this.#usual = usual;
     this.#log = log;
@@ -138,7 +146,7 @@ export class DatabaseWatch {
   #guardConnect(): void {
     const connect = this.#pool.connect.bind(this.#pool);
     this.#pool.connect = (...args) => {
-      const isWeb = isOfRequests(chosenPatience() ?? this.#usual);
+      const isWeb = isOfRequests(chosenTimeouts() ?? this.#usual);
       if (!isWeb || args.length > 0) return connect(...args);
       return this.#isSilent ? Promise.reject(silence()) : this.#unlessSilent(connect());
     };
@@ -149,9 +157,18 @@ export class DatabaseWatch {
       const refuse = (): void => reject(silence());
       this.#refusals.add(refuse);
       connected
-        .then((client) => (this.#refusals.has(refuse) ? resolve(client) : client.release()), reject)
+        .then(
+          (client) => (this.#refusals.has(refuse) ? resolve(client) : client.release()),
+          (error: unknown) => reject(this.#isFull(error) ? tooBusy() : (error as Error)),
+        )
         .finally(() => this.#refusals.delete(refuse));
     });
+  }
+
+  /** Whether an error says that all connections stayed in use while PostgreSQL answers. */
+  #isFull(error: unknown): boolean {
+    const { totalCount, options } = this.#pool;
+    return !this.#isSilent && isConnectTimeout(error) && totalCount >= (options.max ?? Infinity);
   }
 
   #checkAll(): void {

@@ -11,7 +11,7 @@ import { makeDir } from "../domain/kernel/data-dir.ts";
 import { entities } from "../domain/registries/entities.ts";
 import { isLockConflict } from "../domain/kernel/outages.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
-import { LONG, MIGRATION, type Patience, withPatience } from "../domain/kernel/patience.ts";
+import { LONG, MIGRATION, type Timeouts, withTimeouts } from "../domain/kernel/timeouts.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
 import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./statements.ts";
 
@@ -136,14 +136,14 @@ export type PostgresOptions = {
   /** Whether to watch the connections, over an additional one. */
   isWatched?: boolean;
   /** Timeouts of statements that specify none. */
-  patience?: Patience;
+  timeouts?: Timeouts;
   log?: Logger;
 };
 
 export const openPostgres = async (
   url: string,
   poolMax: number,
-  { isWatched = false, patience = LONG, log }: PostgresOptions = {},
+  { isWatched = false, timeouts = LONG, log }: PostgresOptions = {},
 ): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/postgresql");
   let watch: DatabaseWatch | undefined;
@@ -155,16 +155,16 @@ export const openPostgres = async (
       connectionTimeoutMillis: CONNECT_MAX_MS,
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEPALIVE_AFTER_MS,
-      statement_timeout: patience.statementMs,
-      lock_timeout: patience.lockMs,
-      idle_in_transaction_session_timeout: patience.idleMs,
+      statement_timeout: timeouts.statementMs,
+      lock_timeout: timeouts.lockMs,
+      idle_in_transaction_session_timeout: timeouts.idleMs,
       options: CONNECTION_OPTIONS,
       pipeline: true,
       onPoolCreated: (pool: Pool & ClientPool & WatchedPool) => {
         freeDeadClients(pool);
-        pipelineStatements(pool, patience);
+        pipelineStatements(pool, timeouts);
         pool.on("connect", (client) => void client.query(LOOK_FOR_CLIENT).catch(() => undefined));
-        if (isWatched) watch = new DatabaseWatch(pool, patience, log);
+        if (isWatched) watch = new DatabaseWatch(pool, timeouts, log);
       },
     },
   });
@@ -173,7 +173,7 @@ export const openPostgres = async (
   em.getConnection().getClient();
   // In the migrating transaction itself, so that losing either means losing both.
   const alone: Alone = (run) =>
-    withPatience(MIGRATION, () =>
+    withTimeouts(MIGRATION, () =>
       em.fork().transactional(async (tx) => {
         const db = tx.getKysely();
         await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(db);

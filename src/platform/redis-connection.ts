@@ -1,6 +1,6 @@
 import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Logger } from "pino";
-import { calmWarnings } from "../domain/kernel/calm-log.ts";
+import { throttledWarnings } from "../domain/kernel/throttled-log.ts";
 
 /** Time after which a command without an answer fails, in ms. */
 const COMMAND_MAX_MS = 1_000;
@@ -132,7 +132,7 @@ export type RedisConnections = {
 };
 
 export const redisConnections = (url: string, log: Logger): RedisConnections => {
-  const warn = calmWarnings(log);
+  const warn = throttledWarnings(log);
   const connect = (policy: Policy): Redis => {
     const redis = new WatchedRedis(url, {
       connectTimeout: CONNECT_MAX_MS,

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import { type CalmWarning, calmWarnings } from "../domain/kernel/calm-log.ts";
+import { type ThrottledWarning, throttledWarnings } from "../domain/kernel/throttled-log.ts";
 import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
 import { BEAT_EVERY_MS, LEASE_MS, type Peers, type Self } from "../domain/kernel/peers.ts";
 
@@ -90,7 +90,7 @@ export type RedisPeersOptions = {
 export class RedisPeers implements Peers {
   readonly #redis: Redis;
   readonly #options: RedisPeersOptions;
-  readonly #warn: CalmWarning;
+  readonly #warn: ThrottledWarning;
   readonly #keys: readonly [leases: string, doors: string];
   readonly #isListening: Grouped<string, boolean>;
   readonly #countSockets: Grouped<{ key: string; own: number }, number>;
@@ -103,7 +103,7 @@ export class RedisPeers implements Peers {
   constructor(redis: Redis, options: RedisPeersOptions) {
     this.#redis = redis;
     this.#options = options;
-    this.#warn = calmWarnings(options.log);
+    this.#warn = throttledWarnings(options.log);
     this.#keys = [`${options.namespace}:processes:leases`, `${options.namespace}:processes:doors`];
     redis.defineCommand("laurelSockets", { lua: SOCKETS });
     redis.defineCommand("laurelJoins", { lua: JOINS });

@@ -1,4 +1,4 @@
-import { chosenPatience, type Patience } from "../domain/kernel/patience.ts";
+import { chosenTimeouts, type Timeouts } from "../domain/kernel/timeouts.ts";
 import { MARKS } from "../domain/kernel/statements.ts";
 import { type Socketed, Waiting } from "./waiting.ts";
 
@@ -87,7 +87,7 @@ class PendingAnswers {
 }
 
 /** Settings of one transaction, so that a pooler passes none of them on. */
-const limitsOf = ({ statementMs, lockMs, idleMs }: Patience): string =>
+const limitsOf = ({ statementMs, lockMs, idleMs }: Timeouts): string =>
   `set local statement_timeout = ${statementMs}; set local lock_timeout = ${lockMs}; ` +
   `set local idle_in_transaction_session_timeout = ${idleMs}`;
 
@@ -99,7 +99,7 @@ const limitsOf = ({ statementMs, lockMs, idleMs }: Patience): string =>
  * marked as kept are prepared. Transactions whose timeouts differ from `usual`, which the sessions have, set
  * their own; every statement is awaited within the timeouts of where it was sent.
  */
-export const pipelineStatements = (pool: ClientPool, usual: Patience): void => {
+export const pipelineStatements = (pool: ClientPool, usual: Timeouts): void => {
   pool.Client = class extends pool.Client {
     readonly waiting = new Waiting(this);
     private isHeldBack = false;
@@ -127,13 +127,13 @@ export const pipelineStatements = (pool: ClientPool, usual: Patience): void => {
 
     #send(query: unknown, values?: unknown): unknown {
       const answer = super.query(query, values) as Promise<unknown>;
-      this.waiting.expect(answer, chosenPatience() ?? usual);
+      this.waiting.expect(answer, chosenTimeouts() ?? usual);
       return answer;
     }
 
     #begin(): string {
-      const patience = chosenPatience() ?? usual;
-      const begin = patience === usual ? "begin" : `begin; ${limitsOf(patience)}`;
+      const timeouts = chosenTimeouts() ?? usual;
+      const begin = timeouts === usual ? "begin" : `begin; ${limitsOf(timeouts)}`;
       if (performance.now() - this.plannedMs < PLANS_KEPT_MS) return begin;
       this.plannedMs = performance.now();
       return `${begin}; discard plans`;

@@ -2,7 +2,7 @@ import type { Presence } from "@colyseus/core";
 import type { Logger } from "pino";
 import type { Topics } from "../domain/kernel/events/topics.ts";
 import { mapInSlices } from "../domain/kernel/slices.ts";
-import { calmWarnings } from "../domain/kernel/calm-log.ts";
+import { throttledWarnings } from "../domain/kernel/throttled-log.ts";
 
 /** Determines which of these topics have a listener in any process, by position. */
 export type ListenerCheck = (topics: readonly string[]) => Promise<readonly boolean[]>;
@@ -17,7 +17,7 @@ export const topicsOver = (
   presence: Presence,
   { prefix, hasListeners, log }: { prefix: string; hasListeners: ListenerCheck; log: Logger },
 ): Topics => {
-  const warn = calmWarnings(log);
+  const warn = throttledWarnings(log);
   const failed = (err: unknown): void => warn(err, "publish failed; readers will ask the database");
   const publish: Topics["publish"] = (topic, message) => {
     try {

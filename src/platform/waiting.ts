@@ -1,4 +1,4 @@
-import type { Patience } from "../domain/kernel/patience.ts";
+import type { Timeouts } from "../domain/kernel/timeouts.ts";
 
 /** How often open waits are checked, in ms. */
 export const CHECK_EVERY_MS = 250;
@@ -23,7 +23,7 @@ export class Waiting {
   readonly #client: Socketed;
   #owed = 0;
   #waitedMs = 0;
-  #patience: Patience | undefined;
+  #timeouts: Timeouts | undefined;
   #suspectedForMs: number | undefined;
   #looksAtRest = 0;
 
@@ -32,9 +32,9 @@ export class Waiting {
   }
 
   /** Records a sent statement; the newest one's timeouts apply. */
-  expect(answer: Promise<unknown>, patience: Patience): void {
+  expect(answer: Promise<unknown>, timeouts: Timeouts): void {
     if (this.#owed++ === 0) this.#waitedMs = 0;
-    this.#patience = patience;
+    this.#timeouts = timeouts;
     const answered = (): void => {
       this.#owed--;
       this.#waitedMs = 0;
@@ -45,8 +45,8 @@ export class Waiting {
   }
 
   /** The timeouts of the awaited answer; undefined when none is due. */
-  get owedTo(): Patience | undefined {
-    return this.#owed > 0 ? this.#patience : undefined;
+  get owedTo(): Timeouts | undefined {
+    return this.#owed > 0 ? this.#timeouts : undefined;
   }
 
   get waitedMs(): number {
@@ -77,7 +77,7 @@ export class Waiting {
   tick(): boolean {
     if (this.#owed === 0) return false;
     this.#waitedMs += CHECK_EVERY_MS;
-    return this.#waitedMs > (this.#suspectedForMs ?? this.#patience!.statementMs + ANSWER_GRACE_MS);
+    return this.#waitedMs > (this.#suspectedForMs ?? this.#timeouts!.statementMs + ANSWER_GRACE_MS);
   }
 
   /** Terminates the socket: waiting callers fail at once, and the pool opens another one. */

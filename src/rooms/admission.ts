@@ -1,9 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type IRoomCache, matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
-import { conflict, type DomainError } from "../domain/kernel/errors.ts";
+import { conflict, type DomainError, retryLater } from "../domain/kernel/errors.ts";
 import { PLAYER_SOCKETS_MAX, PROJECT_ROOMS_MAX } from "../domain/kernel/limits.ts";
-import { retryLater } from "./gate.ts";
 import { openRooms } from "./open-rooms.ts";
 import type { Listing } from "./listing.ts";
 

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { App } from "../app.ts";
 import { requireMember } from "../domain/player-lifecycle/ws-tokens.ts";
 import { DomainError, forbidden, notFound, unauthorized } from "../domain/kernel/errors.ts";
-import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
+import { grouped } from "../domain/kernel/grouped.ts";
 import { readStreamHeads, type StreamRef } from "../domain/delivery/outbox/stream.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
 import { checkOrigin } from "../domain/accounts/projects/origins.ts";
@@ -77,19 +77,6 @@ export const refusalOf = (status: PlayerStatus | undefined): DomainError | undef
 
 type Status = PlayerStatus | undefined;
 
-/** Reads the current status of players; simultaneous joins share one read. */
-const statusReaders = new WeakMap<App, Grouped<StreamRef, Status>>();
-
-const statusReaderOf = (app: App): Grouped<StreamRef, Status> => {
-  const known = statusReaders.get(app);
-  if (known) return known;
-  const made = grouped<StreamRef, Status>({
-    run: (refs) => app.transact((work) => readStatuses(work, refs)),
-  });
-  statusReaders.set(app, made);
-  return made;
-};
-
 const readStatuses = async (work: Work, refs: readonly StreamRef[]): Promise<Status[]> => {
   const keyOf = ({ projectId, playerId }: StreamRef): string => `${projectId}:${playerId}`;
   const byKey = new Map((await readStreamHeads(work, refs)).map((head) => [keyOf(head), head.status]));
@@ -97,16 +84,22 @@ const readStatuses = async (work: Work, refs: readonly StreamRef[]): Promise<Sta
 };
 
 /**
- * For rooms that do not read the player: a token stays valid after its player was banned or deleted.
+ * Checks the player of a join, for rooms that do not read the player: a token stays valid after its player
+ * was banned or deleted. Simultaneous joins share one read.
  * @throws DomainError FORBIDDEN for a banned player, NOT_FOUND for a deleted one
  */
-export const requirePlayer = async (app: App, { projectId, playerId }: Principal): Promise<void> => {
-  if (playerId === null) return;
-  const refused = refusalOf(await statusReaderOf(app)({ projectId, playerId }));
-  if (refused) throw refused;
+export const createPlayerCheck = (app: App): ((principal: Principal) => Promise<void>) => {
+  const read = grouped<StreamRef, Status>({
+    run: (refs) => app.transact((work) => readStatuses(work, refs)),
+  });
+  return async ({ projectId, playerId }) => {
+    if (playerId === null) return;
+    const refused = refusalOf(await read({ projectId, playerId }));
+    if (refused) throw refused;
+  };
 };
 
-/** As `requirePlayer`, in a transaction in progress. */
+/** As `createPlayerCheck`, in a transaction in progress. */
 export const checkPlayer = async (work: Work, { projectId, playerId }: Principal): Promise<void> => {
   if (playerId === null) return;
   const [status] = await readStatuses(work, [{ projectId, playerId }]);

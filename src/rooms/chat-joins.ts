@@ -31,7 +31,7 @@ type Join = { principal: Principal; channel: string };
 
 /**
  * Resolves the channel's id for a client that may join it; simultaneous joins share one look-up.
- * @throws DomainError NOT_FOUND, FORBIDDEN as `requirePlayer` and `readChannel`
+ * @throws DomainError NOT_FOUND, FORBIDDEN as `checkPlayer` and `readChannel`
  */
 export const createChannelFinder = (app: App): Grouped<Join, string> => {
   const find = grouped<Join, string | DomainError | undefined>({

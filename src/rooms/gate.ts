@@ -1,4 +1,4 @@
-import { DomainError } from "../domain/kernel/errors.ts";
+import { type DomainError, retryLater } from "../domain/kernel/errors.ts";
 
 export type GateLimits = {
   /** Maximum number of concurrent tasks, each no longer than `workMaxMs`. */
@@ -8,16 +8,6 @@ export type GateLimits = {
   waitingMax: number;
   waitMaxMs: number;
 };
-
-/** Range of seconds over which refused clients are asked to retry. */
-const SPREAD_SECONDS = 4;
-
-/** Refuses with a varying Retry-After, so that clients do not all return at once. */
-export const retryLater = (message: string, reason: string): DomainError =>
-  new DomainError("SERVICE_UNAVAILABLE", message, {
-    reason,
-    retryAfterSeconds: 1 + Math.floor(Math.random() * SPREAD_SECONDS),
-  });
 
 const tooMany = (): DomainError => retryLater("too many joins at once: try again", "SERVER_BUSY");
 const tooLate = (): DomainError => retryLater("the room did not answer in time", "NOT_READY");

@@ -6,7 +6,7 @@ import type { BoardList } from "../domain/leaderboards/board-list.ts";
 import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/evaluation/boards/moved.ts";
 import type { LeaderboardEvents } from "../domain/kernel/events/realtime-events.ts";
 import { boardTopic, periodTopic } from "../domain/kernel/events/topics.ts";
-import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
+import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
 import { type BoardReader, type BoardView, createBoardReader, type WatcherPlace } from "./board-reader.ts";
 import { parse } from "./errors.ts";
 import { freeRoomId } from "./free-room-id.ts";
@@ -233,6 +233,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
 
 /** Creates the class of room `leaderboard` for an application. */
 export const leaderboardRoom = (app: App) => {
+  const requirePlayer = createPlayerCheck(app);
   const open: Ticker<OpenRoom> = createTicker({
     everyMs: REREAD_EVERY_MS,
     run: async (rooms) => {
@@ -246,7 +247,7 @@ export const leaderboardRoom = (app: App) => {
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
-      await requirePlayer(app, principal);
+      await requirePlayer(principal);
       pinOptions(options, JoinOptions, { projectId: principal.projectId });
       return principal;
     }

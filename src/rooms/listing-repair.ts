@@ -1,6 +1,6 @@
 import { matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
-import { type CalmWarning, calmWarnings } from "../domain/kernel/calm-log.ts";
+import { type ThrottledWarning, throttledWarnings } from "../domain/kernel/throttled-log.ts";
 import { openRooms } from "./open-rooms.ts";
 import type { Listing } from "./listing.ts";
 import { tickAll } from "./ticker.ts";
@@ -16,7 +16,7 @@ const SETTLE_MS = 1_500;
 export class ListingRepair {
   readonly #app: App;
   readonly #listing: Listing;
-  readonly #warn: CalmWarning;
+  readonly #warn: ThrottledWarning;
   #timer: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
   #settledAtMs = 0;
@@ -27,7 +27,7 @@ export class ListingRepair {
   constructor(app: App, listing: Listing) {
     this.#app = app;
     this.#listing = listing;
-    this.#warn = calmWarnings(app.log);
+    this.#warn = throttledWarnings(app.log);
   }
 
   start(): void {

@@ -160,7 +160,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   /** Logs errors that are not an answer to the client. */
   protected report(error: unknown, method: string): void {
-    logFailure(this.app.log, error, { room: this.roomName, roomId: this.roomId, method });
+    logFailure(this.app, error, { room: this.roomName, roomId: this.roomId, method });
   }
 
   /** Runs a callback when the room is disposed, or at once when it is being disposed. */

@@ -9,7 +9,7 @@ import { readOpenLobbies } from "../domain/social/lobbies/open-lobbies.ts";
 import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lobbies/room-limits.ts";
 import { lobbiesTopic } from "../domain/kernel/events/topics.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
-import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
+import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
 import { parse } from "./errors.ts";
 import { freeRoomId } from "./free-room-id.ts";
 import { LiveRoom } from "./live-room.ts";
@@ -125,6 +125,7 @@ const filterOf = (metadata: Json | undefined): string => {
 
 /** Creates the class of room `lobbies` for an application. */
 export const lobbiesRoom = (app: App) => {
+  const requirePlayer = createPlayerCheck(app);
   const open: Ticker<OpenRoom> = createTicker({
     everyMs: REREAD_EVERY_MS,
     run: async (rooms) => {
@@ -138,7 +139,7 @@ export const lobbiesRoom = (app: App) => {
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
-      await requirePlayer(app, principal);
+      await requirePlayer(principal);
       refuseHostile("", options);
       const { metadata } = parse(JoinOptions, options);
       pinOptions(options, JoinOptions, { projectId: principal.projectId, filter: filterOf(metadata) });

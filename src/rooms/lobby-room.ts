@@ -21,7 +21,7 @@ import {
   lobbyTopic,
   signalTopic,
 } from "../domain/kernel/events/topics.ts";
-import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
+import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
 import { asJson } from "./client-json.ts";
 import { parse } from "./errors.ts";
 import type { LiveClient } from "./live-client.ts";
@@ -277,6 +277,7 @@ const rereadRooms = async (app: App, rooms: readonly OpenLobby[]): Promise<void>
 
 /** Creates the class of room `lobby` for an application. */
 export const lobbyRoom = (app: App) => {
+  const requirePlayer = createPlayerCheck(app);
   const open: Ticker<OpenLobby> = createTicker({
     everyMs: REREAD_EVERY_MS,
     run: (rooms) => rereadRooms(app, rooms),
@@ -289,7 +290,7 @@ export const lobbyRoom = (app: App) => {
     // The client's request is executed before a room is searched: the room only shows the result.
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
-      await requirePlayer(app, principal);
+      await requirePlayer(principal);
       const entry = readEntry(options);
       const lobbyId = await enterLobby(app, principal, entry);
       pinOptions(options, z.object({}), { projectId: principal.projectId, lobbyId });

@@ -2,17 +2,16 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type AuthContext, getBearerToken, matchMaker, ServerError } from "@colyseus/core";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, ERROR_STATUS, invalid, notFound } from "../domain/kernel/errors.ts";
+import { DomainError, ERROR_STATUS, invalid, notFound, retryLater } from "../domain/kernel/errors.ts";
 import { newId } from "../domain/kernel/ids.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
-import { refuseBlockedAddress } from "../domain/accounts/rate-limits/ip-blocks.ts";
 import { asOneJoin } from "./admission.ts";
 import { authenticate } from "./authenticate.ts";
 import type { ListingRepair } from "./listing-repair.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
-import { retryLater, type Gate } from "./gate.ts";
+import type { Gate } from "./gate.ts";
 import type { LiveRoom } from "./live-room.ts";
 import type { SeatHolder } from "./seat-holder.ts";
 
@@ -157,7 +156,7 @@ export const answerMatchmake = async (
   response: ServerResponse,
 ): Promise<void> => {
   try {
-    await refuseBlockedAddress(app, addressOf(request, app));
+    await app.blocks.refuse(addressOf(request, app));
     if (!repair.isSettled)
       throw retryLater("rooms are being listed again: try again in a moment", "NOT_READY");
     const reserve = await readJoin(app, request);

@@ -4,8 +4,7 @@ import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
 import { readPlayerStreams, type StreamRef } from "../domain/delivery/outbox/stream.ts";
 import { Player } from "../domain/players/player.ts";
 import { type ShownPlayer, showPlayers } from "../domain/progression/players/show.ts";
-import { changePlans } from "../domain/progression/change.ts";
-import { readPlan } from "../domain/progression/plan.ts";
+import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import type { PlayerMessage } from "../domain/kernel/events/topics.ts";
 import type { Work } from "../domain/kernel/work.ts";
@@ -47,7 +46,7 @@ const readPages = async (
   const ids = [...new Set(asked.map(({ ref }) => ref.playerId))];
   // The players first: lines committed in between are then extra, never missing.
   const players = await work.em.find(Player, { projectId, id: { $in: ids }, mergedInto: null });
-  const plan = await readPlan(work, projectId, changePlans);
+  const plan = await readPlan(work, projectId, projectPlans);
   const shown = new Map((await showPlayers(work, projectId, players)).map((player) => [player.id, player]));
   const lines = await readLines(work, projectId, asked, shown);
   return asked.map((ask) => {

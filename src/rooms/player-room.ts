@@ -4,8 +4,7 @@ import { z } from "zod";
 import type { App } from "../app.ts";
 import { DomainError, forbidden } from "../domain/kernel/errors.ts";
 import { readStreamHeads, type StreamHead, type StreamRef } from "../domain/delivery/outbox/stream.ts";
-import { changePlans } from "../domain/progression/change.ts";
-import { readPlan } from "../domain/progression/plan.ts";
+import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import type { PlayerNotice } from "../domain/kernel/events/realtime-events.ts";
 import { noticeTopic, type PlayerMessage, playerTopic } from "../domain/kernel/events/topics.ts";
@@ -130,7 +129,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
       this.#configVersion = head.configVersion;
       this.later(0, async () => {
         const { projectId } = head;
-        this.#plan = await transactIn(this.app, projectId)((work) => readPlan(work, projectId, changePlans));
+        this.#plan = await transactIn(this.app, projectId)((work) => readPlan(work, projectId, projectPlans));
       });
     }
     if (head.seq === this.#stream.head) this.#set({ xp: head.xp, level: head.level });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import puppeteer, { type Browser, type Page } from "puppeteer-core";
-import { aKey, aTenant, startApp, type Tenant, type TestApp, testConfig } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp, testConfig } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { aPlayer } from "../rooms/sdk.ts";
-import { startTinyHttp } from "../support/tiny-http.ts";
+import { aPlayer } from "../support/rooms/sdk.ts";
+import { startTinyHttp } from "../support/http/tiny-http.ts";
 
 const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(
   existsSync,

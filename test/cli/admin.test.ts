@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { clientOf } from "../support/client.ts";
-import { laurelAdmin } from "../support/admin-command.ts";
-import { freePort, kill, startProcess, temporaryDir } from "../support/process.ts";
+import { clientOf } from "../support/http/client.ts";
+import { laurelAdmin } from "../support/processes/command.ts";
+import { freePort, kill, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 const EMAIL = "root@platform.example.com";
 const PASSWORD = "Root-of-7-trees";

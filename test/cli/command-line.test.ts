@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { laurel, temporaryDir } from "../support/process.ts";
+import { laurel, temporaryDir } from "../support/processes/process.ts";
 
 const run = async (args: string[], env: Record<string, string> = {}) => {
   const { ended, output } = laurel(args, env);

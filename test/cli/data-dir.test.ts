@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { findDataDirHolder, lockDataDir } from "../../src/platform/data-lock.ts";
 import { readSecrets } from "../../src/secrets.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 describe("the data directory of embedded mode", function () {
   this.timeout(60_000);

@@ -9,10 +9,10 @@ import { DEMO_CURVE } from "../../src/cli/demo-game.ts";
 import { DEMO_PLAYERS, demoHistory } from "../../src/cli/demo-history.ts";
 import { buildCurve } from "../../src/domain/evaluation/xp/levels.ts";
 import { openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { clientOf } from "../support/client.ts";
+import { clientOf } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { assertInvariants } from "../support/invariants.ts";
-import { freePort, kill, type Laurel, laurel, temporaryDir } from "../support/process.ts";
+import { assertInvariants } from "../support/domain/invariants.ts";
+import { freePort, kill, type Laurel, laurel, temporaryDir } from "../support/processes/process.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const START_MAX_MS = 90_000;

@@ -8,8 +8,8 @@ import { doctorCommand } from "../../src/cli/doctor.ts";
 import type { Check } from "../../src/cli/doctor-checks.ts";
 import { type Env, readConfig } from "../../src/config.ts";
 import { lockDataDir } from "../../src/platform/data-lock.ts";
-import { startApp } from "../support/app.ts";
-import { freePort, temporaryDir } from "../support/process.ts";
+import { startApp } from "../support/app/app.ts";
+import { freePort, temporaryDir } from "../support/processes/process.ts";
 
 type Report = { ok: boolean; failed: number; warned: number; checks: Check[] };
 

@@ -9,7 +9,7 @@ import {
   readItem,
   splitLines,
 } from "../../src/cli/import-lines.ts";
-import { temporaryDirectory } from "./import-support.ts";
+import { temporaryDirectory } from "../support/import/import-target.ts";
 
 const collect = async (chunks: Buffer[]): Promise<Line[]> => {
   const lines: Line[] = [];

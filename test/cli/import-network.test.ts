@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { type Fault, startFaultProxy } from "./fault-proxy.ts";
+import { type Fault, startFaultProxy } from "../support/import/fault-proxy.ts";
 import {
   eventLine,
   eventLines,
@@ -10,7 +10,7 @@ import {
   never,
   runCommand,
   temporaryDirectory,
-} from "./import-support.ts";
+} from "../support/import/import-target.ts";
 
 describe("laurel import over a bad network", function () {
   this.timeout(60_000);

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "../support/eventually.ts";
-import { kill, laurel } from "../support/process.ts";
-import { startFaultProxy } from "./fault-proxy.ts";
+import { kill, laurel } from "../support/processes/process.ts";
+import { startFaultProxy } from "../support/import/fault-proxy.ts";
 import {
   eventLine,
   eventLines,
@@ -12,7 +12,7 @@ import {
   never,
   readRecords,
   temporaryDirectory,
-} from "./import-support.ts";
+} from "../support/import/import-target.ts";
 
 /** The last line of a run with --json. */
 const summaryOf = (text: string) => JSON.parse(text.trim().split("\n").at(-1)!) as Record<string, number>;

@@ -11,7 +11,7 @@ import {
   readRecords,
   runCommand,
   temporaryDirectory,
-} from "./import-support.ts";
+} from "../support/import/import-target.ts";
 
 type Rejected = { line: number; reason: string; text: string; truncated?: true };
 

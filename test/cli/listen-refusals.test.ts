@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { putOnPlan } from "../support/plans.ts";
-import { freePort, laurel } from "../support/process.ts";
-import { startReceiver } from "../support/webhook-receiver.ts";
+import { putOnPlan } from "../support/app/plans.ts";
+import { freePort, laurel } from "../support/processes/process.ts";
+import { startReceiver } from "../support/webhooks/receiver.ts";
 
 const run = async (...args: string[]): Promise<[code: number | string, text: string]> => {
   const { ended, output } = laurel(args);

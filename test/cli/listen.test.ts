@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { freePort, type Laurel, laurel, temporaryDir } from "../support/process.ts";
-import { startTcpProxy } from "../support/tcp-proxy.ts";
-import { isSigned, type Received, type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+import { freePort, type Laurel, laurel, temporaryDir } from "../support/processes/process.ts";
+import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
+import { isSigned, type Received, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 const WITHIN = { timeoutMs: 30_000 };
 const SECRET = `whsec_${Buffer.from("twenty-four bytes of a key").toString("base64")}`;

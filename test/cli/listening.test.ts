@@ -5,7 +5,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { setImmediate as turn } from "node:timers/promises";
 import { listen, stopListening, whenClosed } from "../../src/cli/listening.ts";
-import { range } from "../rooms/sdk.ts";
+import { range } from "../support/rooms/sdk.ts";
 
 const CROWD = 64;
 const names: [string, string] = ["HOST", "PORT"];

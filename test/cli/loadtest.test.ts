@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Summary, Tally } from "../../loadtest/support/tally.ts";
-import { aTenant, startApp, type TestApp } from "../support/app.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 const ABOUT = { scenario: "test", clients: 1, seconds: 1 };

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { findDataDirHolder } from "../../src/platform/data-lock.ts";
-import { isRunning } from "../support/commands.ts";
-import { root } from "../support/documents.ts";
+import { isRunning } from "../support/documents/commands.ts";
+import { root } from "../support/documents/documents.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { freePort, temporaryDir } from "../support/process.ts";
+import { freePort, temporaryDir } from "../support/processes/process.ts";
 
 describe("a server and the process that has started it", function () {
   this.timeout(120_000);

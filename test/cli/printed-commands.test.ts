@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { aTenant, startApp, type TestApp } from "../support/app.ts";
-import { clientOf, must } from "../support/client.ts";
-import { blockWith, commandsOf, descendantsOf, finished, runPrinted } from "../support/commands.ts";
-import { root } from "../support/documents.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { clientOf, must } from "../support/http/client.ts";
+import { blockWith, commandsOf, descendantsOf, finished, runPrinted } from "../support/documents/commands.ts";
+import { root } from "../support/documents/documents.ts";
 import { eventually } from "../support/eventually.ts";
-import { freePort, startProcess, temporaryDir } from "../support/process.ts";
-import { startReceiver } from "../support/webhook-receiver.ts";
+import { freePort, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { startReceiver } from "../support/webhooks/receiver.ts";
 
 const OPERATE = "docs/guides/operate.md";
 const WEBHOOKS = "docs/guides/webhooks.md";
@@ -68,7 +68,9 @@ describe("the commands that the documents print for operators", function () {
     after(() => rm(folder, { recursive: true }));
 
     it("import a file of events", async () => {
-      const [command] = commandsOf(blockWith("README.md", "import history.ndjson.gz")) as [string];
+      const [command] = commandsOf(blockWith("docs/guides/import.md", "import history.ndjson.gz")) as [
+        string,
+      ];
       const { key } = await aTenant(api);
       await writeFile(join(folder, "history.ndjson.gz"), '{"externalUserId":"u17","eventType":"played"}\n');
       await writeFile(join(folder, "key.txt"), key);

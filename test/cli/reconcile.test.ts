@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { sql } from "kysely";
 import { openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type CommandResult, laurel } from "../support/admin-command.ts";
-import { openDomain } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
+import { type CommandResult, laurel } from "../support/processes/command.ts";
+import { openDomain } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
 
 describe("laurel reconcile", function () {
   this.timeout(120_000);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
-import { aPlayer, join, matchmake } from "../rooms/sdk.ts";
-import { aTenant } from "../support/app.ts";
-import { clientOf } from "../support/client.ts";
-import { freePort, startProcess, temporaryDir } from "../support/process.ts";
+import { aPlayer, join, matchmake } from "../support/rooms/sdk.ts";
+import { aTenant } from "../support/app/app.ts";
+import { clientOf } from "../support/http/client.ts";
+import { freePort, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 /** A process that takes longer to stop ends with code 1: less than Node waits for late headers. */
 const SHUTDOWN_TIMEOUT_MS = "8000";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { backfill } from "../../src/domain/rules/insight/backfill.ts";
-import { countersIn, countersOfEvents, runJob } from "../support/backfill.ts";
-import { startDatabase } from "../support/cluster.ts";
-import type { Domain, TestEvent } from "../support/leaderboards.ts";
-import { publish } from "../support/rule-projects.ts";
+import { countersIn, countersOfEvents, runJob } from "../support/domain/backfill.ts";
+import { startDatabase } from "../support/processes/services.ts";
+import type { Domain, TestEvent } from "../support/domain/domain.ts";
+import { publish } from "../support/domain/rule-projects.ts";
 
 const USERS = 130;
 const METRICS = [

@@ -9,8 +9,8 @@ import { muteBlocked } from "../../src/domain/social/chat/moderation/escalation.
 import { reportMessage } from "../../src/domain/social/chat/moderation/report-message.ts";
 import { putWordList } from "../../src/domain/social/chat/moderation/word-lists.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 describe("moderation over PostgreSQL", function () {
   this.timeout(60_000);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 
-import { aTalk, type PlayerActor, raceSends, upTo } from "../support/chat.ts";
-import { startDatabase } from "../support/cluster.ts";
-import type { Domain } from "../support/leaderboards.ts";
+import { aTalk, type PlayerActor, raceSends, upTo } from "../support/chat/talk.ts";
+import { startDatabase } from "../support/processes/services.ts";
+import type { Domain } from "../support/domain/domain.ts";
 
 const TALKS = 30;
 const CALLERS = 10;

@@ -5,12 +5,12 @@ import { type Processed, processPartitions } from "../../src/domain/progression/
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
-import { ALL_PARTS, processParts } from "../support/process-parts.ts";
-import { publish, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { ALL_PARTS, processParts } from "../support/domain/process-parts.ts";
+import { publish, xpOf } from "../support/domain/rule-projects.ts";
 
 /** Ids of players whose events wait in one partition, the first one, for a project. */
 const usersOf = (projectId: string, count: number): string[] => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
-import { STEP, withPatience } from "../../src/domain/kernel/patience.ts";
+import { STEP, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { CAUSED_ROWS_MAX } from "../../src/domain/revert/read-record.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
 import {
@@ -11,10 +11,10 @@ import {
   refreshPage,
 } from "../../src/domain/economy/segments/pages.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { addDearSegments, addFarReaching, addRichPair } from "../support/big-players.ts";
-import { startDatabase } from "../support/cluster.ts";
+import { addDearSegments, addFarReaching, addRichPair } from "../support/rules/big-players.ts";
+import { startDatabase } from "../support/processes/services.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
-import type { Domain } from "../support/leaderboards.ts";
+import type { Domain } from "../support/domain/domain.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;
@@ -46,7 +46,7 @@ describe("CPU of what changes much at once", function () {
       });
       await changing.catch((error: unknown) => assert(error instanceof Undone, String(error)));
     };
-    return withPatience(STEP, () => leastBlockMs(run, BLOCK_MAX_MS));
+    return withTimeouts(STEP, () => leastBlockMs(run, BLOCK_MAX_MS));
   };
   const revert = (eventId: string) => (work: Work) =>
     revertEvent(work, projectId, { eventId, reason: "test", onShortfall: "CLAMP", actor: "test" });

@@ -5,8 +5,8 @@ import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { RelaySchedule, type RoundPlan } from "../../src/domain/delivery/outbox/relay-schedule.ts";
 import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
-import type { HookSite } from "../support/webhook-app.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";
+import type { HookSite } from "../support/webhooks/webhook-app.ts";
+import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;

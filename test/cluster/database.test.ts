@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
+import { outageError } from "../../src/domain/kernel/outages.ts";
+import { WEB } from "../../src/domain/kernel/timeouts.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { clientOf } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { clientOf } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { freePort, laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { freePort, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 describe("the database of a cluster", function () {
   this.timeout(120_000);
@@ -44,6 +47,27 @@ describe("the database of a cluster", function () {
     const states = await database.migrationStates();
     await database.close();
     assert.ok(states.every(({ isApplied }) => isApplied));
+  });
+
+  it("refuses requests as busy while all connections are in use", async () => {
+    const { databaseUrl } = services;
+    const database = await openPostgres(databaseUrl, 1, { isWatched: true, timeouts: WEB });
+    const em = database.em.fork();
+    const held = Promise.withResolvers<void>();
+    const holding = em.transactional(async (tx) => {
+      await sql`select 1`.execute(tx.getKysely());
+      const other = database.em.fork().transactional((second) => sql`select 1`.execute(second.getKysely()));
+      await other.then(() => held.reject(new Error("there was a second connection")), held.reject);
+    });
+    await assert.rejects(held.promise, (error) => {
+      const refusal = outageError(error) ?? error;
+      assert.ok(refusal instanceof DomainError);
+      assert.deepEqual([refusal.code, refusal.reason], ["SERVICE_UNAVAILABLE", "SERVER_BUSY"]);
+      assert.ok(refusal.retryAfterSeconds! >= 1);
+      return true;
+    });
+    await holding.catch(() => undefined);
+    await database.close();
   });
 
   it("may cut every connection: the process goes on, and is ready again", async () => {

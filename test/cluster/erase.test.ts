@@ -5,13 +5,13 @@ import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { startServices } from "../support/cluster.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { define, publish } from "../support/rule-projects.ts";
+import { startServices } from "../support/processes/services.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { define, publish } from "../support/domain/rule-projects.ts";
 
 const PLAYERS = 16;
 const XP = 7;
@@ -66,7 +66,8 @@ describe("players who are erased while their events arrive", function () {
   };
   const runJobs = async (): Promise<void> => {
     const onError = (error: unknown): never => assert.fail(String(error));
-    while (await stepJob(domain.transact, onError));
+    const jobs = new JobSteps({ ...domain, onError });
+    while (await jobs.step());
   };
 
   const assertSound = async (): Promise<void> => {

@@ -3,12 +3,12 @@ import { sql } from "kysely";
 import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { assertInvariants } from "../support/invariants.ts";
-import { type Domain, openDomain, type TestEvent } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
-import { define, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
-import { processParts } from "../support/process-parts.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
+import { assertInvariants } from "../support/domain/invariants.ts";
+import { type Domain, openDomain, type TestEvent } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { define, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
+import { processParts } from "../support/domain/process-parts.ts";
 
 const RACERS = 20;
 const ASKED = 1_400;

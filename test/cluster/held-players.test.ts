@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { holdEvents } from "../../src/domain/kernel/config-lock.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
-import { BATCH, withPatience } from "../../src/domain/kernel/patience.ts";
+import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { lockPlayers } from "../../src/domain/progression/load.ts";
@@ -11,12 +11,12 @@ import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
-import { ALL_PARTS, processParts } from "../support/process-parts.ts";
-import { publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { ALL_PARTS, processParts } from "../support/domain/process-parts.ts";
+import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 /** Ids of players whose events wait in one partition, the first one, for a project. */
 const usersOf = (projectId: string, count: number): string[] => {
@@ -61,12 +61,12 @@ describe("a transaction that holds what events of one project need", function ()
   let blamed: string[] = [];
   const onError = (error: unknown): void => void blamed.push(String(error));
   const options = () => ({ transact: domain.transact, plans: createPlanCache(), claimLimit: 100, onError });
-  const process = (): Promise<number> => withPatience(BATCH, () => processParts(options(), ALL_PARTS));
+  const process = (): Promise<number> => withTimeouts(BATCH, () => processParts(options(), ALL_PARTS));
   /** One claim, which does not come again for what it had to leave. */
   const claim = (): Promise<Processed> => {
     const places = ALL_PARTS.map((part) => ({ part, afterProject: FIRST_PROJECT }));
     const onLeft = (): void => undefined;
-    return withPatience(BATCH, () => processPartitions({ ...options(), onLeft }, places));
+    return withTimeouts(BATCH, () => processPartitions({ ...options(), onLeft }, places));
   };
 
   /** Runs `run` while another transaction has done `take` and is not over. */

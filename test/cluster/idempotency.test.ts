@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { aTenant, type Tenant } from "../support/app.ts";
-import { type Answer, type Client, clientOf, must } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { aTenant, type Tenant } from "../support/app/app.ts";
+import { type Answer, type Client, clientOf, must } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 const KILLS = 5;
 const GRANTS = 12;

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { aKey, aTenant, type Tenant } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { type Answer, type Client, clientOf, must } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { aKey, aTenant, type Tenant } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { type Answer, type Client, clientOf, must } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 /** What is promised of keys, over all processes. */
 const PROMISE = { timeoutMs: 5_000 };

@@ -14,13 +14,13 @@ import {
   type BoardPeriods,
   openBoardPeriods,
   toldOf,
-} from "../support/board-periods.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+} from "../support/leaderboards/board-periods.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
-import { rowsOf } from "../support/rule-projects.ts";
-import { processParts } from "../support/process-parts.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { rowsOf } from "../support/domain/rule-projects.ts";
+import { processParts } from "../support/domain/process-parts.ts";
 
 const WORKERS = 6;
 const outside = AsyncLocalStorage.snapshot();

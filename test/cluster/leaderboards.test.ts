@@ -4,9 +4,9 @@ import { sql } from "kysely";
 import { shareConfig } from "../../src/domain/kernel/config-lock.ts";
 import type { Leaderboard } from "../../src/domain/progression/leaderboard.ts";
 import { pauseLeaderboard, resumeLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
-import { startDatabase } from "../support/cluster.ts";
+import { startDatabase } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import type { Domain } from "../support/leaderboards.ts";
+import type { Domain } from "../support/domain/domain.ts";
 
 const USERS = 40;
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { aKey, aTenant, type Tenant } from "../support/app.ts";
-import { type Answer, anAddress, must } from "../support/client.ts";
-import { startTwoServers, type TwoServers } from "../support/two-servers.ts";
+import { aKey, aTenant, type Tenant } from "../support/app/app.ts";
+import { type Answer, anAddress, must } from "../support/http/client.ts";
+import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 /** Requests in flight at once. */
 const WIDE = 100;

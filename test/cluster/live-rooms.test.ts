@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { aPlayer, join, type Listener, type Player } from "../rooms/sdk.ts";
-import { laurelAdmin } from "../support/admin-command.ts";
-import { assertError } from "../support/assert-error.ts";
-import { type Client, must } from "../support/client.ts";
+import { aPlayer, join, type Listener, type Player } from "../support/rooms/sdk.ts";
+import { laurelAdmin } from "../support/processes/command.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { type Client, must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { type RedisServer, startRedis } from "../support/redis-server.ts";
-import { startWebCluster, type Web, type WebCluster } from "../support/web-cluster.ts";
+import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
+import { startWebCluster, type Web, type WebCluster } from "../support/processes/web-cluster.ts";
 
 const EMAIL = "root@platform.example.com";
 const PASSWORD = "Root-of-7-trees";

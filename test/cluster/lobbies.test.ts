@@ -15,10 +15,10 @@ import { setStatus } from "../../src/domain/player-lifecycle/status.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { assertLobbies } from "../support/lobby-invariants.ts";
-import { temporaryDir } from "../support/process.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { assertLobbies } from "../support/lobbies/invariants.ts";
+import { temporaryDir } from "../support/processes/process.ts";
 
 const CONNECTIONS = 20;
 const SERVER = { kind: "SERVER" } as const;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { must } from "../support/client.ts";
+import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { startWebCluster, type WebCluster } from "../support/web-cluster.ts";
-import { aGuest, aLobby, enter, type InLobby, memberIn, sharedState } from "../rooms/lobby.ts";
-import { range } from "../rooms/sdk.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
+import { aGuest, aLobby, enter, type InLobby, memberIn, sharedState } from "../support/lobbies/room.ts";
+import { range } from "../support/rooms/sdk.ts";
 
 const LOBBIES = 6;
 

@@ -7,10 +7,10 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { TransactAs } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { startSmtp, type TestSmtp } from "../support/mailbox.ts";
-import { kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { startSmtp, type TestSmtp } from "../support/mail/mailbox.ts";
+import { kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 const KEY = "encryption-key-of-the-tests-and-of-nothing-else";
 const MAILS = 60;

@@ -11,9 +11,9 @@ import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { startServices } from "../support/cluster.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { define, publish } from "../support/rule-projects.ts";
+import { startServices } from "../support/processes/services.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { define, publish } from "../support/domain/rule-projects.ts";
 
 const PAIRS = 24;
 /** Answered with 503, so that the caller asks again. */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
+import { laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 const NEWER = "29990101000001-later";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { aTenant } from "../support/app.ts";
-import { clientOf } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { aTenant } from "../support/app/app.ts";
+import { clientOf } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import {
   blockWith,
   commandsOf,
@@ -11,9 +11,9 @@ import {
   finished,
   isRunning,
   runPrinted,
-} from "../support/commands.ts";
+} from "../support/documents/commands.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { freePort, temporaryDir } from "../support/process.ts";
+import { freePort, temporaryDir } from "../support/processes/process.ts";
 
 const OPERATE = "docs/guides/operate.md";
 const WEBS = 2;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { listEvents } from "../../src/domain/tracking/events.ts";
 import { openPostgres } from "../../src/platform/database.ts";
-import { startServices } from "../support/cluster.ts";
-import { openDomain } from "../support/leaderboards.ts";
+import { startServices } from "../support/processes/services.ts";
+import { openDomain } from "../support/domain/domain.ts";
 
 describe("a database whose own time zone is not UTC", () => {
   it("gives old times back as they were, though its zone had odd offsets then", async () => {

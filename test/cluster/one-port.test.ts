@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { must } from "../support/client.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWebCluster, type Web, type WebCluster } from "../support/web-cluster.ts";
-import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "../rooms/sdk.ts";
+import { startWebCluster, type Web, type WebCluster } from "../support/processes/web-cluster.ts";
+import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "../support/rooms/sdk.ts";
 
 const JOINS = 60;
 const PLAYERS = 30;

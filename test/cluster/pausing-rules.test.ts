@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
-import { BATCH, withPatience } from "../../src/domain/kernel/patience.ts";
+import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { createStatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { createEventTypeRecorder } from "../../src/domain/tracking/event-type-recorder.ts";
@@ -11,11 +11,11 @@ import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
-import { publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 /** How long a transaction of the worker waits for a lock, in ms. */
 const LOCK_MS = 300;
@@ -57,7 +57,7 @@ describe("a rule that a worker has to pause while others change its project's de
     const keys = [String(partitionOf(projectId, user))];
     const claim = () =>
       processEvents.runTogether(app, keys, { leave: () => undefined, done: () => undefined });
-    return withPatience({ ...BATCH, lockMs: LOCK_MS }, claim);
+    return withTimeouts({ ...BATCH, lockMs: LOCK_MS }, claim);
   };
   const statusOf = async (ruleId: string): Promise<string> =>
     (await rowsOf(domain, sql<{ status: string }>`select status from rules where id = ${ruleId}`))[0]!.status;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aTenant, type Tenant } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, type Answer, type Client, must } from "../support/client.ts";
+import { aTenant, type Tenant } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, type Answer, type Client, must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { startTwoServers, type TwoServers } from "../support/two-servers.ts";
+import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 /** What caches may be behind, and a little for the machine, in ms. */
 const BEHIND = { timeoutMs: 7_000 };

@@ -1,12 +1,12 @@
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Client, clientOf } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { type Client, clientOf } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { assertInvariants } from "../support/invariants.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
-import { races } from "../support/races.ts";
-import { economyRaces } from "../support/races-economy.ts";
-import { rewardRaces } from "../support/races-rewards.ts";
+import { assertInvariants } from "../support/domain/invariants.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { races } from "../support/races/races.ts";
+import { economyRaces } from "../support/races/economy.ts";
+import { rewardRaces } from "../support/races/rewards.ts";
 
 const ROUNDS = 3;
 

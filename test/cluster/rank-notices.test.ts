@@ -3,9 +3,9 @@ import { sql } from "kysely";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { outboxPart } from "../../src/domain/kernel/outbox-row.ts";
-import { startDatabase } from "../support/cluster.ts";
-import type { Domain } from "../support/leaderboards.ts";
-import type { RankChanged } from "../support/rank-notices.ts";
+import { startDatabase } from "../support/processes/services.ts";
+import type { Domain } from "../support/domain/domain.ts";
+import type { RankChanged } from "../support/leaderboards/rank-notices.ts";
 
 const BOARD = {
   key: "runs",

@@ -6,12 +6,12 @@ import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { createLog } from "../../src/log.ts";
 import { createLimiter } from "../../src/platform/limiter.ts";
 import type { Bucket, Limiter } from "../../src/domain/accounts/rate-limits/limiter.ts";
-import { aTenant, type Tenant } from "../support/app.ts";
-import { type Client, clientOf, must } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { aTenant, type Tenant } from "../support/app/app.ts";
+import { type Client, clientOf, must } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
-import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
 
 const LIMIT = 100;
 const bucket = (points: number): Bucket => ({ name: "test", points, seconds: 60 });

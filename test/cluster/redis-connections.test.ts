@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { redisConnections } from "../../src/platform/redis-connection.ts";
 import { openPresence } from "../../src/platform/redis-presence.ts";
 import { eventually } from "../support/eventually.ts";
-import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
 
 /** Longer than a command waits for its answer, in ms. */
 const OUTAGE_MS = 2_500;

@@ -9,12 +9,12 @@ import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { createLimiter } from "../../src/platform/limiter.ts";
-import { aTenant, type Tenant } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { type Client, clientOf, must } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { aTenant, type Tenant } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { type Client, clientOf, must } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 const AT_ONCE = 20;
 

@@ -7,10 +7,10 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { solved } from "../support/captcha-provider.ts";
-import { type Answer, type Client, clientOf, must } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { solved } from "../support/providers/captcha-provider.ts";
+import { type Answer, type Client, clientOf, must } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 const PASSWORD = "Difference-Engine-2";
 const anEmail = () => `${randomUUID()}@example.com`;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aTenant, type Tenant } from "../support/app.ts";
-import { type Client, must } from "../support/client.ts";
+import { aTenant, type Tenant } from "../support/app/app.ts";
+import { type Client, must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { assertInvariants } from "../support/invariants.ts";
-import { startTwoServers, type TwoServers } from "../support/two-servers.ts";
+import { assertInvariants } from "../support/domain/invariants.ts";
+import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 const PLAYERS = 8;
 const BATCHES = 30;

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { initializeRoomCache } from "@colyseus/core";
 import { Redis } from "ioredis";
 import { IndexedRedisDriver } from "../../src/platform/redis-driver.ts";
-import { aTenant, type Tenant } from "../support/app.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { aTenant, type Tenant } from "../support/app/app.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
-import { type Client, clientOf } from "../support/client.ts";
-import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "../rooms/sdk.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { type Client, clientOf } from "../support/http/client.ts";
+import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "../support/rooms/sdk.ts";
 
 describe("rooms in cluster mode", function () {
   this.timeout(90_000);

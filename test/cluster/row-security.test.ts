@@ -4,10 +4,10 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact, TransactAs } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { aTenant, type Tenant } from "../support/app.ts";
-import { clientOf, must } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { aTenant, type Tenant } from "../support/app/app.ts";
+import { clientOf, must } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 import {
   assertAccountsOnly,
   assertHidden,
@@ -15,7 +15,7 @@ import {
   assertPartitionsShut,
   assertUnmovable,
   assertWalled,
-} from "../support/row-security.ts";
+} from "../support/domain/row-security.ts";
 
 const USER = "laurel_test_plain";
 

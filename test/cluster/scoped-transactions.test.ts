@@ -7,8 +7,8 @@ import { savepoint } from "../../src/domain/kernel/savepoint.ts";
 import type { Db } from "../../src/domain/kernel/db.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { temporaryDir } from "../support/process.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
+import { temporaryDir } from "../support/processes/process.ts";
 
 const PLAYERS = 20_000;
 

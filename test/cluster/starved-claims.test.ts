@@ -7,23 +7,23 @@ import { sweepDue } from "../../src/jobs/due-players.ts";
 import type { PlayersOf } from "../../src/domain/progression/change-free-players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
-import { BATCH, STEP, withPatience } from "../../src/domain/kernel/patience.ts";
+import { BATCH, STEP, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { outageOf } from "../../src/domain/kernel/outages.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { FIRST_PROJECT, type Place, requeueDueEvents } from "../../src/domain/progression/queue.ts";
+import { FIRST_PROJECT, type PartitionCursor, requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { jobKind } from "../../src/domain/long-work/job-kind.ts";
 import { getJob, queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import { ADMINS } from "../../src/domain/kernel/access.ts";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
-import { publish, xpOf } from "../support/rule-projects.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { publish, xpOf } from "../support/domain/rule-projects.ts";
 
 /** How long the transactions of these tests may stand still, in ms. */
 const IDLE_MS = 300;
@@ -97,13 +97,13 @@ describe("work that computes for longer than its transaction may stand still", f
       onError: (_error: unknown, { eventId }: { eventId: string }) => void blamed.push(eventId),
       onLeft: () => assert.fail("left"),
     };
-    const begin: Place[] = [{ part: PART, afterProject: FIRST_PROJECT }];
+    const begin: PartitionCursor[] = [{ part: PART, afterProject: FIRST_PROJECT }];
     let shares = new ClaimShares();
     const statuses = (): Promise<string[]> =>
       Promise.all(
         slowIds.map(async (id) => (await domain.transact((work) => getEvent(work, slow, id))).status),
       );
-    await withPatience({ ...BATCH, idleMs: IDLE_MS }, async () => {
+    await withTimeouts({ ...BATCH, idleMs: IDLE_MS }, async () => {
       // As a worker does: what an outage has undone is claimed again.
       const claim = (): Promise<unknown> =>
         processPartitions({ ...options, shares }, begin).catch((error: unknown) => {
@@ -152,7 +152,7 @@ describe("work that computes for longer than its transaction may stand still", f
       onLeft: () => assert.fail("left"),
     };
     const places = [{ part: PART, afterProject: FIRST_PROJECT }];
-    const { events } = await withPatience(BATCH, () => processPartitions(options, places));
+    const { events } = await withTimeouts(BATCH, () => processPartitions(options, places));
     assert.equal(events, 4);
   });
 
@@ -177,7 +177,7 @@ describe("work that computes for longer than its transaction may stand still", f
       await sql`select 1`.execute(db);
       afterCommit(() => void settled.push(...ids));
     };
-    await withPatience({ ...BATCH, idleMs: IDLE_MS }, () =>
+    await withTimeouts({ ...BATCH, idleMs: IDLE_MS }, () =>
       sweepDue(app, { due: { table: "due_things" }, settle }),
     );
     assert.deepEqual(settled, playerIds.slice(1));
@@ -201,10 +201,11 @@ describe("work that computes for longer than its transaction may stand still", f
       queueJob(work, projectId, { kind: slowJob, params: {}, createdBy: "test" }),
     );
     const show = () => domain.transact((work) => getJob(work, { projectId, id, kinds: ["SLOW"] }));
-    await withPatience({ ...STEP, idleMs: IDLE_MS }, async () => {
+    const jobs = new JobSteps({ ...domain, onError: () => undefined, kinds: [slowJob] });
+    await withTimeouts({ ...STEP, idleMs: IDLE_MS }, async () => {
       for (let tries = 0; tries < 4; tries++) {
         aheadMs += 70_000;
-        await stepJob(domain.transact, () => undefined, [slowJob]).catch(() => undefined);
+        await jobs.step().catch(() => undefined);
       }
     });
     const { status, error } = await show();

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Client, clientOf, must } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { type Client, clientOf, must } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { aMailTo, startMailbox, tokenIn } from "../support/mailbox.ts";
-import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { aMailTo, startMailbox, tokenIn } from "../support/mail/mailbox.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 const ROUNDS = 5;
 const PASSWORD = "Brass-Lantern-58";

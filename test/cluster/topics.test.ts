@@ -8,7 +8,7 @@ import { type ListenerCheck, redisListenerCheck, topicsOver } from "../../src/pl
 import { openPresence } from "../../src/platform/redis-presence.ts";
 import { redisConnections } from "../../src/platform/redis-connection.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { startTcpProxy } from "../support/tcp-proxy.ts";
+import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
 const COUNT = 2_500;

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { type FeedPage, readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { eventually } from "../support/eventually.ts";
-import { kill } from "../support/process.ts";
-import type { HookSite } from "../support/webhook-app.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";
+import { kill } from "../support/processes/process.ts";
+import type { HookSite } from "../support/webhooks/webhook-app.ts";
+import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
 
 const COMMITS = 60;
 const EVENTS = 20;

@@ -8,9 +8,9 @@ import {
   updateWebhook,
 } from "../../src/domain/delivery/webhooks/registration.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import type { HookSite } from "../support/webhook-app.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";
-import { isSigned, type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+import type { HookSite } from "../support/webhooks/webhook-app.ts";
+import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { isSigned, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 const WITHIN = { timeoutMs: 30_000 };
 /** Longer than a sweep takes to find what is due. */

@@ -3,8 +3,8 @@ import { sql } from "kysely";
 import { aggregateValue } from "../../src/domain/evaluation/metrics/aggregates.ts";
 import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
 import { metricId } from "../../src/domain/evaluation/metrics/metric-id.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   COUNTERS,
@@ -14,8 +14,8 @@ import {
   PROJECT_ZONE,
   travelLines,
   zoneOf,
-} from "../support/travel.ts";
-import { type ExpectedPlayer, expectedPlayers } from "../support/travel-expected.ts";
+} from "../support/data/travel.ts";
+import { type ExpectedPlayer, expectedPlayers } from "../support/data/travel-expected.ts";
 
 /**
  * The first year of the file: enough for both changes of daylight saving in each zone, little enough for

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { Client } from "@colyseus/sdk";
-import { aTenant, aWsToken, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aTenant, aWsToken, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { laurel, temporaryDir } from "../support/process.ts";
+import { laurel, temporaryDir } from "../support/processes/process.ts";
 import {
   defineWorldcup,
   expectedXp,
@@ -11,7 +11,7 @@ import {
   topTwenty,
   WORLDCUP,
   worldcupTruth,
-} from "../support/worldcup.ts";
+} from "../support/data/worldcup.ts";
 
 type Row = { rank: number; externalUserId: string; score: number };
 

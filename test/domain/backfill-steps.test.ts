@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { backfill } from "../../src/domain/rules/insight/backfill.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { countersIn, runJob } from "../support/backfill.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { publish } from "../support/rule-projects.ts";
+import { countersIn, runJob } from "../support/domain/backfill.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { publish } from "../support/domain/rule-projects.ts";
 
 const EVENTS = 12_000;
 const METRIC = { eventTypes: ["goal"], aggregate: "count" };

@@ -6,9 +6,9 @@ import { backtest, backtestParams, BacktestRequest } from "../../src/domain/rule
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { countersIn, countersOfEvents, runJob } from "../support/backfill.ts";
-import { type Domain, openDomain, type TestEvent } from "../support/leaderboards.ts";
-import { define, publish, rowsOf } from "../support/rule-projects.ts";
+import { countersIn, countersOfEvents, runJob } from "../support/domain/backfill.ts";
+import { type Domain, openDomain, type TestEvent } from "../support/domain/domain.ts";
+import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
 
 const DAY_MS = 86_400_000;
 const GOALS = { eventTypes: ["goal"], aggregate: "count" };

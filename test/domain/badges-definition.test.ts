@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { aDefinition } from "../support/plan.ts";
+import { aDefinition } from "../support/rules/plan.ts";
 
 const tiers = (...thresholds: (number | undefined)[]) =>
   thresholds.map((threshold, i) => ({ tier: i + 1, ...(threshold === undefined ? {} : { threshold }) }));

@@ -7,8 +7,8 @@ import { createSharedCounters } from "../../src/domain/evaluation/shared-counter
 import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import { reverseBadges } from "../../src/domain/revert/reverse-badges.ts";
 import { newReversal } from "../../src/domain/revert/record.ts";
-import { assertLedger } from "../support/economy.ts";
-import { aPass, aPlan, aPlayerState, PROJECT } from "../support/plan.ts";
+import { assertLedger } from "../support/economy/ledger.ts";
+import { aPass, aPlan, aPlayerState, PROJECT } from "../support/rules/plan.ts";
 
 const cause = { kind: "API" } as const;
 const tiers = (...thresholds: (number | undefined)[]) =>

@@ -9,10 +9,10 @@ import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { listen } from "../support/listen.ts";
-import { ALL_PARTS } from "../support/process-parts.ts";
-import { define, publish, rowsOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { listen } from "../support/domain/listen.ts";
+import { ALL_PARTS } from "../support/domain/process-parts.ts";
+import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
 
 const PART = 7;
 const SIZES = [1, 10, 100, 500];

@@ -11,8 +11,8 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { ALL_PARTS } from "../support/process-parts.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { ALL_PARTS } from "../support/domain/process-parts.ts";
 
 /** The amount of XP that PostgreSQL refuses to write as it would cancel a statement that takes too long. */
 const STUCK_XP = 13;

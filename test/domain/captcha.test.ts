@@ -12,7 +12,7 @@ import {
   siteSettings,
   solved,
   startCaptchaProvider,
-} from "../support/captcha-provider.ts";
+} from "../support/providers/captcha-provider.ts";
 
 const IP = "192.0.2.7";
 const silent = { error: () => undefined };

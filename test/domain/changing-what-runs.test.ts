@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readSourceFiles } from "../support/source-files.ts";
+import { readSourceFiles } from "../support/source/source-files.ts";
 
 const WRITES =
   /(insert into|update) (definitions|rules|rule_versions)\b|em\.create\((Definition|RuleVersion|Rule),/;

@@ -4,7 +4,7 @@ import { moderate } from "../../src/domain/social/chat/moderation/moderate.ts";
 import { findLinks } from "../../src/domain/social/chat/moderation/links.ts";
 import { type ListAction, SCREEN_STEPS_MAX } from "../../src/domain/social/chat/moderation/word-filter.ts";
 import { mask, screenAhead, screenWords } from "../../src/domain/social/chat/moderation/words.ts";
-import { contextOf, filterOf } from "../support/chat-filter.ts";
+import { contextOf, filterOf } from "../support/chat/filter.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 
 /** CPU that a process may spend on one caller before others are served. */

@@ -8,7 +8,7 @@ import { findForeignLink, findLinks } from "../../src/domain/social/chat/moderat
 import { repeatCount } from "../../src/domain/social/chat/moderation/spam.ts";
 import { NO_LISTS } from "../../src/domain/social/chat/moderation/compile-words.ts";
 import type { WordFilter } from "../../src/domain/social/chat/moderation/word-filter.ts";
-import { contextOf, filterOf, NOW } from "../support/chat-filter.ts";
+import { contextOf, filterOf, NOW } from "../support/chat/filter.ts";
 
 const reasonOf = (verdict: Verdict): string | undefined =>
   "error" in verdict ? verdict.error.reason : verdict.outcome;

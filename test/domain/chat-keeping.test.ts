@@ -16,8 +16,8 @@ import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { aTalk, messageOf, type PlayerActor, type Talk } from "../support/chat.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { aTalk, messageOf, type PlayerActor, type Talk } from "../support/chat/talk.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 const DAY_MS = 86_400_000;
 const SERVER: ChatActor = { kind: "SERVER", isModerator: true };

@@ -5,8 +5,8 @@ import { sendMessages } from "../../src/domain/social/chat/messages.ts";
 import { patchReport } from "../../src/domain/social/chat/moderation/report-changes.ts";
 import { reportMessage } from "../../src/domain/social/chat/moderation/report-message.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/crashing.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 describe("what a moderator decides", function () {
   this.timeout(60_000);

@@ -4,8 +4,8 @@ import { addSanction } from "../../src/domain/social/chat/moderation/sanction-ch
 import { findReaders, type Reader, readerKey } from "../../src/domain/social/chat/readers.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { aTalk, noteStatements, type Talk } from "../support/chat.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { aTalk, noteStatements, type Talk } from "../support/chat/talk.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 describe("who may go on reading", () => {
   let database: Database;

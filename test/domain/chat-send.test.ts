@@ -6,9 +6,9 @@ import { type Sending, readLastSeqs } from "../../src/domain/social/chat/message
 import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { aTalk, noteStatements, raceSends, type Talk, upTo } from "../support/chat.ts";
-import { makeCrashing } from "../support/crashing.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { aTalk, noteStatements, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
+import { makeCrashing } from "../support/domain/crashing.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 describe("sends to a channel", function () {
   this.timeout(60_000);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { type AppendHistory, appendViolations, type Message, type Send } from "../checkers/append.ts";
-import { History, type Operation, Refused } from "../checkers/history.ts";
-import { type BoardHistory, leaderboardViolations, type Submit } from "../checkers/leaderboard.ts";
-import { type LobbyHistory, lobbyViolations, type Seat, type Sight } from "../checkers/lobby.ts";
+import { type AppendHistory, appendViolations, type Message, type Send } from "../support/checkers/append.ts";
+import { History, type Operation, Refused } from "../support/checkers/history.ts";
+import { type BoardHistory, leaderboardViolations, type Submit } from "../support/checkers/leaderboard.ts";
+import { type LobbyHistory, lobbyViolations, type Seat, type Sight } from "../support/checkers/lobby.ts";
 import { randomOf } from "../support/seed.ts";
 
 type Times = { from: number; to: number };

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { CLAIM_BYTES_MAX, FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
+import { CLAIM_BYTES_MAX, FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { openDomain } from "../support/leaderboards.ts";
-import { publish } from "../support/rule-projects.ts";
+import { openDomain } from "../support/domain/domain.ts";
+import { publish } from "../support/domain/rule-projects.ts";
 
 const TEXT = "y".repeat(15_000);
 /** Of 300 kB each. */
@@ -75,7 +75,10 @@ describe("a claim of events that tell much", function () {
     const onSeen = (events: readonly { projectId: string }[]): void =>
       void seen.push(events.map(({ projectId }) => projectId));
     const options = { transact: domain.transact, plans, claimLimit: 500, onError, onLeft, onSeen };
-    for (let places: readonly Place[] = [{ part: PART, afterProject: FIRST_PROJECT }]; places.length > 0;)
+    for (
+      let places: readonly PartitionCursor[] = [{ part: PART, afterProject: FIRST_PROJECT }];
+      places.length > 0;
+    )
       places = (await processPartitions(options, places)).again;
     assert.equal(seen.flat().length, 2 * waiting, "all were taken up, without another wake");
     const bytes = JSON.stringify(NOTHINGS).length;

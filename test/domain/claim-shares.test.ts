@@ -6,9 +6,9 @@ import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
 import {
   ClaimShares,
-  DEAR_CLAIMS_MAX,
-  DEAR_MS,
-  DEAR_STEPS,
+  EXPENSIVE_CLAIMS_MAX,
+  EXPENSIVE_MS,
+  EXPENSIVE_STEPS,
   NEIGHBOUR_MS,
   SLOW_EVENT_MS,
 } from "../../src/domain/progression/claim-shares.ts";
@@ -19,14 +19,14 @@ import { startRunners } from "../../src/jobs/runner.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openPlatform, type Platform } from "../../src/platform.ts";
-import { testConfig } from "../support/app.ts";
+import { testConfig } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 type Share = ReturnType<ClaimShares["open"]>;
 const of = (...ids: string[]): { projectId: string }[] => ids.map((projectId) => ({ projectId }));
-const spent = (id: string, steps = DEAR_STEPS, events = 4, slowestMs = 0) =>
+const spent = (id: string, steps = EXPENSIVE_STEPS, events = 4, slowestMs = 0) =>
   new Map([[id, { steps, events, slowestMs }]]);
 const times = <T>(n: number, make: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => make(i));
 
@@ -63,11 +63,11 @@ describe("the shares of claims", () => {
   });
 
   it("leave a project that is dear no more as it was, and one that takes little", () => {
-    claim(spent("plain", DEAR_STEPS - 1), "plain");
+    claim(spent("plain", EXPENSIVE_STEPS - 1), "plain");
     claim(spent("dear"), "dear");
-    claim(spent("plain", DEAR_STEPS - 1), "plain");
+    claim(spent("plain", EXPENSIVE_STEPS - 1), "plain");
     shares.open().close(new Map());
-    now += DEAR_MS;
+    now += EXPENSIVE_MS;
     claim(spent("plain", 1), "plain");
     assert.deepEqual([shares.open().closed, shares.open().closed], [[], []]);
   });
@@ -83,7 +83,7 @@ describe("the shares of claims", () => {
 
   it("leave a claim to those who are not dear, however many dear projects there are", () => {
     for (let i = 0; i < 9; i++) claim(spent(`dear${i}`), `dear${i}`);
-    const holding = times(DEAR_CLAIMS_MAX, (i) => {
+    const holding = times(EXPENSIVE_CLAIMS_MAX, (i) => {
       const share = shares.open();
       share.found(of(`dear${i}`));
       return share;
@@ -108,14 +108,14 @@ describe("the shares of claims", () => {
     second.close(spent("a"));
     const third = shares.open();
     assert.equal(order(third), "bca");
-    third.close(new Map([...spent("a", DEAR_STEPS, 0), ...spent("b", 10)]));
+    third.close(new Map([...spent("a", EXPENSIVE_STEPS, 0), ...spent("b", 10)]));
     assert.equal(order(shares.open()), "abc", "only what its events need was looked for");
   });
 
   it("keep a project's events back after a slow one, and tell when that is over", async () => {
-    claim(spent("slow", DEAR_STEPS, 1, SLOW_EVENT_MS - 1), "slow");
+    claim(spent("slow", EXPENSIVE_STEPS, 1, SLOW_EVENT_MS - 1), "slow");
     assert.deepEqual(shares.open().closed, []);
-    claim(spent("slow", DEAR_STEPS, 1, SLOW_EVENT_MS), "slow");
+    claim(spent("slow", EXPENSIVE_STEPS, 1, SLOW_EVENT_MS), "slow");
     const other = shares.open();
     assert.deepEqual(other.closed, ["slow"], "also while it is alone");
     now += 4 * SLOW_EVENT_MS;

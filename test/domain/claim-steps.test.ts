@@ -6,10 +6,10 @@ import { type Processed, processPartitions } from "../../src/domain/progression/
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import type { StepsHit } from "../../src/domain/evaluation/event-steps.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
+import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { processAll, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 const PART = 3;
 const TEXT = `${"a".repeat(1_000)}b`;
@@ -74,7 +74,7 @@ describe("a claim of dear events", function () {
     );
     const [other] = usersOf(neighbour, 1);
     await domain.track(neighbour, [{ user: other!, properties: {} }]);
-    let places: Place[] = [{ part: PART, afterProject: FIRST_PROJECT }];
+    let places: PartitionCursor[] = [{ part: PART, afterProject: FIRST_PROJECT }];
     const hits: StepsHit[] = [];
     const plans = createPlanCache();
     const onSteps = (hit: StepsHit): void => void hits.push(hit);

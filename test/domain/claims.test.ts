@@ -4,11 +4,11 @@ import { sql } from "kysely";
 import { PARTITIONS, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
+import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { ALL_PARTS, processParts } from "../support/process-parts.ts";
-import { publish, rowsOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { ALL_PARTS, processParts } from "../support/domain/process-parts.ts";
+import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 
 /** An external id in each partition. */
 const userOf = (projectId: string, part: number): string => {
@@ -48,8 +48,8 @@ describe("a claim of several partitions", function () {
   };
   const options = () => ({ transact: domain.transact, plans: createPlanCache(), claimLimit: 10, onError });
   const claim = async (claimTogether: number) => {
-    const left: Place[] = [];
-    const onLeft = (places: readonly Place[]): void => void left.push(...places);
+    const left: PartitionCursor[] = [];
+    const onLeft = (places: readonly PartitionCursor[]): void => void left.push(...places);
     const places = ALL_PARTS.map((part) => ({ part, afterProject: FIRST_PROJECT }));
     const done = await processPartitions({ ...options(), claimTogether, onLeft }, places);
     return { ...done, left: left.map(({ part }) => part) };

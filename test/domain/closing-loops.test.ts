@@ -17,9 +17,9 @@ import {
 } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { getRule, patchRule } from "../../src/domain/rules/rules.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { addLargeRules } from "../support/many-rules.ts";
-import { define, publish } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { addLargeRules } from "../support/rules/many-rules.ts";
+import { define, publish } from "../support/domain/rule-projects.ts";
 
 const LOOP = { code: "VALIDATION_ERROR", reason: "RULE_LOOP" };
 const NOTE = { publishedBy: "test" };

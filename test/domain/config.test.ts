@@ -5,6 +5,7 @@ import { parseEnv } from "node:util";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConfigError, type Env, loadSecrets, readConfig, SETTINGS } from "../../src/config.ts";
+import { namesIn, rowsIn, textOf } from "../support/documents/documents.ts";
 import { SAMPLE_API_KEY_PEPPER, SAMPLE_ENCRYPTION_KEY, SAMPLE_JWT_PRIVATE_KEY } from "../../src/secrets.ts";
 
 const STORES = { DATABASE_URL: "postgres://u:hunter2hunter2@db/laurel", REDIS_URL: "redis://cache" };
@@ -265,6 +266,15 @@ describe("configuration", () => {
       "OUTBOUND_ALLOW_CIDRS",
     ];
     const shown = Object.entries(await exampleSettings()).filter(([name]) => !examples.includes(name));
+    assert.deepEqual(readConfig(Object.fromEntries(shown)), readConfig({}));
+  });
+
+  it("states in the guide to settings the defaults that the code has", () => {
+    const shown = rowsIn(textOf("docs/guides/settings.md")).flatMap(([names = "", cell = ""]) => {
+      const [, value] = /^`([^`]+)`$/.exec(cell) ?? [];
+      return value === undefined ? [] : namesIn(names).map((name) => [name, value]);
+    });
+    assert.ok(shown.length > 15);
     assert.deepEqual(readConfig(Object.fromEntries(shown)), readConfig({}));
   });
 });

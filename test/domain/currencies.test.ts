@@ -6,8 +6,8 @@ import { reserve, spendHeld, freeHeld } from "../../src/domain/economy/currencie
 import { expireLots } from "../../src/domain/evaluation/currencies/expire.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startBoost } from "../../src/domain/evaluation/boosts/boosts.ts";
-import { assertLedger, lotsOf } from "../support/economy.ts";
-import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
+import { assertLedger, lotsOf } from "../support/economy/ledger.ts";
+import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 
 const DAY_MS = 86_400_000;
 const NOON = Date.parse("2026-06-15T12:00:00Z");

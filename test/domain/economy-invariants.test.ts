@@ -7,9 +7,9 @@ import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/p
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/crashing.ts";
-import { anEconomy, surviveCrash } from "../support/economy-game.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 const COINS_MAX = 40;
 const PLAYERS = ["ada", "bob", "cy"];

@@ -11,8 +11,8 @@ import { saveTurn } from "../../src/domain/evaluation/snapshot.ts";
 import type { Turn } from "../../src/domain/evaluation/turn.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { DEFAULT_SETTINGS } from "../../src/domain/evaluation/project-settings.ts";
-import { assertLedger, lotsOf } from "../support/economy.ts";
-import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
+import { assertLedger, lotsOf } from "../support/economy/ledger.ts";
+import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 
 const DAY_MS = 86_400_000;
 const cause = { kind: "RULE" } as const;

@@ -9,9 +9,9 @@ import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/crashing.ts";
-import { anEconomy, surviveCrash } from "../support/economy-game.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 const PLAYERS = ["ada", "bob", "cy", "dee"];
 const cause = { kind: "API" as const };

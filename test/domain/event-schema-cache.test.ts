@@ -9,7 +9,7 @@ import {
 import { SCHEMA_MAX_BYTES } from "../../src/domain/tracking/json-schema/schema.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 const FILLER = 4_000;
 /** What a schema of FILLER characters takes when it is compiled, with some to spare. */

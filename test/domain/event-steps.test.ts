@@ -8,8 +8,8 @@ import {
 import { TREE_MAX_LEAVES } from "../../src/domain/evaluation/language/trees.ts";
 import { SEGMENTS_MAX } from "../../src/domain/evaluation/segments/segment.ts";
 import { STREAKS_MAX } from "../../src/domain/evaluation/streaks/streak.ts";
-import { aProject, evaluate } from "../support/evaluation.ts";
-import { aPlayerState } from "../support/plan.ts";
+import { aProject, evaluate } from "../support/rules/evaluation.ts";
+import { aPlayerState } from "../support/rules/plan.ts";
 import { CPU_SLACK } from "../support/cpu.ts";
 
 const ACTIVE_RULES_MAX = 1_000;

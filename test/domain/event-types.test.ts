@@ -99,7 +99,7 @@ describe("the recorder of event types", () => {
     recorder.seen([event("a", { x: 1 })], 5);
     const taken = recorder.take().map(recorder.describe);
     recorder.seen([event("a")], 7);
-    recorder.giveBack(taken);
+    recorder.restore(taken);
     const [a] = recorder.take().map(recorder.describe);
     assert.deepEqual([a!.total, a!.firstMs, a!.lastMs], [2, 5, 7]);
     assert.deepEqual(a!.shapes, { x: { types: ["number"], samples: [] } });

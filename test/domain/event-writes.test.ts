@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { RULE_STEPS_MAX, WRITTEN_STEPS_MAX } from "../../src/domain/evaluation/event-accounts.ts";
-import { evaluate, aProject } from "../support/evaluation.ts";
+import { evaluate, aProject } from "../support/rules/evaluation.ts";
 
 const COINS = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`coins${i}`, 1]));
 const INNER = { rewardKey: "inner" };

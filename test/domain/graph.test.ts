@@ -8,8 +8,8 @@ import { cycleThrough, cyclicComponents } from "../../src/domain/economy/loops/c
 import { GRAPH_EDGES_MAX, graphOf, type GraphRule } from "../../src/domain/economy/loops/graph.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
-import { aDefinition } from "../support/plan.ts";
-import { aDocument } from "../support/rules.ts";
+import { aDefinition } from "../support/rules/plan.ts";
+import { aDocument } from "../support/rules/rules.ts";
 
 type Definitions = ReadonlyMap<string, readonly Stored[]>;
 

@@ -4,8 +4,8 @@ import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
 import { importConfig } from "../../src/domain/registries/configuration/import.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { listen } from "../support/listen.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { listen } from "../support/domain/listen.ts";
 
 const SMALL = 100;
 const FACTOR = 4;

@@ -3,9 +3,9 @@ import { bulkGrant } from "../../src/domain/economy/rewards/bulk-grant.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { createResultReader } from "../../src/domain/long-work/job-results.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { openDomain } from "../support/leaderboards.ts";
+import { openDomain } from "../support/domain/domain.ts";
 
 describe("results of jobs", function () {
   this.timeout(60_000);
@@ -22,7 +22,7 @@ describe("results of jobs", function () {
     const params = { bundle: { xp: 1 }, reason: "test", playerIds: [] };
     const wish = { kind: bulkGrant, params, createdBy: "test" };
     const { id } = await transact((work) => queueJob(work, projectId, wish));
-    assert.ok(await stepJob(transact, (error) => assert.fail(String(error))));
+    assert.ok(await new JobSteps({ transact, onError: (error) => assert.fail(String(error)) }).step());
     let reading = 0;
     let atOnce = 0;
     const counting: Transact = async (run) => {

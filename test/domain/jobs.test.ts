@@ -12,13 +12,13 @@ import {
   JOBS_MAX,
   queueJob,
 } from "../../src/domain/long-work/project-jobs.ts";
-import { LEASE_MS, stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps, LEASE_MS } from "../../src/domain/registries/jobs/step-job.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact, Work } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/crashing.ts";
-import { openDomain } from "../support/leaderboards.ts";
+import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import { openDomain } from "../support/domain/domain.ts";
 
 const SECOND = 1_000;
 type Params = { pages: number };
@@ -27,6 +27,7 @@ describe("long work of a project", function () {
   this.timeout(60_000);
   let database: Database;
   let transact: Transact;
+  let jobs: JobSteps;
   let crashing: Crashing;
   let now: number;
   let projectId: string;
@@ -66,6 +67,7 @@ describe("long work of a project", function () {
       doorbell: NO_DOORBELL,
       onError: (error) => assert.fail(String(error)),
     });
+    jobs = new JobSteps({ transact, onError: (error) => void errors.push(error), kinds: [counting] });
     crashing = await makeCrashing(database);
   });
   after(() => database.close());
@@ -79,7 +81,6 @@ describe("long work of a project", function () {
 
   const queue = (pages: number, project = projectId) =>
     transact((work) => queueJob(work, project, { kind: counting, params: { pages }, createdBy: "test" }));
-  const step = () => stepJob(transact, (error) => void errors.push(error), [counting]);
   const refOf = (id: string) => ({ projectId, id, kinds: [counting.kind, "GONE"] });
   const show = (id: string) => transact((work) => getJob(work, refOf(id)));
   /** Pages that were done, as players and as what was told. */
@@ -106,7 +107,7 @@ describe("long work of a project", function () {
       { reason: "INVALID_STATE" },
     );
     const seen: unknown[] = [];
-    while (await step()) {
+    while (await jobs.step()) {
       const job = await show(id);
       seen.push([job.status, job.progress, job.finishedAt !== null]);
     }
@@ -129,7 +130,7 @@ describe("long work of a project", function () {
     for (;;) {
       now += 1;
       const before = await transact(({ db }) => sql`select id, state, status from project_jobs`.execute(db));
-      if (!(await step())) break;
+      if (!(await jobs.step())) break;
       const after = await transact(({ db }) => sql`select id, state, status from project_jobs`.execute(db));
       const rows = new Map((before.rows as { id: string }[]).map((row) => [row.id, JSON.stringify(row)]));
       const [changed] = (after.rows as { id: string }[]).filter(
@@ -147,30 +148,30 @@ describe("long work of a project", function () {
       others.push(other);
       for (let i = 0; i < 20; i++) await queue(5, other);
     }
-    for (let n = 0; n < 30; n++) assert.ok(await step());
+    for (let n = 0; n < 30; n++) assert.ok(await jobs.step());
     now += 1;
     const mine = await queue(2);
     let steps = 0;
-    for (; (await show(mine.id)).status !== "SUCCEEDED"; steps++) assert.ok(await step());
+    for (; (await show(mine.id)).status !== "SUCCEEDED"; steps++) assert.ok(await jobs.step());
     assert(steps <= 2 * (others.length + 1), `${steps} steps`);
   });
 
   it("is tried again after 1, 10 and 60 seconds when a step throws, and nothing of it is left", async () => {
     const { id } = await queue(2);
-    await step();
+    await jobs.step();
     trouble = () => new Error("no luck");
     for (const wait of [1, 10, 60]) {
-      assert.ok(await step());
-      assert.ok(!(await step()), "not before its time");
+      assert.ok(await jobs.step());
+      assert.ok(!(await jobs.step()), "not before its time");
       const { status, error } = await show(id);
       assert.deepEqual([status, error], ["RUNNING", "no luck"]);
       now += wait * SECOND - 1;
-      assert.ok(!(await step()));
+      assert.ok(!(await jobs.step()));
       now += 1;
     }
     assert.deepEqual(await done(), [1]);
     trouble = () => undefined;
-    assert.ok(await step());
+    assert.ok(await jobs.step());
     const { status, error } = await show(id);
     assert.deepEqual([status, error, errors.length], ["SUCCEEDED", null, 3]);
     assert.deepEqual(await done(), [1, 2]);
@@ -179,11 +180,11 @@ describe("long work of a project", function () {
   it("is as it was after any number of outages: none of them counts as a try", async () => {
     const { id } = await queue(2);
     trouble = () => Object.assign(new Error("could not extend file"), { code: "53100" });
-    for (let n = 0; n < 10; n++) await assert.rejects(step, { code: "53100" });
+    for (let n = 0; n < 10; n++) await assert.rejects(jobs.step(), { code: "53100" });
     assert.equal((await show(id)).status, "QUEUED");
     trouble = () => undefined;
-    assert.ok(await step());
-    assert.ok(await step());
+    assert.ok(await jobs.step());
+    assert.ok(await jobs.step());
     assert.equal((await show(id)).status, "SUCCEEDED");
     assert.deepEqual([errors, await done()], [[], [1, 2]]);
   });
@@ -192,14 +193,14 @@ describe("long work of a project", function () {
     const { id } = await queue(2);
     trouble = () => new Error("no luck");
     for (const wait of [1, 10, 60, 0]) {
-      assert.ok(await step());
+      assert.ok(await jobs.step());
       now += wait * SECOND;
     }
     assert.equal((await show(id)).status, "FAILED");
-    assert.ok(!(await step()));
+    assert.ok(!(await jobs.step()));
     const refused = await queue(2);
     trouble = () => conflict("LIMIT_REACHED", "there is no room");
-    assert.ok(await step());
+    assert.ok(await jobs.step());
     const { status, error, finishedAt } = await show(refused.id);
     assert.deepEqual([status, error], ["FAILED", "there is no room"]);
     assert.ok(finishedAt);
@@ -211,8 +212,8 @@ describe("long work of a project", function () {
     await transact(({ db }) => sql`update project_jobs set kind = 'GONE'`.execute(db));
     now += 1;
     const fine = await queue(1);
-    assert.ok(await step());
-    assert.ok(await step());
+    assert.ok(await jobs.step());
+    assert.ok(await jobs.step());
     assert.deepEqual(
       [(await show(strange.id)).status, (await show(fine.id)).status],
       ["FAILED", "SUCCEEDED"],
@@ -221,11 +222,11 @@ describe("long work of a project", function () {
 
   it("stops when it is cancelled; what was done stays done", async () => {
     const { id } = await queue(3);
-    await step();
+    await jobs.step();
     const cancelled = await transact((work) => cancelJob(work, refOf(id)));
     assert.equal(cancelled.status, "CANCELLED");
     assert.ok(cancelled.finishedAt);
-    assert.ok(!(await step()));
+    assert.ok(!(await jobs.step()));
     assert.deepEqual(await done(), [1]);
     await assert.rejects(
       transact((work) => cancelJob(work, refOf(id))),
@@ -242,11 +243,11 @@ describe("long work of a project", function () {
     };
     // Between the step and the note of its failure there is a moment; PGlite has one connection for both.
     const cancelled = inStep.promise.then(() => transact((work) => cancelJob(work, refOf(id))));
-    await Promise.all([step(), cancelled]);
+    await Promise.all([jobs.step(), cancelled]);
     const { status, error } = await show(id);
     assert.deepEqual([status, error, errors.length], ["CANCELLED", null, 1]);
     now += 100 * SECOND;
-    assert.ok(!(await step()));
+    assert.ok(!(await jobs.step()));
   });
 
   it("does each step once, wherever its process dies", async () => {
@@ -257,43 +258,43 @@ describe("long work of a project", function () {
         const { status } = await show(id);
         if (status === "SUCCEEDED") return assert.deepEqual(before, [1, 2, 3]);
         // Also the note of the failure is lost with the process.
-        const died = await crashing.crashAt(at, isAfter, step);
+        const died = await crashing.crashAt(at, isAfter, () => jobs.step());
         now += LEASE_MS;
         if (!died) break;
         assert.deepEqual(await done(), before, `${at}, ${isAfter}`);
         await transact(({ db }) => sql`update project_jobs set attempts = 0`.execute(db));
       }
     }
-    while (await step());
+    while (await jobs.step());
     assert.deepEqual(await done(), [1, 2, 3]);
   });
 
   it("is tried again a minute after its process died, and has failed after the fourth time", async () => {
     const { id } = await queue(2);
     // The claim is one statement, the lock the next.
-    const dieInStep = async () => assert.ok(await crashing.crashAt(3, true, step));
+    const dieInStep = async () => assert.ok(await crashing.crashAt(3, true, () => jobs.step()));
     await dieInStep();
-    assert.ok(!(await step()), "somebody may still be at it");
+    assert.ok(!(await jobs.step()), "somebody may still be at it");
     now += LEASE_MS - 1;
-    assert.ok(!(await step()));
+    assert.ok(!(await jobs.step()));
     now += 1;
     for (let died = 1; died < 4; died++) {
       await dieInStep();
       now += LEASE_MS;
     }
     assert.equal((await show(id)).status, "QUEUED");
-    assert.ok(await step());
+    assert.ok(await jobs.step());
     const { status, error } = await show(id);
     assert.equal(status, "FAILED");
     assert.match(error!, /process died/);
-    assert.ok(!(await step()));
+    assert.ok(!(await jobs.step()));
     assert.deepEqual(await done(), []);
   });
 
   it(`is at most ${JOBS_MAX} at a time in one project`, async () => {
     for (let i = 0; i < JOBS_MAX; i++) await queue(1);
     await assert.rejects(queue(1), { reason: "JOB_LIMIT" });
-    await step();
+    await jobs.step();
     await queue(1);
   });
 });

@@ -4,11 +4,11 @@ import { newId } from "../../src/domain/kernel/ids.ts";
 import { createLanes } from "../../src/domain/kernel/lanes.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import { Unprepared } from "../../src/domain/kernel/unprepared.ts";
-import type { Sight } from "../../src/domain/kernel/work.ts";
+import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 const BUSY = { code: "SERVICE_UNAVAILABLE", reason: "BUSY", retryAfterSeconds: 1 };
 
@@ -147,15 +147,15 @@ describe("a transaction that changes definitions", function () {
     const holding = createTransact(parts)(async (work) => {
       await changeConfig(work, projectId);
       isIn.resolve();
-      if (work.turns.undone === 0) throw new Held(released.promise);
+      if (work.lanes.undone === 0) throw new Held(released.promise);
     });
     await isIn.promise;
     const client = new AbortController();
     const requested = (tenantId: string, bytes: number): Promise<void> => {
       const by = { caller: { kind: "anonymous" }, ip: "", userAgent: "", requestId: "" } as const;
       const waits = { bytes, signal: client.signal };
-      const sight: Sight = { role: "web", tenantId, projectIds: [projectId], by: { ...by, waits } };
-      return createTransact(parts, sight)((work) => changeConfig(work, projectId));
+      const rowScope: RowScope = { role: "web", tenantId, projectIds: [projectId], by: { ...by, waits } };
+      return createTransact(parts, rowScope)((work) => changeConfig(work, projectId));
     };
     const [tenant, another] = [newId(), newId()];
     await assert.rejects(requested(tenant, 101), BUSY);

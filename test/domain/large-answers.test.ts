@@ -4,12 +4,12 @@ import { PAGE_BYTES_MAX } from "../../src/domain/kernel/paging.ts";
 import { startExport } from "../../src/domain/player-lifecycle/export.ts";
 import { getJobResult } from "../../src/domain/long-work/project-jobs.ts";
 import { Player } from "../../src/domain/players/player.ts";
-import { stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import { listExecutions } from "../../src/domain/rules/insight/execution-list.ts";
 import { EFFECTS_BYTES_MAX, getEvent, listEvents, readStatuses } from "../../src/domain/tracking/events.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { publish } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { publish } from "../support/domain/rule-projects.ts";
 
 /** A list of 15 kB that takes twenty times as much memory. */
 const NOTHINGS = Array.from({ length: 5_000 }, () => ({}));
@@ -105,7 +105,7 @@ describe("what an answer holds of events that tell much", function () {
         if (text.length > NOTHINGS_BYTES) parsed++;
         return parse(text, ...rest) as unknown;
       };
-      await stepJob(domain.transact, (error) => assert.fail(String(error)));
+      await new JobSteps({ ...domain, onError: (error) => assert.fail(String(error)) }).step();
     } finally {
       JSON.parse = parse;
     }

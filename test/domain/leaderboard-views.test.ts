@@ -14,7 +14,7 @@ import { TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { identifyPlayer } from "../../src/domain/progression/players/players.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { createBoardReader } from "../../src/rooms/board-reader.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 let time = new Date("2026-01-10T18:00:00Z");
 const USERS = 40;

@@ -6,7 +6,7 @@ import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboard
 import type { ScoreSubmission } from "../../src/domain/leaderboards/record-scores.ts";
 import { prepareScore, submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === expected;

@@ -14,10 +14,10 @@ import {
   scored,
   toldOf,
   xpOfPlayers,
-} from "../support/board-periods.ts";
-import { type Crashing, makeCrashing } from "../support/crashing.ts";
-import type { Domain } from "../support/leaderboards.ts";
-import { rowsOf } from "../support/rule-projects.ts";
+} from "../support/leaderboards/board-periods.ts";
+import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import type { Domain } from "../support/domain/domain.ts";
+import { rowsOf } from "../support/domain/rule-projects.ts";
 
 const DAY = { key: "2026-01-10", startsAt: "2026-01-10T00:00:00Z", endsAt: "2026-01-11T00:00:00Z" };
 const AFTER = "2026-01-11T00:01:00Z";

@@ -6,8 +6,8 @@ import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { rowsOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { rowsOf } from "../support/domain/rule-projects.ts";
 import {
   aHistory,
   type Goal,
@@ -18,7 +18,7 @@ import {
   reckoned,
   storedEntries,
   wrongValues,
-} from "../support/scored-history.ts";
+} from "../support/leaderboards/scored-history.ts";
 
 const sorted = (entries: ReadonlyMap<string, number>) => [...entries].toSorted();
 

@@ -7,9 +7,9 @@ import { decideReview } from "../../src/domain/leaderboards/reviews.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/crashing.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { define, publish, rowsOf } from "../support/rule-projects.ts";
+import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
 
 /** More than a submission has. */
 const STATEMENTS_MAX = 20;

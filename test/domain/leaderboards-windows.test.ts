@@ -3,7 +3,7 @@ import { newId } from "../../src/domain/kernel/ids.ts";
 import { touchLists } from "../../src/domain/evaluation/boards/lists.ts";
 import { PacedBudget, paced } from "../../src/domain/kernel/pace.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
-import { aBoard, aPlayer } from "../support/turn.ts";
+import { aBoard, aPlayer } from "../support/rules/turn.ts";
 import * as fc from "fast-check";
 import {
   nextWindow,

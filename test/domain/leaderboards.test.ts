@@ -13,7 +13,7 @@ import {
 } from "../../src/domain/leaderboards/leaderboards.ts";
 import { loadBoards } from "../../src/domain/progression/load-boards.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === expected;

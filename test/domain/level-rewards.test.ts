@@ -3,8 +3,8 @@ import fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import type { RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
-import { assertLedger } from "../support/economy.ts";
-import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
+import { assertLedger } from "../support/economy/ledger.ts";
+import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 
 const cause = { kind: "API" } as const;
 const chest = (bundle: RewardBundle): Json => ({ key: "chest", name: "Chest", kind: "BUNDLE", bundle });

@@ -4,7 +4,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { adjustCurrency } from "../../src/domain/evaluation/currencies/adjust.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { livePlayerMessage } from "../../src/rooms/player-messages.ts";
-import { aPass, aPlan } from "../support/plan.ts";
+import { aPass, aPlan } from "../support/rules/plan.ts";
 
 const cause = { kind: "API" } as const;
 const plan = aPlan({

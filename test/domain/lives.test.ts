@@ -10,7 +10,7 @@ import {
   showLives,
 } from "../../src/domain/evaluation/lives/lives.ts";
 import { DEFAULT_SETTINGS, type LivesSettings } from "../../src/domain/evaluation/project-settings.ts";
-import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
+import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 
 const START = Date.parse("2026-06-15T12:00:00Z");
 const cause = { kind: "API" } as const;

@@ -15,11 +15,11 @@ import { findDueLobbies } from "../../src/domain/social/lobbies/timers.ts";
 import type { LobbyActor, LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/crashing.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { assertLobbies } from "../support/lobby-invariants.ts";
-import { inputOf, NAMES, programs, rules, type Step } from "../support/lobby-programs.ts";
-import { ReferenceLobby, type Rules } from "../support/lobby-reference.ts";
+import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { assertLobbies } from "../support/lobbies/invariants.ts";
+import { inputOf, NAMES, programs, rules, type Step } from "../support/lobbies/programs.ts";
+import { ReferenceLobby, type Rules } from "../support/lobbies/reference.ts";
 
 describe("a lobby", function () {
   this.timeout(180_000);

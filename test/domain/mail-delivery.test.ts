@@ -4,7 +4,7 @@ import { claimMail, LEASE_MS, noteFailure, noteSent } from "../../src/domain/acc
 import type { MailSent, RenderedMail } from "../../src/domain/accounts/email/mailer.ts";
 import { failureOf } from "../../src/domain/accounts/email/outcome.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
-import { aToken, anAddress, type MailApp, openMailApp } from "../support/mail-app.ts";
+import { aToken, anAddress, type MailApp, openMailApp } from "../support/mail/mail-app.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -5,7 +5,7 @@ import type { App } from "../../src/app.ts";
 import { claimMail } from "../../src/domain/accounts/email/deliveries.ts";
 import { resendEmail } from "../../src/domain/accounts/email/logs.ts";
 import { pruneEnded } from "../../src/jobs/prune.ts";
-import { anAddress, type MailApp, openMailApp } from "../support/mail-app.ts";
+import { anAddress, type MailApp, openMailApp } from "../support/mail/mail-app.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -8,8 +8,8 @@ import { newId } from "../../src/domain/kernel/ids.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailer } from "../../src/platform/mailer.ts";
 import { eventually } from "../support/eventually.ts";
-import { HOSTILE_ADDRESSES } from "../support/mail-addresses.ts";
-import { type SmtpFaults, startSmtp, type TestSmtp } from "../support/mailbox.ts";
+import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
+import { type SmtpFaults, startSmtp, type TestSmtp } from "../support/mail/mailbox.ts";
 
 const FROM = '"Laurel Server" <laurel@mail.example.com>';
 const PATIENCE = { connectMs: 2_000, greetingMs: 300, silenceMs: 300, sendMs: 2_000, closeMs: 300 };

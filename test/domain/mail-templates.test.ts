@@ -8,7 +8,7 @@ import {
 } from "../../src/domain/accounts/email/mail.ts";
 import { failureOf } from "../../src/domain/accounts/email/outcome.ts";
 import { renderMail } from "../../src/domain/accounts/email/templates/templates.ts";
-import { HOSTILE_ADDRESSES } from "../support/mail-addresses.ts";
+import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
 
 const CONSOLE = "https://console.example.com";
 const TOKEN = "tok_abc-DEF";

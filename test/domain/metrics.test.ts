@@ -16,9 +16,9 @@ import {
 } from "../../src/domain/evaluation/metrics/counters.ts";
 import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
 import type { PlayerDoc } from "../../src/domain/evaluation/player-state.ts";
-import { eventsFor, metric as anyMetric, zone as anyZone } from "../support/metric-arbitraries.ts";
-import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
-import { measure, type PastEvent, type World } from "../support/rule-reference.ts";
+import { eventsFor, metric as anyMetric, zone as anyZone } from "../support/rules/metric-arbitraries.ts";
+import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
+import { measure, type PastEvent, type World } from "../support/rules/rule-reference.ts";
 
 const T0 = Date.parse("2026-06-15T12:00:00Z");
 const DAY = 86_400_000;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { OutboundSettings } from "../../src/config.ts";
 import { isPublicAddress } from "../../src/platform/guard/address.ts";
 import { createGuard } from "../../src/platform/guard/url.ts";
-import { NOT_PUBLIC } from "../support/blocked-addresses.ts";
+import { NOT_PUBLIC } from "../support/webhooks/blocked-addresses.ts";
 
 const PUBLIC = [
   "1.1.1.1",

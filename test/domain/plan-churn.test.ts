@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
-import { ClaimShares, DEAR_MS, DEAR_STEPS } from "../../src/domain/progression/claim-shares.ts";
+import { ClaimShares, EXPENSIVE_MS, EXPENSIVE_STEPS } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache, type PlanCache } from "../../src/domain/progression/plan.ts";
 import { BROKEN_MS, PLAN_STEPS_MAX } from "../../src/domain/progression/plan-cache.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { type PublishedRule, publishedPieces } from "../../src/domain/evaluation/running/compile.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { addCopies, aWideRule, TOO_WIDE } from "../support/many-rules.ts";
-import { aPlan } from "../support/plan.ts";
-import { rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
+import { aPlan } from "../support/rules/plan.ts";
+import { rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 const PART = 5;
 const MB = 1024 * 1024;
@@ -34,7 +34,7 @@ describe("a cache of plans", () => {
   it("has one that was prepared for who asks next, whatever was kept since, and once", () => {
     const plans = createPlanCache({ maxBytes: 10 });
     const prepared = planOf("a", "a", 8);
-    plans.hand(prepared);
+    plans.pin(prepared);
     for (let i = 0; i < 9; i++) plans.keep(planOf("a", `a${i}`, 8));
     assert.equal(plans.get("a"), prepared);
     plans.keep(planOf("a", "b", 8));
@@ -139,13 +139,13 @@ describe("plans that do not fit into the cache together", function () {
     );
     const other = await aProject(TOO_WIDE);
     const prepared: string[] = [];
-    const { hand } = plans;
-    plans.hand = (plan) => {
+    const { pin: hand } = plans;
+    plans.pin = (plan) => {
       prepared.push(plan.projectId);
       hand(plan);
     };
     const gate = Promise.withResolvers<void>();
-    void plans.line.run("another", () => gate.promise);
+    void plans.queue.run("another", () => gate.promise);
     for (const id of many) await track(id);
     await claim();
     await track(other);
@@ -220,13 +220,13 @@ describe("the shares of claims", () => {
     let now = 1_000;
     const shares = new ClaimShares(() => now);
     for (const id of ["plain", "churning"]) seen(shares, id);
-    shares.charge("churning", DEAR_STEPS - 1);
+    shares.charge("churning", EXPENSIVE_STEPS - 1);
     assert.deepEqual(closedTwice(shares), [[], []]);
-    now += DEAR_MS;
+    now += EXPENSIVE_MS;
     shares.charge("churning", 1);
     for (const id of ["plain", "churning"]) seen(shares, id);
     assert.deepEqual(closedTwice(shares), [[], []], "it was long ago");
-    shares.charge("churning", DEAR_STEPS);
+    shares.charge("churning", EXPENSIVE_STEPS);
     assert.deepEqual(closedTwice(shares), [[], ["churning"]]);
     assert.equal(shares.open().batchOf(100, 1), 100);
   });

@@ -1,16 +1,17 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { insertPlayers } from "../../src/domain/progression/load.ts";
-import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { createPlanCache, readPlan } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { addCopies, aWideRule, TOO_WIDE } from "../support/many-rules.ts";
-import { processAll, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
+import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 const PART = 5;
 
@@ -95,5 +96,20 @@ describe("a plan that takes long to compile", function () {
     assert.deepEqual(await xpOf(domain, large), { u: 5 });
     await domain.transact((work) => changePlayer(work, large, id, () => void runs++));
     assert.equal(runs, 3, "the plan is kept");
+  });
+
+  it("is not kept by a transaction that changes the definitions and is undone", async () => {
+    const projectId = await domain.addProject();
+    await publish(domain, projectId, { key: "one" });
+    const plans = createPlanCache();
+    const undone = domain.transact(async (work) => {
+      await changeConfig(work, projectId);
+      assert.equal((await readPlan(work, projectId, plans)).rules.all.length, 1);
+      throw new Error("undone");
+    });
+    await assert.rejects(undone, /undone/);
+    await publish(domain, projectId, { key: "two" });
+    const plan = await domain.transact((work) => readPlan(work, projectId, plans));
+    assert.deepEqual(plan.rules.all.map(({ key }) => key).toSorted(), ["one", "two"]);
   });
 });

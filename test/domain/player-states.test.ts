@@ -11,8 +11,8 @@ import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { processAll, publish, rowsOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
 
 const PART = 5;
 const PLAYERS = 8;

@@ -12,8 +12,8 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { ALL_PARTS, processParts } from "../support/process-parts.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { ALL_PARTS, processParts } from "../support/domain/process-parts.ts";
 
 const SECOND = 1_000;
 

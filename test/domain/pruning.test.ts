@@ -6,7 +6,7 @@ import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import { compileBudgets } from "../../src/domain/evaluation/running/budgets.ts";
 import { compileSharedLimits, type LimitWindow } from "../../src/domain/evaluation/running/shared-limits.ts";
 import { pruneEnded } from "../../src/jobs/prune.ts";
-import { aTenant, startApp, type TestApp } from "../support/app.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 
 const DAY_MS = 86_400_000;
 const NO_LIMITS = { perPlayer: [], global: [], budgets: [] };

@@ -3,8 +3,8 @@ import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { addLargeRules } from "../support/many-rules.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { addLargeRules } from "../support/rules/many-rules.ts";
 
 const NOTE = { publishedBy: "test" };
 /** So many that what one of them sets off is not found in a transaction. */

@@ -11,7 +11,7 @@ import {
   type Ties,
 } from "../../src/domain/evaluation/boards/ranks.ts";
 import { OrderedList } from "../../src/domain/leaderboards/ordered-list.ts";
-import { checkMoved } from "../support/moved.ts";
+import { checkMoved } from "../support/leaderboards/moved.ts";
 
 /** What every entry ought to be, by sorting and counting. */
 const naive = (changes: readonly EntryChange[], ties: Ties): Standing[] => {

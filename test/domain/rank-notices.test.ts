@@ -10,9 +10,9 @@ import { DEFAULT_RANK_CHANGE } from "../../src/domain/evaluation/boards/definiti
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { outboxPart } from "../../src/domain/kernel/outbox-row.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { makeCrashing } from "../support/crashing.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { NoticeModel, type RankChanged, type ToldChange } from "../support/rank-notices.ts";
+import { makeCrashing } from "../support/domain/crashing.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { NoticeModel, type RankChanged, type ToldChange } from "../support/leaderboards/rank-notices.ts";
 
 const CUSTOM = { metric: { source: "CUSTOM" }, operator: "LATEST" };
 const DEBOUNCE_MS = DEFAULT_RANK_CHANGE.debounceSeconds * 1_000;

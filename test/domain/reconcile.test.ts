@@ -8,7 +8,7 @@ import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 describe("reconciliation", function () {
   this.timeout(60_000);

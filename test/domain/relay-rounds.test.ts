@@ -5,7 +5,7 @@ import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { RELAY_BYTES, RelaySchedule } from "../../src/domain/delivery/outbox/relay-schedule.ts";
 import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { outboxPart } from "../../src/domain/kernel/outbox-row.ts";
-import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhook-app.ts";
+import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
 
 const ROW_BYTES = 16 * 1024;
 const FAT = "x".repeat(ROW_BYTES);

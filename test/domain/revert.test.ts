@@ -6,8 +6,8 @@ import { evaluateEvent, noEffects } from "../../src/domain/evaluation/evaluate.t
 import type { Turn } from "../../src/domain/evaluation/turn.ts";
 import { newReversal } from "../../src/domain/revert/record.ts";
 import { reversePlayer } from "../../src/domain/revert/reverse.ts";
-import { aPass, aPlayerState } from "../support/plan.ts";
-import { apply, copyOf, holdings, NOW, plan, recordOf, revert } from "../support/reverts.ts";
+import { aPass, aPlayerState } from "../support/rules/plan.ts";
+import { apply, copyOf, holdings, NOW, plan, recordOf, revert } from "../support/rules/reverts.ts";
 
 const anEvent = fc.record({
   type: fc.constantFrom("won", "won", "bought"),

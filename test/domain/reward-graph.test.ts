@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
 import { checkGiving, type Giver } from "../../src/domain/evaluation/rewards/reward-graph.ts";
 import { limitedKeysOf } from "../../src/domain/evaluation/rewards/shared-keys.ts";
-import { aPlan } from "../support/plan.ts";
+import { aPlan } from "../support/rules/plan.ts";
 
 describe("what gives what", () => {
   const giver = (kind: Giver["kind"], key: string, ...bundles: RewardBundle[]): Giver => ({
@@ -36,10 +36,10 @@ describe("what gives what", () => {
     refused(
       [...chain, giver("reward", "z", to("a"))],
       giver("reward", "a", to("b")),
-      /reward z: .* 5 inside/,
+      /reward z: .* nested 5 deep/,
     );
     const deeper = [...chain, giver("reward", "a", to("b")), giver("reward", "f", { xp: 1 })];
-    refused(deeper, giver("reward", "e", to("f")), /reward a: rewards may be 5 inside one another, not 6/);
+    refused(deeper, giver("reward", "e", to("f")), /reward a: rewards may be nested 5 deep, not 6/);
   });
 
   it("may not come to more than 100 bundles", () => {

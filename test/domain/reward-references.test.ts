@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { listen } from "../support/listen.ts";
-import { define } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { listen } from "../support/domain/listen.ts";
+import { define } from "../support/domain/rule-projects.ts";
 
 describe("what a new definition gives", function () {
   this.timeout(60_000);
@@ -44,7 +44,7 @@ describe("what a new definition gives", function () {
     await make("badge", badge("five", to("r4")));
     await assert.rejects(
       make("badge", badge("six", { badges: [{ badgeKey: "five" }] })),
-      /rewards may be 5 inside one another, not 6/,
+      /rewards may be nested 5 deep, not 6/,
     );
     await assert.rejects(make("badge", badge("self", { badges: [{ badgeKey: "self" }] })), /gives itself/);
     await assert.rejects(make("reward", reward("none", to("nowhere"))), { reason: "UNKNOWN_REFERENCE" });

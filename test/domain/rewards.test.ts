@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { TOLD_MAX } from "../../src/domain/evaluation/loop-guard.ts";
+import { PUBLISHED_MAX } from "../../src/domain/evaluation/loop-guard.ts";
 import { saveTurn } from "../../src/domain/evaluation/snapshot.ts";
 import { multiplyBundle, type RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
 import { grantBundle } from "../../src/domain/evaluation/rewards/grant-bundle.ts";
 import { grantReward, type RewardGrant } from "../../src/domain/evaluation/rewards/grant.ts";
 import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
-import { assertLedger } from "../support/economy.ts";
-import { aDefinition, aPass, aPlan, type PlanParts, PROJECT } from "../support/plan.ts";
+import { assertLedger } from "../support/economy/ledger.ts";
+import { aDefinition, aPass, aPlan, type PlanParts, PROJECT } from "../support/rules/plan.ts";
 
 const cause = { kind: "API" } as const;
 const chest = (bundle: RewardBundle, more: Json = {}): Json => ({
@@ -152,7 +152,10 @@ describe("bundles of rewards", () => {
       reward: [chest({ badges: badges("b") }), inner],
     });
     give(flood, { rewards: [{ rewardKey: "chest", quantity: 100 }] });
-    assert.ok(flood.effects.badgeAwards.length < 2 * TOLD_MAX, `${flood.effects.badgeAwards.length} awards`);
+    assert.ok(
+      flood.effects.badgeAwards.length < 2 * PUBLISHED_MAX,
+      `${flood.effects.badgeAwards.length} awards`,
+    );
     assert.match(flood.warnings.at(-1)!, /too many rewards/);
   });
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { aPlayerState } from "../support/plan.ts";
-import { aProject, evaluate, type ProjectParts } from "../support/evaluation.ts";
-import { NOW } from "../support/rules.ts";
-import { aBoard } from "../support/turn.ts";
+import { aPlayerState } from "../support/rules/plan.ts";
+import { aProject, evaluate, type ProjectParts } from "../support/rules/evaluation.ts";
+import { NOW } from "../support/rules/rules.ts";
+import { aBoard } from "../support/rules/turn.ts";
 
 const define = {
   currency: [

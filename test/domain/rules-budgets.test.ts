@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { createSharedCounters } from "../../src/domain/evaluation/shared-counters.ts";
-import { aProject, evaluate, fireAt } from "../support/evaluation.ts";
-import { aPlayerState } from "../support/plan.ts";
-import { NOW } from "../support/rules.ts";
+import { aProject, evaluate, fireAt } from "../support/rules/evaluation.ts";
+import { aPlayerState } from "../support/rules/plan.ts";
+import { NOW } from "../support/rules/rules.ts";
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;

@@ -7,7 +7,7 @@ import {
   type RuleSet,
 } from "../../src/domain/evaluation/running/compile.ts";
 import { needsOf } from "../../src/domain/evaluation/language/needs.ts";
-import { aDocument, aRule, aTurn, ruleSetOf } from "../support/rules.ts";
+import { aDocument, aRule, aTurn, ruleSetOf } from "../support/rules/rules.ts";
 
 const count = (...eventTypes: string[]): Json => ({
   type: "event_aggregate",

@@ -12,11 +12,11 @@ import {
   type TraceNode,
 } from "../../src/domain/evaluation/language/groups.ts";
 import { advanceStreaks, streakMeasure } from "../../src/domain/evaluation/streaks/advance.ts";
-import { TYPES, ZONES } from "../support/metric-arbitraries.ts";
-import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
-import { actual, BADGES, leaf, metricsIn, SEGMENTS, tree, word } from "../support/rule-arbitraries.ts";
-import { holds, type PastEvent, type World } from "../support/rule-reference.ts";
-import { aBoard } from "../support/turn.ts";
+import { TYPES, ZONES } from "../support/rules/metric-arbitraries.ts";
+import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
+import { actual, BADGES, leaf, metricsIn, SEGMENTS, tree, word } from "../support/rules/rule-arbitraries.ts";
+import { holds, type PastEvent, type World } from "../support/rules/rule-reference.ts";
+import { aBoard } from "../support/rules/turn.ts";
 
 const START = Date.parse("2026-06-01T12:00:00Z");
 const NOW = Date.parse("2026-06-15T12:00:00Z");

@@ -10,9 +10,9 @@ import {
 } from "../../src/domain/evaluation/language/groups.ts";
 import { OPERATOR_NAMES } from "../../src/domain/evaluation/language/operators.ts";
 import { compareText, compileGlob } from "../../src/domain/evaluation/language/text.ts";
-import { actual, comparison, OPERANDS } from "../support/rule-arbitraries.ts";
-import { isBefore, says, type Value } from "../support/rule-reference.ts";
-import { aPlayer, aTurn, NOW } from "../support/rules.ts";
+import { actual, comparison, OPERANDS } from "../support/rules/rule-arbitraries.ts";
+import { isBefore, says, type Value } from "../support/rules/rule-reference.ts";
+import { aPlayer, aTurn, NOW } from "../support/rules/rules.ts";
 
 describe("rule conditions", () => {
   it("compare as the plain words of their operators say, for any pair of values", () => {

@@ -3,8 +3,8 @@ import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { compileExpression, Expression } from "../../src/domain/evaluation/language/expressions.ts";
 import { DEFAULT_SETTINGS } from "../../src/domain/evaluation/project-settings.ts";
-import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
-import { aTurn } from "../support/rules.ts";
+import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
+import { aTurn } from "../support/rules/rules.ts";
 
 describe("expressions", () => {
   const valueOf = (expression: unknown, properties: Json = {}): [number, string[]] => {

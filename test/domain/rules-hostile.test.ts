@@ -6,8 +6,8 @@ import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { compileGroup, type ConditionNode } from "../../src/domain/evaluation/language/groups.ts";
 import { GLOB_PATTERN_MAX, GLOB_TEXT_MAX, holdsText } from "../../src/domain/evaluation/language/text.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
-import { HOSTILE_PATHS } from "../support/rule-arbitraries.ts";
-import { aTurn } from "../support/rules.ts";
+import { HOSTILE_PATHS } from "../support/rules/rule-arbitraries.ts";
+import { aTurn } from "../support/rules/rules.ts";
 
 /** Generous for a busy machine: what is not bounded takes minutes. */
 const SOON_MS = 1_000;

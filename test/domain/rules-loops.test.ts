@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { DEPTH_MAX, DERIVED_MAX, TOLD_MAX } from "../../src/domain/evaluation/loop-guard.ts";
+import { DEPTH_MAX, DERIVED_MAX, PUBLISHED_MAX } from "../../src/domain/evaluation/loop-guard.ts";
 import { SENT_MAX } from "../../src/domain/evaluation/actions/send.ts";
 import { createRuleWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/lifecycle/loop-watch.ts";
 import { REENTRANT_MAX } from "../../src/domain/evaluation/running/run.ts";
-import { aProject, evaluate } from "../support/evaluation.ts";
+import { aProject, evaluate } from "../support/rules/evaluation.ts";
 
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
 const emits = (eventType: string, more: Json = {}) => ({
@@ -182,7 +182,7 @@ describe("rules that set one another off", () => {
     const rules = Array.from({ length: 50 }, (_, i) => ({ key: `mugs${i}`, actions }));
     const done = evaluate(aProject({ define: { reward: [mug] }, rules }));
     // What is told takes steps, which are spent before there are TOLD_MAX lines.
-    assert.ok(done.told.length < TOLD_MAX, `${done.told.length} told`);
+    assert.ok(done.told.length < PUBLISHED_MAX, `${done.told.length} told`);
     assert.equal(done.outcomes.at(-1)!.outcome.reason, "STEPS_EXHAUSTED");
   });
 });

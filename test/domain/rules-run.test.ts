@@ -13,8 +13,8 @@ import {
   type RecordedTurn,
   ruleSetOf,
   type TurnOptions,
-} from "../support/rules.ts";
-import { aBoard } from "../support/turn.ts";
+} from "../support/rules/rules.ts";
+import { aBoard } from "../support/rules/turn.ts";
 
 const run = (options: TurnOptions, ...documents: Json[]): RecordedTurn => {
   const turn = aTurn(options);

@@ -12,8 +12,8 @@ import {
 } from "../../src/domain/rules/schedules.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { define, processAll, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { define, processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 const DAY_MS = 86_400_000;
 const daily = { kind: "SCHEDULE", cron: "0 9 * * *", timezone: "Europe/Berlin" };

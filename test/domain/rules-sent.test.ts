@@ -4,9 +4,9 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { getEvent, listEvents, type TrackedEvent } from "../../src/domain/tracking/events.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { assertInvariants } from "../support/invariants.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { define, processAll, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { assertInvariants } from "../support/domain/invariants.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { define, processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 const friend = { externalUserId: { $ref: "event.properties.friend" } };
 const toFriend = { type: "grant_xp", amount: { $ref: "event.properties.n" }, target: friend };

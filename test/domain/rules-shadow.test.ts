@@ -3,9 +3,9 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { PublishedRule } from "../../src/domain/evaluation/running/compile.ts";
 import { compileRollout } from "../../src/domain/evaluation/running/rollout.ts";
-import { aProject, evaluate } from "../support/evaluation.ts";
-import { aPlayerState } from "../support/plan.ts";
-import { aRule } from "../support/rules.ts";
+import { aProject, evaluate } from "../support/rules/evaluation.ts";
+import { aPlayerState } from "../support/rules/plan.ts";
+import { aRule } from "../support/rules/rules.ts";
 
 const inShadow = (more: Json = {}): PublishedRule => ({
   ...aRule({ key: "shadow", ...more }),

@@ -11,9 +11,9 @@ import { PacedBudget, paced } from "../../src/domain/kernel/pace.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import { firstSharedKeys, sharedKeysOf } from "../../src/domain/evaluation/shared-needs.ts";
-import { aProject, evaluate, fireAt } from "../support/evaluation.ts";
-import { aPlayerState } from "../support/plan.ts";
-import { NOW } from "../support/rules.ts";
+import { aProject, evaluate, fireAt } from "../support/rules/evaluation.ts";
+import { aPlayerState } from "../support/rules/plan.ts";
+import { NOW } from "../support/rules/rules.ts";
 
 const DAY_MS = 86_400_000;
 

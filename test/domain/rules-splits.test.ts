@@ -4,8 +4,8 @@ import { sql } from "kysely";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { define, processAll, publish, rowsOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { define, processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
 
 const START = Date.parse("2026-03-01T00:00:00Z");
 const USERS = 5;

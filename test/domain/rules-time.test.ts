@@ -9,7 +9,7 @@ import {
   windowNumber,
   windowStart,
 } from "../../src/domain/kernel/zones.ts";
-import { aPlayer, aTurn } from "../support/rules.ts";
+import { aPlayer, aTurn } from "../support/rules/rules.ts";
 
 const ZONES = [
   "UTC",

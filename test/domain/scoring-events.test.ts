@@ -3,7 +3,7 @@ import { indexBoards, scoreEvent } from "../../src/domain/evaluation/boards/boar
 import type { Board } from "../../src/domain/evaluation/boards/board.ts";
 import { scoreXp } from "../../src/domain/evaluation/boards/holdings.ts";
 import type { EntryState } from "../../src/domain/evaluation/player-state.ts";
-import { aBoard, aPlayer, aTurn, type TurnOptions } from "../support/turn.ts";
+import { aBoard, aPlayer, aTurn, type TurnOptions } from "../support/rules/turn.ts";
 
 describe("scores of events", () => {
   const metric = (part: object) =>

@@ -10,7 +10,7 @@ import {
 } from "../../src/domain/evaluation/boards/scoring.ts";
 import { submitScore } from "../../src/domain/evaluation/boards/submit.ts";
 import type { EntryState } from "../../src/domain/evaluation/player-state.ts";
-import { aBoard, aTurn } from "../support/turn.ts";
+import { aBoard, aTurn } from "../support/rules/turn.ts";
 
 const submitAll = (
   board: Board,

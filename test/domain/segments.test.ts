@@ -5,7 +5,7 @@ import { evaluateEvent, settleTurn } from "../../src/domain/evaluation/evaluate.
 import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
 import { refreshAllSegments, setMembership } from "../../src/domain/evaluation/segments/membership.ts";
 import { orderSegments } from "../../src/domain/evaluation/segments/segment.ts";
-import { aDefinition, aPass, aPlan, aPlayerState } from "../support/plan.ts";
+import { aDefinition, aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 
 const DAY = 86_400_000;
 const NOW = Date.parse("2026-06-15T12:00:00Z");

@@ -23,10 +23,10 @@ import type { Transact } from "../../src/domain/kernel/work.ts";
 import { flushRuleStats } from "../../src/jobs/flush-rule-stats.ts";
 import { startRunners } from "../../src/jobs/runner.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { aPlan, aPlayerState, PROJECT } from "../support/plan.ts";
-import { rowsOf } from "../support/rule-projects.ts";
-import { aRule, NOW, ruleSetOf } from "../support/rules.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { aPlan, aPlayerState, PROJECT } from "../support/rules/plan.ts";
+import { rowsOf } from "../support/domain/rule-projects.ts";
+import { aRule, NOW, ruleSetOf } from "../support/rules/rules.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -65,7 +65,7 @@ describe("statistics of rules", () => {
       [2, 1, { MATCHED: 1, COOLDOWN: 1 }, NOW - (NOW % HOUR_MS)],
     );
     assert.deepEqual(recorder.take(), []);
-    recorder.giveBack([counts!]);
+    recorder.restore([counts!]);
     assert.deepEqual(recorder.take(), [counts]);
   });
 

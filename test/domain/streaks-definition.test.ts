@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { Streak } from "../../src/domain/evaluation/streaks/streak.ts";
 import { patternsOf } from "../../src/domain/evaluation/language/patterns.ts";
-import { aStreak } from "../support/streaks.ts";
+import { aStreak } from "../support/streaks/streaks.ts";
 
 const part = (metric: Json = {}, more: Json = {}) => ({
   metric: { eventTypes: ["done"], aggregate: "count", ...metric },
@@ -74,7 +74,7 @@ describe("definitions of streaks", () => {
   });
 
   it("hear what they count and what breaks them, by type, prefix and star", () => {
-    const heard = (more: Json, type: string) => aStreak(more).hears(type);
+    const heard = (more: Json, type: string) => aStreak(more).listensTo(type);
     assert.ok(heard({}, "done"));
     assert.ok(!heard({}, "done.more"));
     assert.ok(heard(wins, "lost"));

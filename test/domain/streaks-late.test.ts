@@ -7,9 +7,9 @@ import {
   repairable,
   repairableUntil,
   reset,
-} from "../../src/domain/evaluation/streaks/mend.ts";
+} from "../../src/domain/evaluation/streaks/repair.ts";
 import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
-import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks.ts";
+import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks/streaks.ts";
 
 const noon = (day: number): number => T("2026-01-01T12:00Z") + (day - 1) * DAY_MS;
 const frozen = ({ doc }: Streak) => (doc.run?.frozen ?? []).map((one) => periodName("DAY", one));

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { settleDue } from "../../src/domain/economy/streaks/due.ts";
-import { aPass, aPlan } from "../support/plan.ts";
-import { HOUR_MS, T } from "../support/streaks.ts";
-import { aGame, noon } from "../support/streaks-game.ts";
+import { aPass, aPlan } from "../support/rules/plan.ts";
+import { HOUR_MS, T } from "../support/streaks/streaks.ts";
+import { aGame, noon } from "../support/streaks/streaks-game.ts";
 
 describe("the sweep of streaks", () => {
   it("warns once of a period that ends soon, then settles the run that is over", () => {

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { evaluateEvent } from "../../src/domain/evaluation/evaluate.ts";
 import { advanceStreaks, grantFreezes, streakMeasure } from "../../src/domain/evaluation/streaks/advance.ts";
 import { announce, keep } from "../../src/domain/evaluation/streaks/announce.ts";
-import { reset } from "../../src/domain/evaluation/streaks/mend.ts";
+import { reset } from "../../src/domain/evaluation/streaks/repair.ts";
 import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
-import { aPass, aPlayerState } from "../support/plan.ts";
-import { T } from "../support/streaks.ts";
-import { aGame, noon } from "../support/streaks-game.ts";
+import { aPass, aPlayerState } from "../support/rules/plan.ts";
+import { T } from "../support/streaks/streaks.ts";
+import { aGame, noon } from "../support/streaks/streaks-game.ts";
 
 describe("streaks in a turn", () => {
   it("tell of each extension with what it has come to", () => {
@@ -66,8 +66,8 @@ describe("streaks in a turn", () => {
       { metric: { eventTypes: ["player.xp_granted"], aggregate: "sum", property: "amount" }, threshold: 50 },
     ];
     const game = aGame({ qualify: { parts } });
-    assert.ok(game.plan.hears("player.xp_granted"));
-    assert.ok(!game.plan.hears("player.updated"));
+    assert.ok(game.plan.hasListeners("player.xp_granted"));
+    assert.ok(!game.plan.hasListeners("player.updated"));
     const { turn } = aPass({ plan: game.plan, player: game.player });
     turn.root.derived.push({
       id: "e",

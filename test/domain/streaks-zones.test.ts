@@ -7,7 +7,7 @@ import {
   periodOfDate,
   periodStart,
 } from "../../src/domain/evaluation/streaks/periods.ts";
-import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks.ts";
+import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks/streaks.ts";
 
 const ZONES = [
   "Europe/Berlin",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { periodName } from "../../src/domain/evaluation/streaks/periods.ts";
-import { aPlayedStreak, aStreak, DAY_MS, T } from "../support/streaks.ts";
+import { aPlayedStreak, aStreak, DAY_MS, T } from "../support/streaks/streaks.ts";
 
 const days = (numbers: readonly number[]) => numbers.map((one) => periodName("DAY", one));
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { OutboundSettings } from "../../src/config.ts";
 import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
-import { NOT_PUBLIC } from "../support/blocked-addresses.ts";
-import { connectionsBegunBy, type RawEndpoint, startRawEndpoint } from "../support/raw-endpoint.ts";
+import { NOT_PUBLIC } from "../support/webhooks/blocked-addresses.ts";
+import { connectionsBegunBy, type RawEndpoint, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";
 
 /** Ways to write an address of this machine; `reaches`: that a switch for development lets it through. */
 const SPELLINGS: readonly { host: string; reaches: boolean }[] = [

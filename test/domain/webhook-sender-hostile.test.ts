@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { RESPONSE_BODY_MAX } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { eventually } from "../support/eventually.ts";
-import { answer, type Respond } from "../support/raw-endpoint.ts";
-import { says, type TrialSender, trialSender } from "../support/sender.ts";
+import { answer, type Respond } from "../support/webhooks/raw-endpoint.ts";
+import { says, type TrialSender, trialSender } from "../support/webhooks/sender.ts";
 
 describe("a sender of webhooks to hostile endpoints", function () {
   this.timeout(30_000);

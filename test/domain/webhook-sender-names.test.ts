@@ -3,9 +3,9 @@ import { readFile } from "node:fs/promises";
 import type { OutboundSettings } from "../../src/config.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
-import { type Certificate, selfSigned } from "../support/certificate.ts";
-import { type DnsServer, startDnsServer } from "../support/dns-server.ts";
-import { connectionsBegunBy, type RawEndpoint, startRawEndpoint } from "../support/raw-endpoint.ts";
+import { type Certificate, selfSigned } from "../support/webhooks/certificate.ts";
+import { type DnsServer, startDnsServer } from "../support/webhooks/dns-server.ts";
+import { connectionsBegunBy, type RawEndpoint, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";
 
 const REFUSED = "the address is not public (URL_NOT_ALLOWED)";
 const PUBLIC = "203.0.114.7";

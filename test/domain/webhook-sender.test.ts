@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/eventually.ts";
-import { answer, startRawEndpoint } from "../support/raw-endpoint.ts";
-import { PATH, says, type TrialSender, trialSender } from "../support/sender.ts";
+import { answer, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";
+import { PATH, says, type TrialSender, trialSender } from "../support/webhooks/sender.ts";
 
 describe("a sender of webhooks", function () {
   this.timeout(30_000);

@@ -4,7 +4,7 @@ import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/c
 import { recordResults, type Result } from "../../src/domain/delivery/webhooks/delivering/record-results.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { failWaitingWebhooks } from "../../src/jobs/fail-waiting-webhooks.ts";
-import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhook-app.ts";
+import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

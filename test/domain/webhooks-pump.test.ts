@@ -4,8 +4,8 @@ import type { App } from "../../src/app.ts";
 import { createDeliverWebhooks } from "../../src/jobs/deliver-webhooks.ts";
 import type { Job } from "../../src/jobs/job.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhook-app.ts";
-import { isSigned, type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
+import { isSigned, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -14,7 +14,7 @@ import { recordResults } from "../../src/domain/delivery/webhooks/delivering/rec
 import { waitAfter } from "../../src/domain/delivery/webhooks/delivering/schedule.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { Webhook } from "../../src/domain/delivery/webhooks/webhook.ts";
-import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhook-app.ts";
+import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
 
 const MINUTE_MS = 60_000;
 const SENT_MS = 1_500;

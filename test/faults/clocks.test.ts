@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { eventually } from "../support/eventually.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";
-import { type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 const AHEAD_MS = 600_000;
 const EVENTS = 30;
@@ -10,7 +10,7 @@ const EVENTS = 30;
 const ANSWER_MS = 1_500;
 
 const ahead = {
-  NODE_OPTIONS: `--import=${new URL("../support/clock-ahead.ts", import.meta.url).href}`,
+  NODE_OPTIONS: `--import=${new URL("../support/faults/clock-ahead.ts", import.meta.url).href}`,
   CLOCK_AHEAD_MS: String(AHEAD_MS),
 };
 

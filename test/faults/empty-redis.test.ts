@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { aPlayer, matchmake, type Player, range } from "../rooms/sdk.ts";
+import { aPlayer, matchmake, type Player, range } from "../support/rooms/sdk.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { type RedisServer, startRedis } from "../support/redis-server.ts";
-import { SteadyPlayer } from "../support/steady-player.ts";
-import { startWebCluster, type WebCluster } from "../support/web-cluster.ts";
+import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
+import { SteadyPlayer } from "../support/rooms/steady-player.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
 
 const PLAYERS = 16;
 const EVENT_EVERY_MS = 30;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import { aPlayer, grantXp, type Player, range } from "../rooms/sdk.ts";
-import { must } from "../support/client.ts";
+import { aPlayer, grantXp, type Player, range } from "../support/rooms/sdk.ts";
+import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { SteadyPlayer } from "../support/steady-player.ts";
-import { startWebCluster, type WebCluster } from "../support/web-cluster.ts";
+import { SteadyPlayer } from "../support/rooms/steady-player.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
 
 /** Sockets that drop together; HERD=2000 npm test -- test/faults/herd.test.ts tries it with more. */
 const HERD = Number(process.env["HERD"] ?? 200);

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { appendViolations } from "../checkers/append.ts";
-import { History } from "../checkers/history.ts";
-import { type BoardHistory, leaderboardViolations } from "../checkers/leaderboard.ts";
-import { lobbyViolations } from "../checkers/lobby.ts";
-import { aPlayer, range } from "../rooms/sdk.ts";
-import { answered } from "../support/ask.ts";
-import { ChatClient, readChannel, type Talk } from "../support/chat-clients.ts";
-import { must } from "../support/client.ts";
+import { appendViolations } from "../support/checkers/append.ts";
+import { History } from "../support/checkers/history.ts";
+import { type BoardHistory, leaderboardViolations } from "../support/checkers/leaderboard.ts";
+import { lobbyViolations } from "../support/checkers/lobby.ts";
+import { aPlayer, range } from "../support/rooms/sdk.ts";
+import { answered } from "../support/http/ask.ts";
+import { ChatClient, readChannel, type Talk } from "../support/chat/clients.ts";
+import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { type Hall, LobbyClient, openHall, seenOf, shownBy } from "../support/lobby-clients.ts";
-import { assertLobbies } from "../support/lobby-invariants.ts";
+import { type Hall, LobbyClient, openHall, seenOf, shownBy } from "../support/lobbies/clients.ts";
+import { assertLobbies } from "../support/lobbies/invariants.ts";
 import {
   BOARD_KEYS,
   BOARDS,
@@ -24,11 +24,11 @@ import {
   readLines,
   readPages,
   watchBoard,
-} from "../support/score-clients.ts";
+} from "../support/leaderboards/clients.ts";
 import { seeded } from "../support/seed.ts";
-import type { Staying } from "../support/staying.ts";
-import { makeTrouble } from "../support/trouble.ts";
-import { startWebCluster, type WebCluster } from "../support/web-cluster.ts";
+import type { Staying } from "../support/rooms/staying.ts";
+import { makeTrouble } from "../support/faults/trouble.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
 
 const LOBBY_CLIENTS = 9;
 const CHAT_CLIENTS = 6;

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { aTenant } from "../support/app.ts";
-import { clientOf } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { aTenant } from "../support/app/app.ts";
+import { clientOf } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { assertInvariants, readXp } from "../support/invariants.ts";
-import { freePort, laurel, startProcess, temporaryDir } from "../support/process.ts";
-import { defineWorldcup, expectedXp, hasRealData, WORLDCUP } from "../support/worldcup.ts";
+import { assertInvariants, readXp } from "../support/domain/invariants.ts";
+import { freePort, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { defineWorldcup, expectedXp, hasRealData, WORLDCUP } from "../support/data/worldcup.ts";
 
 const queued = async ({ em }: Database): Promise<number> => {
   const counted = await sql<{ n: string }>`select count(*) as n from event_q`.execute(em.fork().getKysely());

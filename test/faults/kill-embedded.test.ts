@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { aTenant } from "../support/app.ts";
+import { aTenant } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { assertInvariants, readXp } from "../support/invariants.ts";
-import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/process.ts";
-import { clientOf } from "../support/client.ts";
+import { assertInvariants, readXp } from "../support/domain/invariants.ts";
+import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { clientOf } from "../support/http/client.ts";
 import {
   defineWorldcup,
   expectedXp,
@@ -15,7 +15,7 @@ import {
   topTwenty,
   WORLDCUP,
   worldcupTruth,
-} from "../support/worldcup.ts";
+} from "../support/data/worldcup.ts";
 
 const KILLS = 10;
 

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { eventually } from "../support/eventually.ts";
-import { kill } from "../support/process.ts";
+import { kill } from "../support/processes/process.ts";
 import { tell } from "../support/tell.ts";
-import type { HookSite } from "../support/webhook-app.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";
-import { isSigned, type Received, type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+import type { HookSite } from "../support/webhooks/webhook-app.ts";
+import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { isSigned, type Received, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 const EVENTS = 10_000;
 const COMMIT = 100;

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { aTenant } from "../support/app.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { aTenant } from "../support/app/app.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { assertInvariants, readXp } from "../support/invariants.ts";
-import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/process.ts";
-import { clientOf } from "../support/client.ts";
+import { assertInvariants, readXp } from "../support/domain/invariants.ts";
+import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { clientOf } from "../support/http/client.ts";
 import {
   defineWorldcup,
   expectedXp,
@@ -17,7 +17,7 @@ import {
   topTwenty,
   WORLDCUP,
   worldcupTruth,
-} from "../support/worldcup.ts";
+} from "../support/data/worldcup.ts";
 
 const KILLS = 20;
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { laurel, temporaryDir } from "../support/process.ts";
+import { laurel, temporaryDir } from "../support/processes/process.ts";
 
 /** These change tables of players, the outbox and, RULES, of rules, in this order. */
 const FIRST = "20261122000002-state-bytes";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { type Kysely, sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Laurel, laurel, temporaryDir } from "../support/process.ts";
-import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { type Laurel, laurel, temporaryDir } from "../support/processes/process.ts";
+import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
 
 /** The advisory lock of migrations. */
 const LOCK = 7_740;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../support/eventually.ts";
-import { type PostgresCluster, startPostgresCluster } from "../support/postgres-cluster.ts";
+import { type PostgresCluster, startPostgresCluster } from "../support/processes/postgres-cluster.ts";
 
 /** All processes work again within this time once the network does, in ms. */
 const BACK_MAX_MS = 5_000;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { eventually } from "../support/eventually.ts";
-import { type PostgresCluster, startPostgresCluster } from "../support/postgres-cluster.ts";
+import { type PostgresCluster, startPostgresCluster } from "../support/processes/postgres-cluster.ts";
 
 /** Longer than the first waits of an event whose own fault it would be, in ms. */
 const OUTAGE_MS = 2_500;

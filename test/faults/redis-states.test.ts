@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { LEASE_MS } from "../../src/domain/kernel/peers.ts";
-import { aPlayer, matchmake } from "../rooms/sdk.ts";
+import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { type FaultyGame, startFaultyGame } from "../support/redis-game.ts";
-import { type RedisServer, startRedis } from "../support/redis-server.ts";
-import { startWebCluster, type WebCluster } from "../support/web-cluster.ts";
+import { type FaultyGame, startFaultyGame } from "../support/processes/faulty-game.ts";
+import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
 
 /** Once Redis is well everything else is, within this time in ms. */
 const RECOVERY_MAX_MS = 10_000;

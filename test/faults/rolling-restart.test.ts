@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import { aPlayer, type Player, range } from "../rooms/sdk.ts";
+import { aPlayer, type Player, range } from "../support/rooms/sdk.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { rulesOf } from "../support/rules-api.ts";
-import { SteadyPlayer } from "../support/steady-player.ts";
-import { startWebCluster, type WebCluster } from "../support/web-cluster.ts";
+import { rulesOf } from "../support/rules/rules-api.ts";
+import { SteadyPlayer } from "../support/rooms/steady-player.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
 
 const PLAYERS = 12;
 const SENDERS = 4;

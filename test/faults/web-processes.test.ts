@@ -1,10 +1,18 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import { aPlayer, grantXp, join, type Listener, matchmake, type Player, range } from "../rooms/sdk.ts";
-import { must } from "../support/client.ts";
+import {
+  aPlayer,
+  grantXp,
+  join,
+  type Listener,
+  matchmake,
+  type Player,
+  range,
+} from "../support/rooms/sdk.ts";
+import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { SteadyPlayer } from "../support/steady-player.ts";
-import { startWebCluster, type Web, type WebCluster } from "../support/web-cluster.ts";
+import { SteadyPlayer } from "../support/rooms/steady-player.ts";
+import { startWebCluster, type Web, type WebCluster } from "../support/processes/web-cluster.ts";
 
 const PLAYERS = 24;
 const GRANT_EVERY_MS = 40;

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { tell } from "../support/tell.ts";
-import type { HookSite } from "../support/webhook-app.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";
-import { type HostileKind, type Hostiles, startHostiles } from "../support/webhook-hostiles.ts";
-import { type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+import type { HookSite } from "../support/webhooks/webhook-app.ts";
+import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { type HostileKind, type Hostiles, startHostiles } from "../support/webhooks/hostiles.ts";
+import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 /** Tenants with bad endpoints, and how many each has. */
 const TENANTS = 6;

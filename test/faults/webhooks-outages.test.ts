@@ -4,11 +4,11 @@ import { Redis } from "ioredis";
 import { sql } from "kysely";
 import { openPostgres } from "../../src/platform/database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type RedisServer, startRedis } from "../support/redis-server.ts";
+import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
 import { tell } from "../support/tell.ts";
-import type { HookSite } from "../support/webhook-app.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";
-import { type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+import type { HookSite } from "../support/webhooks/webhook-app.ts";
+import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 /** Without an operator all is well again within this time, in ms. */
 const RECOVERY_MAX_MS = 30_000;

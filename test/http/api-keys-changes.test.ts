@@ -4,13 +4,13 @@ import { ApiKey } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
 import { markExpiredKeys } from "../../src/domain/accounts/api-keys/expire.ts";
 import { ROLES } from "../../src/domain/kernel/caller.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { auditOf } from "../support/audit.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { auditOf } from "../support/app/audit.ts";
+import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { aMember } from "../support/member.ts";
-import { putOnPlan } from "../support/plans.ts";
+import { aMember } from "../support/app/member.ts";
+import { putOnPlan } from "../support/app/plans.ts";
 
 describe("a change of an API key", () => {
   let api: TestApp;

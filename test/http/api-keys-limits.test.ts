@@ -3,13 +3,13 @@ import { ApiKey } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Project } from "../../src/domain/accounts/projects/project.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { assertError } from "../support/assert-error.ts";
-import { type Client, must } from "../support/client.ts";
-import { aMailTo, mailsTo } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
-import { putOnPlan } from "../support/plans.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { type Client, must } from "../support/http/client.ts";
+import { aMailTo, mailsTo } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
+import { putOnPlan } from "../support/app/plans.ts";
 
 describe("the making of API keys", () => {
   let api: TestApp;

@@ -5,9 +5,9 @@ import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { TransactAs } from "../../src/domain/kernel/work.ts";
 import { createLog } from "../../src/log.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { assertError } from "../support/assert-error.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
 
 /** More of a key than the prefix that is shown to tell keys apart. */

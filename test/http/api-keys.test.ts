@@ -7,10 +7,10 @@ import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { resolveProject } from "../../src/domain/accounts/projects/resolve.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { aMember } from "../support/member.ts";
+import { aMember } from "../support/app/member.ts";
 
 describe("API keys", () => {
   let api: TestApp;

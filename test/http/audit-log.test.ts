@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { audit } from "../../src/domain/accounts/audit/audit.ts";
 import { listAudit } from "../../src/domain/accounts/audit/list.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aMember } from "../support/member.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aMember } from "../support/app/member.ts";
 
 const LOG = "/api/v1/audit-log";
 

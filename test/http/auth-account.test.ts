@@ -3,11 +3,11 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, must } from "../support/client.ts";
-import { aMailTo, mailsTo, tokenIn } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, must } from "../support/http/client.ts";
+import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
 
 const NEXT = "Brass-Lantern-58";
 const anEmail = () => `${randomUUID()}@example.com`;

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { type Answer, aTenant, startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, must } from "../support/client.ts";
-import { type FakeGithub, startFakeGithub } from "../support/fake-github.ts";
-import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/oauth.ts";
-import { anInvitation } from "../support/operations-team.ts";
+import { type Answer, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, must } from "../support/http/client.ts";
+import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
+import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
+import { anInvitation } from "../support/operations/team.ts";
 
 const PASSWORD = "Difference-Engine-2";
 const TOKEN = /^[\w-]{43}$/;

@@ -3,11 +3,11 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { KNOWN_ORIGINS_MAX } from "../../src/domain/accounts/auth/known-origins.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { anAdmin } from "../support/admin.ts";
-import { type Answer, aTenant, startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, must } from "../support/client.ts";
-import { aMailTo, tokenIn } from "../support/mailbox.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { type Answer, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, must } from "../support/http/client.ts";
+import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
 
 const WRONG = "Wrong-horse-7";
 const NEW_PASSWORD = "Difference-Engine-2";

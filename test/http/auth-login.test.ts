@@ -6,10 +6,10 @@ import { login as loginWith } from "../../src/domain/accounts/auth/login.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress } from "../support/client.ts";
-import { aMember } from "../support/member.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress } from "../support/http/client.ts";
+import { aMember } from "../support/app/member.ts";
 
 const WRONG = "Wrong-horse-7";
 const anEmail = () => `${randomUUID()}@example.com`;

@@ -5,10 +5,10 @@ import { newRefreshToken, TOKENS_PER_SESSION_MAX } from "../../src/domain/accoun
 import { startSession } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aMember, type Member } from "../support/member.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aMember, type Member } from "../support/app/member.ts";
 
 describe("POST /auth/refresh", function () {
   this.timeout(20_000);

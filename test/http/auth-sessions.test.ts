@@ -4,11 +4,11 @@ import { decodeJwt } from "jose";
 import { sql } from "kysely";
 import { forgetSessions, startSession } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { aMember, type Member } from "../support/member.ts";
+import { aMember, type Member } from "../support/app/member.ts";
 
 type Tokens = { token: string; refreshToken: string };
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Player } from "../../src/domain/players/player.ts";
-import { type Answer, aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { aMember } from "../support/member.ts";
+import { type Answer, aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { aMember } from "../support/app/member.ts";
 
 describe("POST /auth/ws-token", () => {
   let api: TestApp;

@@ -4,10 +4,10 @@ import { decodeJwt } from "jose";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { aMember } from "../support/member.ts";
+import { aMember } from "../support/app/member.ts";
 
 /** The promise is 5 s; the rest is for a slow machine. */
 const CACHE = { timeoutMs: 10_000 };

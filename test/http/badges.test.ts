@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aGame, type Game } from "../support/game.ts";
+import { aKey, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aGame, type Game } from "../support/app/game.ts";
 
 const TIERS = [
   { tier: 1, name: "Bronze", threshold: 10, iconUrl: "https://example.com/bronze.png", rewards: { xp: 5 } },

@@ -4,10 +4,10 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { LOTS_MAX } from "../../src/domain/economy/currencies/balances.ts";
 import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aPurse, aTreasury, type Purse } from "../support/purse.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aPurse, aTreasury, type Purse } from "../support/economy/purse.ts";
 
 const DAY_MS = 86_400_000;
 

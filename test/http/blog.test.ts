@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { anAdmin, aPlatformToken } from "../support/admin.ts";
-import { aTenant, startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { anAdmin, aPlatformToken } from "../support/app/admin.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 
 type Post = Record<string, unknown> & { slug: string };
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aKey, startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aLobbyGame, type LobbyGame } from "../support/lobbies.ts";
-import { aMember } from "../support/member.ts";
-import { type Players, playersOf } from "../support/players.ts";
+import { aKey, startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aLobbyGame, type LobbyGame } from "../support/lobbies/lobby-game.ts";
+import { aMember } from "../support/app/member.ts";
+import { type Players, playersOf } from "../support/players/players.ts";
 
 const SECRET = "meet me at the old mill";
 const LATER = "meet me at the new bridge";

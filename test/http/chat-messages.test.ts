@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aKey, startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { type Answer, must } from "../support/client.ts";
-import { aGame, type Game } from "../support/game.ts";
+import { aKey, startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { type Answer, must } from "../support/http/client.ts";
+import { aGame, type Game } from "../support/app/game.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Role } from "../../src/domain/kernel/caller.ts";
-import { aKey, type Answer, startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { auditOf } from "../support/audit.ts";
-import { must } from "../support/client.ts";
-import { aLobbyGame, type LobbyGame } from "../support/lobbies.ts";
-import { aMember } from "../support/member.ts";
+import { aKey, type Answer, startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { auditOf } from "../support/app/audit.ts";
+import { must } from "../support/http/client.ts";
+import { aLobbyGame, type LobbyGame } from "../support/lobbies/lobby-game.ts";
+import { aMember } from "../support/app/member.ts";
 
 const SECRET = "meet me at the old mill";
 const READS = "chat.private_read";

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { ChatLine } from "../../src/domain/kernel/events/chat-views.ts";
 import { chatTopic } from "../../src/domain/kernel/events/topics.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { auditOf } from "../support/audit.ts";
-import { must } from "../support/client.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { auditOf } from "../support/app/audit.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aGame, type Game } from "../support/game.ts";
+import { aGame, type Game } from "../support/app/game.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 

@@ -3,12 +3,12 @@ import { sql } from "kysely";
 import { muteBlocked } from "../../src/domain/social/chat/moderation/escalation.ts";
 import type { PlayerNotice } from "../../src/domain/kernel/events/realtime-events.ts";
 import { noticeTopic } from "../../src/domain/kernel/events/topics.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { auditOf } from "../support/audit.ts";
-import { must } from "../support/client.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { auditOf } from "../support/app/audit.ts";
+import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { aGame, type Game } from "../support/game.ts";
+import { aGame, type Game } from "../support/app/game.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0, links: "BLOCK" };
 

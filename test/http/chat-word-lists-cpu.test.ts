@@ -3,10 +3,10 @@ import { sql } from "kysely";
 import { prepareFilter } from "../../src/domain/social/chat/moderation/filters.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
-import { aGame, type Game } from "../support/game.ts";
+import { aGame, type Game } from "../support/app/game.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;

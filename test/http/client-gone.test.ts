@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import type { App } from "../../src/app.ts";
 import type { Actor } from "../../src/domain/kernel/caller.ts";
-import type { Sight } from "../../src/domain/kernel/work.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import type { RowScope } from "../../src/domain/kernel/work.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 
 /** So large that it is read in several slices. */
@@ -36,13 +36,13 @@ describe("a client that goes before it was answered", () => {
   /** A server whose imports wait until `released`, and what their transactions know of their requests. */
   const aServer = async (released: Promise<void>) => {
     const seen: Actor["waits"][] = [];
-    const transactAs: App["transactAs"] = (sight: Sight) => async (run) => {
-      if (sight.role === "web") {
-        seen.push(sight.by?.waits);
+    const transactAs: App["transactAs"] = (rowScope: RowScope) => async (run) => {
+      if (rowScope.role === "web") {
+        seen.push(rowScope.by?.waits);
         await released;
-        sight.by?.waits?.signal.throwIfAborted();
+        rowScope.by?.waits?.signal.throwIfAborted();
       }
-      return api.app.transactAs(sight)(run);
+      return api.app.transactAs(rowScope)(run);
     };
     return { url: (await anotherServer(api, {}, { transactAs })).url, seen };
   };

@@ -11,8 +11,8 @@ import { fingerprintOf } from "../../src/http/fingerprint.ts";
 import { countParts } from "../../src/http/json-size.ts";
 import { routes } from "../../src/http/routes.ts";
 import { CPU_SLACK, leastBlockMs, leastCpuMs } from "../support/cpu.ts";
-import { hostileTexts, hostileValues } from "../support/hostile-json.ts";
-import { bareSchema, placesOf } from "../support/schema-places.ts";
+import { hostileTexts, hostileValues } from "../support/http/hostile-json.ts";
+import { bareSchema, placesOf } from "../support/http/schema-places.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;

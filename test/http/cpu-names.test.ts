@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { BODY_NAMES_MAX } from "../../src/domain/kernel/limits.ts";
 import { isLongJson } from "../../src/domain/kernel/oversize.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 
 /** CPU that a process may spend on one caller before others are served. */

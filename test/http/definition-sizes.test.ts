@@ -9,11 +9,11 @@ import {
 } from "../../src/domain/kernel/limits.ts";
 import { bytesOf, findOversize } from "../../src/domain/kernel/oversize.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { unique } from "../support/operation-bodies.ts";
-import { aLessonRule, reasonOf, RULES, rulesOf } from "../support/rules-api.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { unique } from "../support/operations/bodies.ts";
+import { aLessonRule, reasonOf, RULES, rulesOf } from "../support/rules/rules-api.ts";
 
 type Json = Record<string, unknown>;
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { auditOf } from "../support/audit.ts";
-import { must } from "../support/client.ts";
-import { definitionDocument, OPTIONAL_FIELD } from "../support/definition-documents.ts";
-import { aMember } from "../support/member.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { auditOf } from "../support/app/audit.ts";
+import { must } from "../support/http/client.ts";
+import { definitionDocument, OPTIONAL_FIELD } from "../support/rules/definition-documents.ts";
+import { aMember } from "../support/app/member.ts";
 
 for (const { kind, plural } of DEFINITION_KINDS) {
   describe(`definitions: ${plural}`, () => {

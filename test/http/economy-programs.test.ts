@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { endBoosts } from "../../src/jobs/end-boosts.ts";
 import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 
 const kinds = [
   "grant",

@@ -3,12 +3,12 @@ import { randomUUID } from "node:crypto";
 import { ROLES } from "../../src/domain/kernel/caller.ts";
 import { listEmailLogs, showEmailLogInFull } from "../../src/domain/accounts/email/logs.ts";
 import type { MailTemplate, MailValues } from "../../src/domain/accounts/email/mail.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { refuseMail } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
+import { refuseMail } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
 
 const PATH = "/api/v1/email-logs";
 const anAddress = (): string => `${randomUUID()}@example.com`;

@@ -4,12 +4,12 @@ import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { issueUserToken, type UserTokenPurpose } from "../../src/domain/accounts/auth/user-tokens.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, type Client } from "../support/client.ts";
-import { aMailTo, tokenIn } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, type Client } from "../support/http/client.ts";
+import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
 
 const anEmail = () => `${randomUUID()}@example.com`;
 

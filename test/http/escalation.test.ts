@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { deleteDueTenants } from "../../src/domain/accounts/tenants/deletion.ts";
-import { type Admin, anAdmin } from "../support/admin.ts";
-import { aKey, aTenant, aWsToken, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { assertError } from "../support/assert-error.ts";
-import { type Answer, must } from "../support/client.ts";
-import { aMember } from "../support/member.ts";
-import { anInvitation, putTenant } from "../support/operations-team.ts";
+import { type Admin, anAdmin } from "../support/app/admin.ts";
+import { aKey, aTenant, aWsToken, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { type Answer, must } from "../support/http/client.ts";
+import { aMember } from "../support/app/member.ts";
+import { anInvitation, putTenant } from "../support/operations/team.ts";
 
 const SUPERADMIN_TRICKS = [
   "//superadmin/me",

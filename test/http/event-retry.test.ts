@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
-import { failed } from "../support/failed-event.ts";
+import { failed } from "../support/domain/failed-event.ts";
 
 describe("events, listed and tried again", () => {
   let api: TestApp;

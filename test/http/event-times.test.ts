@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
 
 describe("the times of events", () => {
   it("are kept exactly from the year 1000 on; older ones are refused", async () => {

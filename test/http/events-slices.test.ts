@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 
 /** 3.9 KB that look at the whole event 240 times. */
 const SCHEMA = { allOf: Array.from({ length: 240 }, () => ({ not: { const: {} } })) };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 
 const event = (more: Record<string, unknown> = {}) => ({

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp } from "../support/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { damageRule, makeDue } from "../support/failed-event.ts";
+import { damageRule, makeDue } from "../support/domain/failed-event.ts";
 
 describe("an event that fails for good", () => {
   it("is PENDING while it is tried again, then FAILED with the reason, and hinders nobody", async () => {

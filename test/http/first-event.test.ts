@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { rulesOf } from "../support/rules-api.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { rulesOf } from "../support/rules/rules-api.ts";
 
 describe("the first event of a player whom it makes", () => {
   let api: TestApp;

@@ -14,7 +14,7 @@ import type { Work } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type ProjectSource, route } from "../../src/http/route.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { startTinyHttp, type TinyHttp } from "../support/tiny-http.ts";
+import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
 
 const operation = (id: string, access: Access, project: ProjectSource, path = `/${id}`) =>
   route({

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { z } from "zod";
 import { route } from "../../src/http/route.ts";
-import { startTinyHttp } from "../support/tiny-http.ts";
+import { startTinyHttp } from "../support/http/tiny-http.ts";
 
 const open = { tag: "Test", access: "public", project: "none", summary: "A test operation" } as const;
 const routes = [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { MATCHMAKE_BODY_LIMIT } from "../../src/domain/kernel/limits.ts";
-import { startTinyHttp, type TinyHttp } from "../support/tiny-http.ts";
+import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
 
 const bodyOf = (answer: string) =>
   JSON.parse(answer.slice(answer.indexOf("\r\n\r\n") + 4)) as {

@@ -4,8 +4,8 @@ import { openApiDocument } from "../../src/http/openapi.ts";
 import { checkRoutes } from "../../src/http/route-list.ts";
 import { type AnyRoute, route } from "../../src/http/route.ts";
 import { routes as allRoutes } from "../../src/http/routes.ts";
-import { checkResponse } from "../support/openapi-check.ts";
-import { startTinyHttp } from "../support/tiny-http.ts";
+import { checkResponse } from "../support/http/openapi-check.ts";
+import { startTinyHttp } from "../support/http/tiny-http.ts";
 
 const Thing = z
   .object({

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { z } from "zod";
 import { route } from "../../src/http/route.ts";
-import { startTinyHttp, type TinyHttp } from "../support/tiny-http.ts";
+import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
 
 const open = {
   tag: "Test",

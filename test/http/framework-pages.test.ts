@@ -4,7 +4,7 @@ import type { App } from "../../src/app.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog, prettyLine } from "../../src/log.ts";
 import { eventually } from "../support/eventually.ts";
-import { startTinyHttp, tinyApp, type TinyHttp } from "../support/tiny-http.ts";
+import { startTinyHttp, tinyApp, type TinyHttp } from "../support/http/tiny-http.ts";
 
 const withHttp = async (parts: Partial<App>, run: (http: TinyHttp) => Promise<void>): Promise<void> => {
   const http = await startTinyHttp([], parts);

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { conflict, DomainError } from "../../src/domain/kernel/errors.ts";
 import { BODY_LIMIT, BODY_PARTS_MAX } from "../../src/domain/kernel/limits.ts";
 import { Reply, route } from "../../src/http/route.ts";
-import { startTinyHttp, type TinyAnswer, type TinyHttp } from "../support/tiny-http.ts";
+import { startTinyHttp, type TinyAnswer, type TinyHttp } from "../support/http/tiny-http.ts";
 
 const open = { tag: "Test", access: "public", project: "none", summary: "A test operation" } as const;
 const Echo = z.object({ got: z.unknown() });

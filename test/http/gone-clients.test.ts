@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { aTenant, startApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 
 describe("a request whose client has gone", () => {

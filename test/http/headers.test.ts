@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { route } from "../../src/http/route.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { startTinyHttp } from "../support/tiny-http.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { startTinyHttp } from "../support/http/tiny-http.ts";
 
 const ORIGIN = "https://console.example.com";
 

@@ -3,10 +3,10 @@ import { eventuallyHolds } from "../support/eventually.ts";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
-import { startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aPurse, aTreasury, type Purse } from "../support/purse.ts";
+import { startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aPurse, aTreasury, type Purse } from "../support/economy/purse.ts";
 
 describe("holds", () => {
   let api: TestApp;

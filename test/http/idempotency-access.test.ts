@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { LARGE_BODY_PARTS_MAX } from "../../src/domain/kernel/limits.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { anAdmin } from "../support/admin.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aJob } from "../support/jobs.ts";
-import { aMember, type Member } from "../support/member.ts";
-import { unique } from "../support/operation-bodies.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aJob } from "../support/app/jobs.ts";
+import { aMember, type Member } from "../support/app/member.ts";
+import { unique } from "../support/operations/bodies.ts";
 
 const BATCH_BYTES = 5 * 1_024 * 1_024;
 

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { IDEMPOTENCY_HOURS } from "../../src/domain/kernel/idempotency.ts";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { boardDefinition, unique } from "../support/operation-bodies.ts";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { boardDefinition, unique } from "../support/operations/bodies.ts";
 
 describe("a POST with X-Idempotency-Key", function () {
   this.timeout(30_000);

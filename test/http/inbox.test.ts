@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
-import { aKey, aTenant, startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aGame, type Game } from "../support/game.ts";
+import { aKey, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aGame, type Game } from "../support/app/game.ts";
 
 const DAY_MS = 86_400_000;
 

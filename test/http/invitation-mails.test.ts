@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aMailTo } from "../support/mailbox.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aMailTo } from "../support/mail/mailbox.ts";
 
 const INVITATIONS = "/api/v1/team/invitations";
 

@@ -3,13 +3,13 @@ import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
 import { noteAbuse } from "../../src/domain/accounts/rate-limits/abuse.ts";
 import { blockAddress } from "../../src/domain/accounts/rate-limits/ip-blocks.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { anAdmin } from "../support/admin.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, must } from "../support/client.ts";
-import { aNetwork, blocksBy, pathOf as path } from "../support/ip-blocks.ts";
-import { from } from "../support/limit-headers.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, must } from "../support/http/client.ts";
+import { aNetwork, blocksBy, pathOf as path } from "../support/app/ip-blocks.ts";
+import { from } from "../support/http/limit-headers.ts";
 
 describe("addresses", () => {
   let api: TestApp;

@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { forgetBlocks, refuseBlockedAddress } from "../../src/domain/accounts/rate-limits/ip-blocks.ts";
+import { forgetBlocks, KnownBlocks } from "../../src/domain/accounts/rate-limits/ip-blocks.ts";
+import type { Transact } from "../../src/domain/kernel/work.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { anAdmin } from "../support/admin.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, must } from "../support/client.ts";
-import { aNetwork, blocksBy, pathOf as path } from "../support/ip-blocks.ts";
-import { from } from "../support/limit-headers.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, must } from "../support/http/client.ts";
+import { aNetwork, blocksBy, pathOf as path } from "../support/app/ip-blocks.ts";
+import { from } from "../support/http/limit-headers.ts";
 
 describe("blocked addresses", () => {
   let api: TestApp;
@@ -227,10 +228,16 @@ describe("blocked addresses", () => {
     const ip = anAddress();
     await block(ip);
     assertError(await visit(ip), 403, "IP_BLOCKED");
-    const away = async () => {
-      throw Object.assign(new Error("connect"), { code: "ECONNREFUSED" });
+    const { transact, clock } = api.app;
+    let isAway = false;
+    const mayBeAway: Transact = async (run) => {
+      if (isAway) throw Object.assign(new Error("connect"), { code: "ECONNREFUSED" });
+      return transact(run);
     };
-    const lost = await anotherServer(api, {}, { transact: away, transactAs: () => away });
+    const blocks = new KnownBlocks({ transact: mayBeAway, clock });
+    const lost = await anotherServer(api, {}, { transact: mayBeAway, transactAs: () => mayBeAway, blocks });
+    assertError(await lost.get("/api/v1/limits", from(ip)), 403, "IP_BLOCKED");
+    isAway = true;
     forgetBlocks();
     assertError(await lost.get("/api/v1/limits", from(ip)), 403, "IP_BLOCKED");
     assert.equal((await lost.get("/api/v1/limits", from(anAddress()))).status, 200);
@@ -243,6 +250,6 @@ describe("blocked addresses", () => {
     const transact = async () => {
       throw new Error("a database of its own, without blocks");
     };
-    await refuseBlockedAddress({ ...api.app, transact, limiter: { ...api.app.limiter } }, ip);
+    await new KnownBlocks({ transact, clock: api.app.clock }).refuse(ip);
   });
 });

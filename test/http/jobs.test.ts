@@ -6,13 +6,13 @@ import { ANY_JOB } from "../../src/domain/registries/jobs/job-access.ts";
 import type { JobAccess } from "../../src/domain/long-work/job-kind.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { auditOf } from "../support/audit.ts";
-import { must } from "../support/client.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { auditOf } from "../support/app/audit.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aJob } from "../support/jobs.ts";
-import { aMember } from "../support/member.ts";
+import { aJob } from "../support/app/jobs.ts";
+import { aMember } from "../support/app/member.ts";
 
 describe("jobs of a project", () => {
   let api: TestApp;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 
 const PATH = "/api/v1/leaderboards";

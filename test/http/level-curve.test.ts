@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DEFAULT_CURVE } from "../../src/domain/evaluation/xp/levels.ts";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 
 const PATH = "/api/v1/level-curve";

@@ -7,10 +7,10 @@ import { listVersions } from "../../src/domain/rules/lifecycle/versions.ts";
 import { listRules } from "../../src/domain/rules/rules.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { chunksOf, isLong, JsonText } from "../../src/http/long-json.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
-import { addLargeRules } from "../support/many-rules.ts";
+import { addLargeRules } from "../support/rules/many-rules.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;

@@ -3,11 +3,11 @@ import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import type { LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
 import { pruneEnded } from "../../src/jobs/prune.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aLobbyGame, type LobbyGame } from "../support/lobbies.ts";
+import { aLobbyGame, type LobbyGame } from "../support/lobbies/lobby-game.ts";
 
 const CODE = /^[ABCDEFGHJKMNPQRSTVWXYZ2-9]{6}$/;
 const GHOST = "00000000-0000-7000-8000-000000000000";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aLobbyGame, type LobbyGame } from "../support/lobbies.ts";
+import { aLobbyGame, type LobbyGame } from "../support/lobbies/lobby-game.ts";
 
 describe("games of lobbies", () => {
   let api: TestApp;

@@ -8,16 +8,16 @@ import {
   type MailValues,
 } from "../../src/domain/accounts/email/mail.ts";
 import { createMail } from "../../src/domain/accounts/email/outbox.ts";
-import type { Sight } from "../../src/domain/kernel/work.ts";
+import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailer } from "../../src/platform/mailer.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aTenant, startApp, type TestApp } from "../support/app.ts";
-import { HOSTILE_ADDRESSES } from "../support/mail-addresses.ts";
-import { aMailTo, mailsTo, refuseMail, tokenIn } from "../support/mailbox.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
+import { aMailTo, mailsTo, refuseMail, tokenIn } from "../support/mail/mailbox.ts";
 
 const anAddress = (): string => `${randomUUID()}@example.com`;
-const ACCOUNTS: Sight = { role: "accounts" };
+const ACCOUNTS: RowScope = { role: "accounts" };
 /** Values that fill every template. */
 const values = {
   name: "Ada",
@@ -38,7 +38,7 @@ const values = {
 describe("mail", () => {
   let api: TestApp;
 
-  const queueAs = (scope: Sight, request: Partial<MailRequest<MailTemplate>>, mail = api.app.mail) =>
+  const queueAs = (scope: RowScope, request: Partial<MailRequest<MailTemplate>>, mail = api.app.mail) =>
     api.app.transactAs(scope)((work) =>
       mail.queue(work, {
         template: "verify-email",
@@ -60,8 +60,8 @@ describe("mail", () => {
 
   it("goes out from the accounts scope, with a tenant or without, and from a tenant's own", async () => {
     const { tenantId } = await aTenant(api);
-    const web: Sight = { role: "web", tenantId, projectIds: [] };
-    const asked: [Sight, string | null][] = [
+    const web: RowScope = { role: "web", tenantId, projectIds: [] };
+    const asked: [RowScope, string | null][] = [
       [ACCOUNTS, null],
       [ACCOUNTS, tenantId],
       [web, tenantId],
@@ -77,7 +77,7 @@ describe("mail", () => {
 
   it("cannot be put into another tenant's log from a tenant's scope", async () => {
     const [{ tenantId }, other] = [await aTenant(api), await aTenant(api)];
-    const web: Sight = { role: "web", tenantId, projectIds: [] };
+    const web: RowScope = { role: "web", tenantId, projectIds: [] };
     for (const owner of [other.tenantId, null])
       await assert.rejects(queueAs(web, { tenantId: owner }), /row-level security/);
   });

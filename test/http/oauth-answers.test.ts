@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { startApp } from "../support/app.ts";
-import { type HostileProvider, startHostileProvider } from "../support/hostile-provider.ts";
-import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/oauth.ts";
+import { startApp } from "../support/app/app.ts";
+import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
 import { randomUUID } from "node:crypto";
 
 describe("what an OpenID provider answers", () => {

@@ -4,10 +4,10 @@ import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { type FakeGithub, startFakeGithub } from "../support/fake-github.ts";
-import { type HostileProvider, startHostileProvider } from "../support/hostile-provider.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
+import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
 import {
   aBrowser,
   type Browser,
@@ -16,8 +16,8 @@ import {
   startOAuthServer,
   startUrl,
   told,
-} from "../support/oauth.ts";
-import { startOpenIdProvider, type TestProvider } from "../support/openid-provider.ts";
+} from "../support/providers/oauth.ts";
+import { startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
 
 const NO_TOKENS = ["error", "error_description"];
 

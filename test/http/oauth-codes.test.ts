@@ -3,11 +3,11 @@ import { randomInt, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { type FakeGithub, startFakeGithub } from "../support/fake-github.ts";
-import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/oauth.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
+import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
 
 describe("the way back of a sign-in", () => {
   let api: TestApp;

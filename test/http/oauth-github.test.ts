@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { type FakeGithub, type GithubPerson, startFakeGithub } from "../support/fake-github.ts";
-import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/oauth.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { type FakeGithub, type GithubPerson, startFakeGithub } from "../support/providers/fake-github.ts";
+import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
 
 describe("sign-in with GitHub", () => {
   let api: TestApp;

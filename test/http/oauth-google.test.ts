@@ -3,11 +3,18 @@ import { randomUUID } from "node:crypto";
 import { Session } from "../../src/domain/accounts/auth/session.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { aMailTo, mailsTo, tokenIn } from "../support/mailbox.ts";
-import { aBrowser, CONSOLE, type OAuthServer, startOAuthServer, startUrl, told } from "../support/oauth.ts";
-import { type Person, startOpenIdProvider, type TestProvider } from "../support/openid-provider.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
+import {
+  aBrowser,
+  CONSOLE,
+  type OAuthServer,
+  startOAuthServer,
+  startUrl,
+  told,
+} from "../support/providers/oauth.ts";
+import { type Person, startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
 
 const TOKENS = ["access_token", "expires_in", "refresh_token", "token_type"];
 const anEmail = () => `${randomUUID()}@example.com`;

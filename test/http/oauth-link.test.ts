@@ -4,14 +4,21 @@ import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { type FakeGithub, startFakeGithub } from "../support/fake-github.ts";
-import { type HostileProvider, startHostileProvider } from "../support/hostile-provider.ts";
-import { aMailTo } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
-import { must } from "../support/client.ts";
-import { aBrowser, CONSOLE, type OAuthServer, startOAuthServer, startUrl, told } from "../support/oauth.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
+import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import { aMailTo } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
+import { must } from "../support/http/client.ts";
+import {
+  aBrowser,
+  CONSOLE,
+  type OAuthServer,
+  startOAuthServer,
+  startUrl,
+  told,
+} from "../support/providers/oauth.ts";
 
 describe("linking of providers", () => {
   let api: TestApp;

@@ -3,10 +3,16 @@ import { createHash, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { isRedirectUri } from "../../src/domain/accounts/oauth/redirects.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { type HostileProvider, startHostileProvider } from "../support/hostile-provider.ts";
-import { aBrowser, CONSOLE, type OAuthServer, startOAuthServer, startUrl } from "../support/oauth.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import {
+  aBrowser,
+  CONSOLE,
+  type OAuthServer,
+  startOAuthServer,
+  startUrl,
+} from "../support/providers/oauth.ts";
 
 const OWN_CONSOLE = "https://console.tenant.example/back";
 

@@ -8,13 +8,13 @@ import {
   type UserTokenPurpose,
 } from "../../src/domain/accounts/auth/user-tokens.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, type Client } from "../support/client.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, type Client } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { aMailTo, mailsTo, tokenIn } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
+import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
 
 const NEW_PASSWORD = "Difference-Engine-2";
 const anEmail = () => `${randomUUID()}@example.com`;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { type Players, playersOf } from "../support/players.ts";
+import { type Players, playersOf } from "../support/players/players.ts";
 
 const DAY_MS = 86_400_000;
 

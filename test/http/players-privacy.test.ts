@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { PERSONAL_TABLES } from "../../src/domain/player-lifecycle/personal-tables.ts";
-import { projectJobs } from "../../src/jobs/project-jobs.ts";
+import { createProjectJobs } from "../../src/jobs/project-jobs.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { chatAs } from "../support/chat-person.ts";
-import { must } from "../support/client.ts";
-import { type Players, playersOf } from "../support/players.ts";
-import { OTHERS, playAs, statsOf } from "../support/playing-person.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { chatAs } from "../support/players/chatting-person.ts";
+import { must } from "../support/http/client.ts";
+import { type Players, playersOf } from "../support/players/players.ts";
+import { OTHERS, playAs, statsOf } from "../support/players/playing-person.ts";
 
 /** A person of whom everything is known, each text of its own. */
 type Known = { id: string; ext: string; oldExt: string; secrets: string[]; mark: string };
@@ -281,7 +281,7 @@ describe("what is known of a person", function () {
       update project_jobs set status = 'CANCELLED', state = ${state}::jsonb where id = ${job.id}`);
     assert.notEqual((await placesOf(mark)).length, 0);
     await erase(id);
-    await projectJobs.run(api.app, "*");
+    await createProjectJobs().run(api.app, "*");
     assert.deepEqual(await placesOf(mark), []);
   });
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, aWsToken, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { aKey, aTenant, aWsToken, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 
 const GAME = "https://game.example.com";
 const LOCAL = "http://localhost:5173";

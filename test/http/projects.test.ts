@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Project } from "../../src/domain/accounts/projects/project.ts";
 import { ROLES } from "../../src/domain/kernel/caller.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { aMember } from "../support/member.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aMember } from "../support/app/member.ts";
 
 describe("projects", () => {
   let api: TestApp;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, type Client } from "../support/client.ts";
-import { from, limitOf, numbers } from "../support/limit-headers.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, type Client } from "../support/http/client.ts";
+import { from, limitOf, numbers } from "../support/http/limit-headers.ts";
 
 describe("rate limits of addresses", () => {
   let api: TestApp;

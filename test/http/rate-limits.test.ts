@@ -6,12 +6,12 @@ import { RateLimited } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import type { PlanLimits, Plan } from "../../src/domain/kernel/plans.ts";
 import { route } from "../../src/http/route.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { limitOf, numbers } from "../support/limit-headers.ts";
-import { aMember } from "../support/member.ts";
-import { startTinyHttp } from "../support/tiny-http.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { limitOf, numbers } from "../support/http/limit-headers.ts";
+import { aMember } from "../support/app/member.ts";
+import { startTinyHttp } from "../support/http/tiny-http.ts";
 
 describe("rate limits", () => {
   let api: TestApp;

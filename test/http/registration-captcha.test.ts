@@ -3,16 +3,16 @@ import { randomUUID } from "node:crypto";
 import type { CaptchaSettings } from "../../src/config.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { createCaptcha } from "../../src/platform/captcha.ts";
-import { type Answer, startApp, type TestApp } from "../support/app.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { assertError } from "../support/assert-error.ts";
+import { type Answer, startApp, type TestApp } from "../support/app/app.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { assertError } from "../support/http/assert-error.ts";
 import {
   type CaptchaProviderServer,
   siteSettings,
   solved,
   startCaptchaProvider,
-} from "../support/captcha-provider.ts";
-import type { Client } from "../support/client.ts";
+} from "../support/providers/captcha-provider.ts";
+import type { Client } from "../support/http/client.ts";
 
 const anEmail = () => `${randomUUID()}@example.com`;
 

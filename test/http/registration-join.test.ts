@@ -7,10 +7,10 @@ import { hashRandomSecret, newRandomSecret } from "../../src/domain/accounts/aut
 import { Invitation, type InvitationStatus } from "../../src/domain/accounts/team/invitation.ts";
 import type { PlanLimits } from "../../src/domain/kernel/plans.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { aMailTo, mailsTo } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { aMailTo, mailsTo } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
 
 const PASSWORD = "Engine-No-1-Difference";
 const anEmail = () => `${randomUUID()}@example.com`;

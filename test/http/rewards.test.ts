@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { expireGrants } from "../../src/domain/economy/rewards/player-rewards.ts";
-import { aKey, type Answer, aTenant, startApp, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aGame, type Game } from "../support/game.ts";
+import { aKey, type Answer, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aGame, type Game } from "../support/app/game.ts";
 
 describe("rewards of the catalogue", () => {
   let api: TestApp;

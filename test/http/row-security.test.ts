@@ -6,9 +6,9 @@ import { sql } from "kysely";
 import { z } from "zod";
 import { route } from "../../src/http/route.ts";
 import { createHttp } from "../../src/http/server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { clientOf } from "../support/client.ts";
-import { boardDefinition, ruleDocument, unique } from "../support/operation-bodies.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { clientOf } from "../support/http/client.ts";
+import { boardDefinition, ruleDocument, unique } from "../support/operations/bodies.ts";
 import {
   assertAccountsOnly,
   assertHidden,
@@ -16,7 +16,7 @@ import {
   assertPartitionsShut,
   assertUnmovable,
   assertWalled,
-} from "../support/row-security.ts";
+} from "../support/domain/row-security.ts";
 
 /** What a developer who forgets the filter might write. */
 const forgetful = route({

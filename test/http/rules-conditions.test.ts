@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 
 type Body = Record<string, unknown>;
 

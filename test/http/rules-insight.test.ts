@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { flushRuleStats } from "../../src/jobs/flush-rule-stats.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { RULES, rulesOf } from "../support/rules-api.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { RULES, rulesOf } from "../support/rules/rules-api.ts";
 
 type Json = Record<string, unknown>;
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { fieldsOf, RULES, rulesOf } from "../support/rules-api.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { fieldsOf, RULES, rulesOf } from "../support/rules/rules-api.ts";
 
 const DAY_MS = 86_400_000;
 const LESSONS = { eventTypes: ["lesson.completed"], aggregate: "count" };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { aLessonRule, fieldsOf, reasonOf, RULES, rulesOf } from "../support/rules-api.ts";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { aLessonRule, fieldsOf, reasonOf, RULES, rulesOf } from "../support/rules/rules-api.ts";
 
 describe("the life of a rule", () => {
   let api: TestApp;

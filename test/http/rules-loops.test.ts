@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { LOOPS_MAX } from "../../src/domain/rules/lifecycle/loop-watch.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 
 describe("a rule that loops", function () {

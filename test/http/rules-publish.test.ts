@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { pauseByEngine } from "../../src/domain/rules/lifecycle/publishing.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { fieldsOf, reasonOf, RULES, rulesOf } from "../support/rules-api.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { fieldsOf, reasonOf, RULES, rulesOf } from "../support/rules/rules-api.ts";
 
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
 const emit = (eventType: string) => ({ type: "emit_event", eventType, channels: ["rules"] });

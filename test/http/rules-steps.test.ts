@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { STEPS_HITS_MAX } from "../../src/domain/rules/lifecycle/loop-watch.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { rulesOf } from "../support/rules-api.ts";
+import { rulesOf } from "../support/rules/rules-api.ts";
 
 /** What the globs of the rule nearly match everywhere. */
 const TEXT = `${"a".repeat(1_000)}b`;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { aMember } from "../support/member.ts";
-import { aLessonRule, RULES, rulesOf } from "../support/rules-api.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { aMember } from "../support/app/member.ts";
+import { aLessonRule, RULES, rulesOf } from "../support/rules/rules-api.ts";
 import { CPU_SLACK } from "../support/cpu.ts";
 
 type Json = Record<string, unknown>;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 
 const RULES = "/api/v1/rules";
 

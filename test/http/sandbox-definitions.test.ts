@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { definitionDocument } from "../support/definition-documents.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { definitionDocument } from "../support/rules/definition-documents.ts";
 
 type Shown = { id: string; key: string; version: number; createdAt: string; updatedAt: string };
 

@@ -3,11 +3,11 @@ import { randomUUID } from "node:crypto";
 import { ROLES } from "../../src/domain/kernel/caller.ts";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { Project } from "../../src/domain/accounts/projects/project.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { auditOf } from "../support/audit.ts";
-import { must } from "../support/client.ts";
-import { aMember } from "../support/member.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { auditOf } from "../support/app/audit.ts";
+import { must } from "../support/http/client.ts";
+import { aMember } from "../support/app/member.ts";
 
 const rule = (key: string, amount: number) => ({
   key,

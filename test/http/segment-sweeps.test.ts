@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { sweepDynamicSegments } from "../../src/jobs/sweep-segments.ts";
-import { aTenant, startApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 
 describe("sweeps of segments", () => {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { rulesOf } from "../support/rules-api.ts";
+import { rulesOf } from "../support/rules/rules-api.ts";
 
 /** Documents that no request could store today, as SQL expressions of one. */
 const DOCUMENTS: Record<string, string> = {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { DAY_MS, HOUR_MS } from "../support/streaks.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { DAY_MS, HOUR_MS } from "../support/streaks/streaks.ts";
 
 const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
 

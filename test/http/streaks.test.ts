@@ -3,11 +3,11 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { settleStreaks } from "../../src/jobs/settle-streaks.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aMember } from "../support/member.ts";
-import { DAY_MS, HOUR_MS } from "../support/streaks.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aMember } from "../support/app/member.ts";
+import { DAY_MS, HOUR_MS } from "../support/streaks/streaks.ts";
 
 const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
 

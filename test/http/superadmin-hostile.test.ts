@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { fieldsOf } from "../../src/http/validate.ts";
-import { anAdmin } from "../support/admin.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { anAddress } from "../support/client.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { anAddress } from "../support/http/client.ts";
 import {
   HOSTILE_BODIES,
   HOSTILE_TEXTS,
@@ -10,9 +10,9 @@ import {
   indecency,
   type RawRequest,
   sendRaw,
-} from "../support/hostile.ts";
-import { type Call, type Operation, operations } from "../support/operations.ts";
-import { aSide, type Side } from "../support/sides.ts";
+} from "../support/http/hostile.ts";
+import { type Call, type Operation, operations } from "../support/operations/operations.ts";
+import { aSide, type Side } from "../support/app/sides.ts";
 
 /** Of one super-admin: fewer than a minute allows. */
 const REQUESTS_PER_ADMIN = 400;

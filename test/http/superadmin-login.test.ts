@@ -7,10 +7,10 @@ import { disableAdmin } from "../../src/domain/accounts/admin/admins.ts";
 import { adminLogin } from "../../src/domain/accounts/admin/login.ts";
 import { routes } from "../../src/http/routes.ts";
 import { createHttp } from "../../src/http/server.ts";
-import { type Admin, anAdmin } from "../support/admin.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { anAddress, type Client, clientOf, must } from "../support/client.ts";
+import { type Admin, anAdmin } from "../support/app/admin.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { anAddress, type Client, clientOf, must } from "../support/http/client.ts";
 
 const WRONG = "Wrong-horse-77";
 

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { aLobby, aGuest } from "../rooms/lobby.ts";
-import { aPlayer, join, type Listener } from "../rooms/sdk.ts";
-import { type Admin, anAdmin, aPlatformToken } from "../support/admin.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { blockWith, finished, runPrinted } from "../support/commands.ts";
+import { aLobby, aGuest } from "../support/lobbies/room.ts";
+import { aPlayer, join, type Listener } from "../support/rooms/sdk.ts";
+import { type Admin, anAdmin, aPlatformToken } from "../support/app/admin.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { blockWith, finished, runPrinted } from "../support/documents/commands.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 
 const PATHS = ["rooms", "rooms/unknown", "processes"];

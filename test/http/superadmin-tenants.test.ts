@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
-import { type Admin, anAdmin } from "../support/admin.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aMailTo } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
+import { type Admin, anAdmin } from "../support/app/admin.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aMailTo } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
 
 describe("tenants, for super-admins", () => {
   let api: TestApp;

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { forgetAdmins } from "../../src/domain/accounts/admin/authenticate.ts";
 import { routes } from "../../src/http/routes.ts";
-import { type Admin, anAdmin, aPlatformToken } from "../support/admin.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { type Admin, anAdmin, aPlatformToken } from "../support/app/admin.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 
 describe("credentials of the platform and of tenants", () => {

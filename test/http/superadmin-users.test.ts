@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "../../src/domain/kernel/row-roles.ts";
-import { type Admin, anAdmin } from "../support/admin.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { type Admin, anAdmin } from "../support/app/admin.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aMailTo, refuseMail } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
+import { aMailTo, refuseMail } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
 
 describe("users, for super-admins", () => {
   let api: TestApp;

@@ -6,10 +6,10 @@ import { ROLES } from "../../src/domain/kernel/caller.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aKey, type Answer, aWsToken, startApp, type TestApp } from "../support/app.ts";
-import { anAdmin, aPlatformToken } from "../support/admin.ts";
-import { PERMISSIONS, permissionOf } from "../support/permissions.ts";
-import { aMember } from "../support/member.ts";
+import { aKey, type Answer, aWsToken, startApp, type TestApp } from "../support/app/app.ts";
+import { anAdmin, aPlatformToken } from "../support/app/admin.ts";
+import { PERMISSIONS, permissionOf } from "../support/permissions/permissions.ts";
+import { aMember } from "../support/app/member.ts";
 import {
   type As,
   type Call,
@@ -17,8 +17,8 @@ import {
   type Operation,
   operations,
   send,
-} from "../support/operations.ts";
-import { aSecondSide, aSide, type Side } from "../support/sides.ts";
+} from "../support/operations/operations.ts";
+import { aSecondSide, aSide, type Side } from "../support/app/sides.ts";
 
 /** The path of an operation with ids that name nothing, for calls that must be refused before any look-up. */
 const unreachable = ({ route }: Operation): Call => ({

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { fieldsOf } from "../../src/http/validate.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { anAdmin } from "../support/admin.ts";
-import { credentialsFor, forgetLimits, operations, send } from "../support/operations.ts";
-import { aSide, type Side } from "../support/sides.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { credentialsFor, forgetLimits, operations, send } from "../support/operations/operations.ts";
+import { aSide, type Side } from "../support/app/sides.ts";
 
 /** Values that are found nowhere unless a request put them there. */
 const ID = "deadbeef-0bad-7000-8000-5e7700000000";

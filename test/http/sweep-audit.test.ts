@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { type Admin, anAdmin } from "../support/admin.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { anAddress, must } from "../support/client.ts";
-import { aMember } from "../support/member.ts";
-import { unique } from "../support/operation-bodies.ts";
+import { type Admin, anAdmin } from "../support/app/admin.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { anAddress, must } from "../support/http/client.ts";
+import { aMember } from "../support/app/member.ts";
+import { unique } from "../support/operations/bodies.ts";
 import {
   type As,
   credentialsFor,
@@ -12,8 +12,8 @@ import {
   type Operation,
   operations,
   send,
-} from "../support/operations.ts";
-import { aSide, type Side } from "../support/sides.ts";
+} from "../support/operations/operations.ts";
+import { aSide, type Side } from "../support/app/sides.ts";
 
 type Row = { action: string; tenant: string | null; text: string };
 

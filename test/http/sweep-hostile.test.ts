@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { fieldsOf } from "../../src/http/validate.ts";
-import { startApp, type TestApp } from "../support/app.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { attackWith, methodOf, target } from "../support/attack.ts";
-import { HOSTILE_BODIES, HOSTILE_TEXTS, HOSTILE_VALUES, type RawRequest } from "../support/hostile.ts";
-import { unique } from "../support/operation-bodies.ts";
-import { type Call, type Operation, operations } from "../support/operations.ts";
-import { MADE_TO_FAIL } from "../support/failed-event.ts";
-import { aSide, type Side } from "../support/sides.ts";
+import { attackWith, methodOf, target } from "../support/http/attack.ts";
+import { HOSTILE_BODIES, HOSTILE_TEXTS, HOSTILE_VALUES, type RawRequest } from "../support/http/hostile.ts";
+import { unique } from "../support/operations/bodies.ts";
+import { type Call, type Operation, operations } from "../support/operations/operations.ts";
+import { MADE_TO_FAIL } from "../support/domain/failed-event.ts";
+import { aSide, type Side } from "../support/app/sides.ts";
 
 /** Stands where the hostile value goes: what is sent need not be a value that JSON.stringify can write. */
 const PLACE = "\u0001here\u0001";

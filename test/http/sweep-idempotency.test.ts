@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { App } from "../../src/app.ts";
 import { isTransacting } from "../../src/domain/kernel/transact.ts";
-import { type Admin, anAdmin } from "../support/admin.ts";
-import { type Answer, startApp, type TestApp } from "../support/app.ts";
-import { anotherServer } from "../support/another-server.ts";
-import type { Client } from "../support/client.ts";
-import { type Effects, grownFrom, readEffects } from "../support/effects.ts";
+import { type Admin, anAdmin } from "../support/app/admin.ts";
+import { type Answer, startApp, type TestApp } from "../support/app/app.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import type { Client } from "../support/http/client.ts";
+import { type Effects, grownFrom, readEffects } from "../support/app/effects.ts";
 import {
   type As,
   type Call,
@@ -15,8 +15,8 @@ import {
   type Operation,
   operations,
   send,
-} from "../support/operations.ts";
-import { aSide, type Side } from "../support/sides.ts";
+} from "../support/operations/operations.ts";
+import { aSide, type Side } from "../support/app/sides.ts";
 
 const RIVALS = 6;
 /** They ask for the password, of which a session may give five at one moment. */

@@ -1,7 +1,7 @@
-import { startApp, type TestApp } from "../support/app.ts";
-import { races } from "../support/races.ts";
-import { economyRaces } from "../support/races-economy.ts";
-import { rewardRaces } from "../support/races-rewards.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { races } from "../support/races/races.ts";
+import { economyRaces } from "../support/races/economy.ts";
+import { rewardRaces } from "../support/races/rewards.ts";
 
 describe("several at once", function () {
   this.timeout(120_000);

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { SHORT_REFUSALS_EXPLAINED } from "../../src/http/item-refusals.ts";
 import { takesBody } from "../../src/http/route.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { anAdmin } from "../support/admin.ts";
-import { must } from "../support/client.ts";
-import { aMember } from "../support/member.ts";
-import { type Operation, operations } from "../support/operations.ts";
-import { aSide, type Side } from "../support/sides.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { must } from "../support/http/client.ts";
+import { aMember } from "../support/app/member.ts";
+import { type Operation, operations } from "../support/operations/operations.ts";
+import { aSide, type Side } from "../support/app/sides.ts";
 
 const LONG = "\u0001é😀".repeat(1_000);
 /** Bytes of an answer to a short request. */

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { startApp, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { aMember } from "../support/member.ts";
-import { operations, send } from "../support/operations.ts";
-import { aSide, type Side } from "../support/sides.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { aMember } from "../support/app/member.ts";
+import { operations, send } from "../support/operations/operations.ts";
+import { aSide, type Side } from "../support/app/sides.ts";
 
 const ofUsers = operations().filter(({ route: { access } }) => access !== "public" && access.roles);
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import type { App } from "../../src/app.ts";
-import type { Sight } from "../../src/domain/kernel/work.ts";
-import { type Answer, startApp, type TestApp } from "../support/app.ts";
-import { anotherServer } from "../support/another-server.ts";
-import type { Client } from "../support/client.ts";
-import { type Effects, readEffects } from "../support/effects.ts";
-import { type As, forgetLimits, type Operation, operations, send } from "../support/operations.ts";
-import { aSide, type Side } from "../support/sides.ts";
+import type { RowScope } from "../../src/domain/kernel/work.ts";
+import { type Answer, startApp, type TestApp } from "../support/app/app.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import type { Client } from "../support/http/client.ts";
+import { type Effects, readEffects } from "../support/app/effects.ts";
+import { type As, forgetLimits, type Operation, operations, send } from "../support/operations/operations.ts";
+import { aSide, type Side } from "../support/app/sides.ts";
 
 /** Of tenants: what super-admins and everybody may do has no walls between tenants. */
 const guarded = operations().filter(
@@ -46,7 +46,7 @@ describe("every operation of a tenant whose application forgets whom it serves",
     [own, other] = [await aSide(api), await aSide(api)];
     const { app } = api;
     const { tenantId, projectId } = own.tenant;
-    const walled = (scope: Sight): Sight =>
+    const walled = (scope: RowScope): RowScope =>
       scope.role === "web" ? { ...scope, tenantId, projectIds: [projectId] } : scope;
     const parts: Partial<App> = { transactAs: (scope) => app.transactAs(walled(scope)) };
     misled = await anotherServer(api, {}, parts);

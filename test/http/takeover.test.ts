@@ -2,11 +2,18 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { issueUserToken } from "../../src/domain/accounts/auth/user-tokens.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { type HostileProvider, startHostileProvider } from "../support/hostile-provider.ts";
-import { aBrowser, CONSOLE, type OAuthServer, startOAuthServer, startUrl, told } from "../support/oauth.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import {
+  aBrowser,
+  CONSOLE,
+  type OAuthServer,
+  startOAuthServer,
+  startUrl,
+  told,
+} from "../support/providers/oauth.ts";
 
 const OWNERS_PASSWORD = "Difference-Engine-2";
 

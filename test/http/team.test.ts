@@ -3,12 +3,12 @@ import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import type { Role } from "../../src/domain/kernel/caller.ts";
 import { changeMember } from "../../src/domain/accounts/team/members.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aMailTo } from "../support/mailbox.ts";
-import { aMember, type Member } from "../support/member.ts";
-import { anInvitation, putTenant } from "../support/operations-team.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aMailTo } from "../support/mail/mailbox.ts";
+import { aMember, type Member } from "../support/app/member.ts";
+import { anInvitation, putTenant } from "../support/operations/team.ts";
 
 const MEMBERS = "/api/v1/team/members";
 

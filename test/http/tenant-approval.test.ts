@@ -11,14 +11,14 @@ import type { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tena
 import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { route } from "../../src/http/route.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { aMailTo, mailsTo } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
-import { putTenant } from "../support/operations-team.ts";
-import { startTinyHttp } from "../support/tiny-http.ts";
+import { aMailTo, mailsTo } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
+import { putTenant } from "../support/operations/team.ts";
+import { startTinyHttp } from "../support/http/tiny-http.ts";
 
 const TENANT = "/api/v1/tenant";
 

@@ -4,12 +4,12 @@ import { deleteDueTenants } from "../../src/domain/accounts/tenants/deletion.ts"
 import { setPlan } from "../../src/domain/accounts/tenants/set-plan.ts";
 import { Tenant as Tenants } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
-import { aMailTo } from "../support/mailbox.ts";
-import { aMember } from "../support/member.ts";
-import { anInvitation, putTenant } from "../support/operations-team.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aMailTo } from "../support/mail/mailbox.ts";
+import { aMember } from "../support/app/member.ts";
+import { anInvitation, putTenant } from "../support/operations/team.ts";
 
 const TENANT = "/api/v1/tenant";
 const WRONG = "Wrong-Password-1";

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { sql } from "kysely";
 import { planTest } from "../../src/domain/delivery/webhooks/test-events.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { aMember } from "../support/member.ts";
-import { putOnPlan } from "../support/plans.ts";
-import { type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+import { aMember } from "../support/app/member.ts";
+import { putOnPlan } from "../support/app/plans.ts";
+import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies are held against the API's description
 type Body = any;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aMember } from "../support/member.ts";
-import { isSigned, type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+import { aMember } from "../support/app/member.ts";
+import { isSigned, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies are held against the API's description
 type Body = any;

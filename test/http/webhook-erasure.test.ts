@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Players, playersOf } from "../support/players.ts";
-import { startReceiver } from "../support/webhook-receiver.ts";
-import { hooksOf, lastOf, payloadsOf, relayed } from "../support/webhook-tenant.ts";
+import { type Players, playersOf } from "../support/players/players.ts";
+import { startReceiver } from "../support/webhooks/receiver.ts";
+import { hooksOf, lastOf, payloadsOf, relayed } from "../support/webhooks/tenant.ts";
 
 const WITHIN = { timeoutMs: 20_000 };
 const ERASED = "Its player was erased";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { startReceiver } from "../support/webhook-receiver.ts";
-import { hooksOf } from "../support/webhook-tenant.ts";
+import { startReceiver } from "../support/webhooks/receiver.ts";
+import { hooksOf } from "../support/webhooks/tenant.ts";
 
 describe("requests about webhooks that are sent again under their idempotency key", function () {
   this.timeout(60_000);

@@ -3,12 +3,12 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { deleteTenants } from "../../src/jobs/delete-tenants.ts";
 import { failWaitingWebhooks } from "../../src/jobs/fail-waiting-webhooks.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Receiver, startReceiver } from "../support/webhook-receiver.ts";
-import { hooksOf, payloadsOf, relayed } from "../support/webhook-tenant.ts";
+import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
+import { hooksOf, payloadsOf, relayed } from "../support/webhooks/tenant.ts";
 
 const WITHIN = { timeoutMs: 20_000 };
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { assertError } from "../support/assert-error.ts";
-import { must } from "../support/client.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { aMember } from "../support/member.ts";
-import { putOnPlan } from "../support/plans.ts";
+import { aMember } from "../support/app/member.ts";
+import { putOnPlan } from "../support/app/plans.ts";
 
 /** What a process knows of a tenant is up to 5 s old. */
 const WITHIN = { timeoutMs: 10_000 };

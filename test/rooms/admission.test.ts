@@ -4,7 +4,7 @@ import type { App } from "../../src/app.ts";
 import { PLAYER_SOCKETS_MAX } from "../../src/domain/kernel/limits.ts";
 import { initializeRoomCache } from "@colyseus/core";
 import { admitSocket, asOneJoin, maySpread } from "../../src/rooms/admission.ts";
-import { startApp } from "../support/app.ts";
+import { startApp } from "../support/app/app.ts";
 
 describe("a crowd whose rooms other processes hold", () => {
   const rooms = (name: string, clients: number, count = 1) =>

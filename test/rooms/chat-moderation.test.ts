@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aPlayer, join, type Listener, type Player, range } from "./sdk.ts";
+import { aPlayer, join, type Listener, type Player, range } from "../support/rooms/sdk.ts";
 
 type InChat = Player & Listener;
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { rejection } from "./lobby.ts";
-import { aPlayer, join, range } from "./sdk.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { rejection } from "../support/lobbies/room.ts";
+import { aPlayer, join, range } from "../support/rooms/sdk.ts";
 
 describe("a chat message that an outage of the database refuses", () => {
   let api: TestApp;

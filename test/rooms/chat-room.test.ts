@@ -4,10 +4,10 @@ import { matchMaker } from "@colyseus/core";
 import type { WebSocket } from "ws";
 import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
 import { chatRoomId } from "../../src/rooms/room-ids.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { aPlayer, join, type Listener, matchmake, type Player, range } from "./sdk.ts";
+import { aPlayer, join, type Listener, matchmake, type Player, range } from "../support/rooms/sdk.ts";
 
 type InChat = Player & Listener;
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { pino } from "pino";
+import { throttledWarnings } from "../../src/domain/kernel/throttled-log.ts";
 import { notFound } from "../../src/domain/kernel/errors.ts";
 import { errorObject } from "../../src/rooms/errors.ts";
 import { logFailure } from "../../src/rooms/failure-log.ts";
@@ -19,13 +20,14 @@ describe("what a room has thrown", () => {
   it("is logged as one warning for a row of outages, and as an error for each bug", () => {
     const lines: { level: number; msg: string }[] = [];
     const log = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-    for (let n = 0; n < 20; n++) logFailure(log, withCode("57P01"), of);
-    logFailure(log, notFound("Player"), of);
+    const logs = { log, warnOfOutage: throttledWarnings(log) };
+    for (let n = 0; n < 20; n++) logFailure(logs, withCode("57P01"), of);
+    logFailure(logs, notFound("Player"), of);
     assert.deepEqual(
       lines.map(({ level }) => level),
       [40],
     );
-    for (let n = 0; n < 2; n++) logFailure(log, new TypeError("x is not a function"), of);
+    for (let n = 0; n < 2; n++) logFailure(logs, new TypeError("x is not a function"), of);
     assert.deepEqual(
       lines.slice(1).map(({ level, msg }) => `${level} ${msg}`),
       ["50 room failed", "50 room failed"],

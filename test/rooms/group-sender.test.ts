@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { COMMIT_EVERY_MS, GROUP_MAX, GroupSender, WAITING_MAX } from "../../src/rooms/group-sender.ts";
-import { range } from "./sdk.ts";
+import { range } from "../support/rooms/sdk.ts";
 
 /** Timers may fire this much early, in ms. */
 const EARLY_MS = 2;

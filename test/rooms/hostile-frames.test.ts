@@ -7,12 +7,12 @@ import { WebSocket } from "ws";
 import { CONTENT_MAX } from "../../src/domain/social/chat/settings.ts";
 import type { FramedSocket } from "../../src/rooms/framed-socket.ts";
 import { isReadable } from "../../src/rooms/frames.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { CODE, head, hostileFrame, TEXTS } from "../support/hostile-frames.ts";
+import { CODE, head, hostileFrame, TEXTS } from "../support/rooms/hostile-frames.ts";
 import { type Random, seeded } from "../support/seed.ts";
-import { aPlayer, grantXp, heardUpTo, join, matchmake } from "./sdk.ts";
+import { aPlayer, grantXp, heardUpTo, join, matchmake } from "../support/rooms/sdk.ts";
 import { CPU_SLACK } from "../support/cpu.ts";
 
 /** 100,000 in all; those of a lobby cost a transaction where they are good. */

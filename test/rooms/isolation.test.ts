@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { aMember } from "../support/member.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aMember } from "../support/app/member.ts";
 import { eventually } from "../support/eventually.ts";
-import { aPlayer, join, matchmake, type Player } from "./sdk.ts";
+import { aPlayer, join, matchmake, type Player } from "../support/rooms/sdk.ts";
 
 describe("rooms of one project", () => {
   let api: TestApp;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { Player } from "../../src/domain/players/player.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { anOldToken, aPlayer, join, matchmake } from "./sdk.ts";
+import { anOldToken, aPlayer, join, matchmake } from "../support/rooms/sdk.ts";
 
 describe("a join of a room", () => {
   let api: TestApp;

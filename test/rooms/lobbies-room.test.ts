@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { aPlayer, join, type Listener, matchmake } from "./sdk.ts";
+import { aPlayer, join, type Listener, matchmake } from "../support/rooms/sdk.ts";
 
 type Row = { id: string; name: string; memberCount: number; metadata: string; createdAt: string };
 

@@ -6,11 +6,11 @@ import { lobbyTopic } from "../../src/domain/kernel/events/topics.ts";
 import { SignalRate } from "../../src/rooms/lobby-signals.ts";
 import { lobbyRoomId } from "../../src/rooms/room-ids.ts";
 import { tickAll } from "../../src/rooms/ticker.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aGuest, aLobby, enter, type InLobby, memberIn, rejection } from "./lobby.ts";
-import { aPlayer, join, matchmake, range } from "./sdk.ts";
+import { aGuest, aLobby, enter, type InLobby, memberIn, rejection } from "../support/lobbies/room.ts";
+import { aPlayer, join, matchmake, range } from "../support/rooms/sdk.ts";
 
 /** What no request may carry, whatever it asks for, of what the SDK can encode at all. */
 const HOSTILE: readonly unknown[] = [

@@ -5,11 +5,11 @@ import { connectMember, disconnectMember } from "../../src/domain/social/lobbies
 import { lobbyRoomId } from "../../src/rooms/room-ids.ts";
 import { settleOrphans } from "../../src/rooms/lobby-orphans.ts";
 import { LobbyPresence } from "../../src/rooms/lobby-presence.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aGuest, aLobby, enter, memberIn, readByApi } from "./lobby.ts";
-import { aPlayer, type Player } from "./sdk.ts";
+import { aGuest, aLobby, enter, memberIn, readByApi } from "../support/lobbies/room.ts";
+import { aPlayer, type Player } from "../support/rooms/sdk.ts";
 
 describe("who is in a lobby", () => {
   let api: TestApp;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import {
   aGuest,
@@ -12,8 +12,8 @@ import {
   readByApi,
   rejection,
   sharedState,
-} from "./lobby.ts";
-import { aPlayer, matchmake } from "./sdk.ts";
+} from "../support/lobbies/room.ts";
+import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
 
 const GAME = ["lobby.countdown", "lobby.ended", "lobby.game_finished", "lobby.started"];
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp } from "../support/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { aPlayer, join } from "./sdk.ts";
+import { aPlayer, join } from "../support/rooms/sdk.ts";
 
 describe("metrics of rooms", () => {
   it("count the rooms and clients of this process as they are when scraped", async () => {

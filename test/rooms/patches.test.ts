@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import type { LeaderboardState } from "../../src/rooms/leaderboard-state.ts";
-import { aTenant, startApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { colyseusOf } from "../support/colyseus-testing.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { colyseusOf } from "../support/rooms/colyseus-testing.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { aPlayer, range } from "./sdk.ts";
+import { aPlayer, range } from "../support/rooms/sdk.ts";
 
 describe("patches of a leaderboard", () => {
   it("leave every client with exactly the state that the room holds", async () => {

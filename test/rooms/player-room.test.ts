@@ -3,9 +3,18 @@ import { sql } from "kysely";
 import { readPlayerStream, STREAM_BYTES } from "../../src/domain/delivery/outbox/stream.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
 import { playerTopic } from "../../src/domain/kernel/events/topics.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { aPlayer, cutOff, grantXp, heardUpTo, join, type Listener, range, seqs } from "./sdk.ts";
+import {
+  aPlayer,
+  cutOff,
+  grantXp,
+  heardUpTo,
+  join,
+  type Listener,
+  range,
+  seqs,
+} from "../support/rooms/sdk.ts";
 
 describe("room player", () => {
   let api: TestApp;

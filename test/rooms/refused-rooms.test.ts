@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { logger, setLogger } from "@colyseus/core/Logger";
 import { sql } from "kysely";
-import { aTenant, startApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
-import { aPlayer, matchmake } from "./sdk.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
 
 describe("a room that cannot be", () => {
   const before = logger;

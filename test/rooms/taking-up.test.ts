@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Client } from "@colyseus/sdk";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   aPlayer,
@@ -12,7 +12,7 @@ import {
   type Listener,
   matchmake,
   serverRoom,
-} from "./sdk.ts";
+} from "../support/rooms/sdk.ts";
 
 describe("taking up a session that was lost", () => {
   let api: TestApp;

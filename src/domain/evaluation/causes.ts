@@ -1,16 +1,16 @@
 /**
- * What an action, a reward or a definition can bring about, as the check for endless loops follows it. A
- * cause is written `type`, or `type key` where it is about one currency, badge, streak, segment, reward or
- * boost; the key is `*` where it may be any.
+ * Possible effects of actions, rewards and definitions, for the check for endless loops. A cause is written
+ * `type`, or `type key` for one currency, badge, streak, segment, reward or boost; the key is `*` where it
+ * may be any.
  */
 
 export const ANY_KEY = "*";
 
-/** The causes of `types` about one thing; about any where `key` is no text. */
+/** Returns the causes of `types` about one thing; about any where `key` is not a string. */
 export const about = (types: readonly string[], key: unknown): string[] =>
   types.map((type) => `${type} ${typeof key === "string" ? key : ANY_KEY}`);
 
-/** The type of a cause, and what it is about. */
+/** Splits a cause into its type and key. */
 export const partsOf = (cause: string): { type: string; key: string | undefined } => {
   const [type = "", key] = cause.split(" ");
   return { type, key };
@@ -35,8 +35,8 @@ export const CAUSES = {
   ],
 } as const;
 
-/** A boost with a number of uses is used up by what it multiplies. */
+/** A boost with limited uses is used up by the gains that it multiplies. */
 export const USES_BOOSTS = about(["player.boost_ended"], ANY_KEY);
 
-/** No event, but segments can read it. */
+/** Not an event, but segments can read it. */
 export const SCORE = "#score";

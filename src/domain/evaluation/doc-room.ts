@@ -3,14 +3,14 @@ import type { Game } from "./game.ts";
 import type { PlayerDoc, PlayerState, DocSize } from "./player-state.ts";
 import type { Turn } from "./turn.ts";
 
-/** Bytes that a bound may come to before the document is measured. */
+/** Estimated bytes above which a document is measured. */
 const MEASURED_FROM = PLAYER_STATE_MAX_BYTES / 2;
-/** A document from here on is large: half of MEASURED_FROM, so that none is measured often. */
+/** Bytes above which a document counts as large: half of MEASURED_FROM, so that measuring stays rare. */
 const LARGE = PLAYER_STATE_MAX_BYTES / 4;
-/** Bytes of JSON that are written and measured in one step. */
+/** Bytes of JSON that are serialised and measured in one step. */
 const BYTES_PER_STEP = 32;
 
-/** The bytes of a value as JSON; 0 for none. Documents have no other characters than those of ASCII. */
+/** Returns the bytes of a value as JSON; 0 for undefined. Documents contain ASCII only. */
 export const jsonLength = (value: unknown): number =>
   value === undefined ? 0 : JSON.stringify(value).length;
 
@@ -19,14 +19,14 @@ const measure = (player: PlayerState, isPruned: boolean): DocSize => {
   return { bytes, isExact: bytes > LARGE, isPruned };
 };
 
-/** What something adds to a document: `most` at most, and what `grown` measures. In bytes. */
+/** Growth of a document in bytes: `most` is an upper bound, and `grown` measures it. */
 export type Growth = { most: number; grown: () => number };
 
 /**
- * Whether a player's document has room for more, and then counts it in. Where it is full, what no definition
- * reads any more is let go of first.
+ * Reserves room in a player's document; returns whether there was enough. A full document first loses what no
+ * definition reads any more.
  */
-export const takeRoom = (turn: Turn, { most, grown }: Growth): boolean => {
+export const reserveRoom = (turn: Turn, { most, grown }: Growth): boolean => {
   const { player } = turn;
   const size = sizeBefore(turn, most);
   if (!size.isExact) {
@@ -52,14 +52,14 @@ const sizeBefore = ({ player, root }: Turn, most: number): DocSize => {
   return (player.docSize = measure(player, isPruned));
 };
 
-/** As `takeRoom`, for what has to be kept whether or not there is room: it is bounded by itself. */
-export const noteGrowth = (turn: Turn, growth: Growth): void => {
-  if (takeRoom(turn, growth)) return;
+/** As `takeRoom`, for data that must be stored in any case: it is bounded by itself. */
+export const recordGrowth = (turn: Turn, growth: Growth): void => {
+  if (reserveRoom(turn, growth)) return;
   const { docSize } = turn.player;
   turn.player.docSize = { ...docSize, bytes: docSize.bytes + growth.grown() };
 };
 
-/** Whether a document may be kept as it is. */
+/** Returns whether a document is within its limit. */
 export const isWithinRoom = (doc: PlayerDoc): boolean => jsonLength(doc) <= PLAYER_STATE_MAX_BYTES;
 
 type Readers = Pick<Game, "metrics" | "rules">;
@@ -67,25 +67,25 @@ type Readers = Pick<Game, "metrics" | "rules">;
 const keptOf = <V>(values: Readonly<Record<string, V>> = {}, isRead: (id: string) => boolean) =>
   Object.fromEntries(Object.entries(values).filter(([id]) => isRead(id)));
 
-/** A document without counters that nothing reads, and without the limits of rules that do not run. */
+/** Returns a document without unread counters, and without the limits of rules that do not run. */
 export const withoutUnread = ({ metrics, rules }: Readers, doc: PlayerDoc): PlayerDoc => {
   const counted = { ...doc, c: keptOf(doc.c, (id) => metrics.ids.has(id)) };
-  // What a paused rule has counted stays where there is room: it goes on from there.
+  // Limits of a paused rule are kept where there is room, so that it can resume from them.
   if (isWithinRoom(counted)) return counted;
   const running = new Set(rules.all.map(({ id, isShadow }) => (isShadow ? `~${id}` : id)));
   return { ...counted, l: keptOf(doc.l, (id) => running.has(id)) };
 };
 
-/** Lets a document that is larger than it may be lose what no definition reads. */
+/** Removes what no definition reads from an oversized document. */
 export const shrinkDoc = (readers: Readers, player: PlayerState): void => {
   if (player.docSize.bytes <= PLAYER_STATE_MAX_BYTES) return;
   player.docSize = measure(player, false);
   if (player.docSize.bytes > PLAYER_STATE_MAX_BYTES) pruneDoc(readers, player);
-  // What was only estimated is noted, so that nobody measures it again.
+  // The measured size is saved, so that it need not be measured again.
   else player.dirty.doc = true;
 };
 
-/** Lets go of what no definition reads. */
+/** Removes what no definition reads. */
 const pruneDoc = (readers: Readers, player: PlayerState): void => {
   player.doc = withoutUnread(readers, player.doc);
   player.docSize = measure(player, true);

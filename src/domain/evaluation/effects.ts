@@ -1,7 +1,7 @@
 import type { Cause, Json } from "../kernel/events/events.ts";
 import type { OutboxRow } from "../kernel/outbox-row.ts";
 
-/** A line of the ledger before it is written; `hash` chains it to the player's previous one. */
+/** A ledger entry to be written; `hash` chains it to the player's previous one. */
 export type LedgerRow = {
   id: string;
   projectId: string;
@@ -29,11 +29,11 @@ export type ExecutionRow = {
   eventId: string;
   depth: number;
   mode: "LIVE" | "SHADOW" | "HOLDOUT";
-  /** What would have happened; null for LIVE, whose effects are in the outbox. */
+  /** The simulated effects; null for LIVE, whose effects are in the outbox. */
   effects: unknown;
 };
 
-/** An event that the service sends to itself: another player's turn, or a later one. */
+/** An event that the service sends to itself, for another player or a later time. */
 export type SpawnedEvent = {
   id: string;
   projectId: string;
@@ -41,7 +41,7 @@ export type SpawnedEvent = {
   eventType: `system.${string}`;
   properties: Json;
   atMs: number;
-  /** Not before; null for at once. */
+  /** Earliest time; null for at once. */
   dueMs: number | null;
 };
 
@@ -55,7 +55,7 @@ export type BadgeAwardRow = {
   key: string;
   cause: Cause;
   eventId: string | null;
-  /** Of a limited edition: the number of the award. */
+  /** For a limited edition: the serial number of the award. */
   serialNo?: number | null;
 };
 
@@ -80,7 +80,7 @@ export type RewardGrantRow = {
   status: "PENDING" | "GRANTED";
   key: string;
   contents: Json;
-  /** Of a prize that has one at once. */
+  /** For a prize whose code is assigned at once. */
   code?: string | null;
   cause: Cause;
   eventId: string | null;
@@ -114,7 +114,7 @@ export type ScoreReviewRow = {
 
 export type TraceRow = { projectId: string; eventId: string; trace: unknown; expiresMs: number };
 
-/** What a batch has to write besides the players themselves: lists that only grow, and are cut to undo. */
+/** Rows that a batch writes besides the players: append-only lists, which are truncated to undo. */
 export type Effects = {
   outbox: OutboxRow[];
   ledger: LedgerRow[];

@@ -4,13 +4,13 @@ import { outboxRow } from "../kernel/outbox-row.ts";
 import { write } from "./event-steps.ts";
 import type { Turn } from "./turn.ts";
 
-/** Steps of telling something, beside writing it down. */
-const TELL_STEPS = 40;
+/** Steps of publishing an event, besides writing the row. */
+const PUBLISH_STEPS = 40;
 
 /** Writes an outbox row of the player: a line of the player's stream unless it `isSilent`. */
-export const tell = (turn: Turn, type: string, data: unknown, { isSilent = false } = {}): void => {
+export const publish = (turn: Turn, type: string, data: unknown, { isSilent = false } = {}): void => {
   const { player, root } = turn;
-  root.steps.spend(TELL_STEPS);
+  root.steps.spend(PUBLISH_STEPS);
   const options = {
     playerId: player.id,
     ...(isSilent ? {} : { playerSeq: ++player.seq }),
@@ -19,9 +19,9 @@ export const tell = (turn: Turn, type: string, data: unknown, { isSilent = false
   write(turn, "outbox", outboxRow(player.projectId, type, data, options));
 };
 
-/** Queues an event that an effect brings about, where anything listens to its type. */
+/** Queues a derived event, if anything listens to its type. */
 export const derive = ({ project, event, root }: Turn, type: string, properties: Json): void => {
-  if (!project.hears(type)) return;
+  if (!project.hasListeners(type)) return;
   const via = root.acting ? [...(event.via ?? []), root.acting] : event.via;
   const derived = { id: root.id, type, at: event.at, properties, depth: event.depth + 1 };
   root.derived.push(via === undefined ? derived : { ...derived, via });
@@ -32,13 +32,13 @@ export type CustomEvent = {
   properties: Json;
   cause: Cause;
   /**
-   * `rules`: other rules hear it; `webhook` and `realtime`: it goes out as `custom.{eventType}`; `inbox`: it
+   * `rules`: triggers other rules; `webhook` and `realtime`: published as `custom.{eventType}`; `inbox`:
    * becomes a message to the player.
    */
   channels: readonly string[];
 };
 
-/** Emits an event of the integrator's own, as the action `emit_event` does. */
+/** Emits an event of the integrator's own, for the action `emit_event`. */
 export const emitCustom = (turn: Turn, custom: CustomEvent): void => {
   const { eventType, properties, cause, channels } = custom;
   const { id: playerId, externalUserId } = turn.player;
@@ -52,7 +52,7 @@ export const emitCustom = (turn: Turn, custom: CustomEvent): void => {
       cause,
       channels: outward,
     };
-    tell(turn, customType(eventType), data, { isSilent: !channels.includes("realtime") });
+    publish(turn, customType(eventType), data, { isSilent: !channels.includes("realtime") });
   }
   if (channels.includes("inbox")) writeMessage(turn, custom);
   if (channels.includes("rules")) derive(turn, eventType, properties);
@@ -61,7 +61,7 @@ export const emitCustom = (turn: Turn, custom: CustomEvent): void => {
 const textOf = (value: unknown, max: number): string | null =>
   typeof value === "string" && value !== "" ? value.slice(0, max).toWellFormed() : null;
 
-/** Puts a message into the player's inbox: `title` and `body` of the event, else its type. */
+/** Writes a message to the player's inbox: `title` and `body` of the event, or else its type. */
 const writeMessage = (turn: Turn, { eventType, properties }: CustomEvent): void => {
   sendMessage(turn, {
     type: eventType,

@@ -11,10 +11,10 @@ import { runRules } from "./running/run.ts";
 import { runSpawned, SPAWNED_TYPES } from "./running/spawned.ts";
 import { refreshSegments, watchSegments } from "./segments/membership.ts";
 import { advanceStreaks } from "./streaks/advance.ts";
-import { derive, tell } from "./emit.ts";
+import { derive, publish } from "./emit.ts";
 import { type EventAccounts, openAccounts } from "./event-accounts.ts";
-import { payBy, tellSteps } from "./event-steps.ts";
-import { isGuarded, tellLoop } from "./loop-guard.ts";
+import { payBy, reportStepsHit } from "./event-steps.ts";
+import { isGuarded, reportLoop } from "./loop-guard.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
 import type { RuleEvent } from "./rule-event.ts";
@@ -42,14 +42,14 @@ export type TurnParts = {
   nowMs: number;
   effects: Effects;
   shared: SharedCounters;
-  /** Whether `event` is a tracked event, so that what it causes is shown with it. */
+  /** Whether `event` is a tracked event, so that its effects are shown with it. */
   isTracked?: boolean;
   trace?: TraceSink | undefined;
-  /** Hears of every rule that is considered. */
+  /** Called for every rule that is considered. */
   observe?: RuleObserver["considered"] | undefined;
-  /** What rules have fired for this root before; none yet unless given. */
+  /** Previous firings of rules for this root; default: none. */
   firings?: Root["firings"] | undefined;
-  /** What has been spent for this root before; nothing yet unless given. */
+  /** Steps spent for this root before; default: none. */
   accounts?: EventAccounts | undefined;
 };
 
@@ -66,7 +66,7 @@ export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts 
     hop: SPAWNED_TYPES.has(event.type) ? Number(event.properties["hop"] ?? 0) : 0,
     firings: firings ?? new Map(),
     guarded: [],
-    toldBefore: parts.effects.outbox.length,
+    outboxBefore: parts.effects.outbox.length,
     before: holdingsOf(parts.plan.boardIndex, { ...parts, project: parts.plan }),
     loop: undefined,
     accounts,
@@ -80,7 +80,7 @@ export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts 
 
 const ignore = (): void => undefined;
 
-/** The pass of one event, sharing everything else with its root's. */
+/** Creates the pass of one event, which shares everything else with its root's. */
 const passOf = (
   { project, player, nowMs, effects, shared, root }: Omit<PlanTurn, "event" | "emit" | "give" | "warn">,
   event: RuleEvent,
@@ -94,7 +94,7 @@ const passOf = (
     shared,
     root,
     emit: <T extends EventType>(type: T, data: EventData<T>) => {
-      tell(turn, type, data);
+      publish(turn, type, data);
       if (DERIVED_EVENT_TYPES.has(type)) derive(turn, type, data);
     },
     give: giveBundle,
@@ -104,16 +104,16 @@ const passOf = (
 };
 
 /**
- * Evaluates a tracked event and everything it brings about: counters, streaks, segments, rules by priority,
- * badges that follow metrics, leaderboard scores; then the same for each derived event, first in first out.
- * Pure but for `turn`; no I/O. The order is part of the contract with integrators.
- * @returns a sentence when the event was sent for something that cannot be done
+ * Evaluates a tracked event and everything it causes: counters, streaks, segments, rules by priority, badges
+ * that follow metrics, leaderboard scores; then the same for each derived event, first in first out. Pure
+ * except for `turn`; no I/O. The order is part of the contract with integrators.
+ * @returns a message when the event was sent for something that cannot be done
  */
 export const evaluateEvent = (turn: PlanTurn): string | undefined => {
   const { player, event } = turn;
   const xpBefore = player.xp;
   const problem = SPAWNED_TYPES.has(event.type) ? runTraced(turn, runSpawned) : evaluateOne(turn);
-  // Not before: until now it is when the player was seen before, which is what a rule for comebacks asks.
+  // Not earlier: until here it is the previous time, which rules for returning players read.
   const isOwn = !event.type.startsWith("system.");
   if (isOwn && (player.lastSeenAt === null || event.at > player.lastSeenAt.getTime())) {
     player.lastSeenAt = new Date(event.at);
@@ -123,7 +123,7 @@ export const evaluateEvent = (turn: PlanTurn): string | undefined => {
 };
 
 /**
- * Takes up what the effects so far have brought about, until nothing is left or the loop guard stops it.
+ * Evaluates the events derived from the effects so far, until none is left or the loop guard stops it.
  * @param xpBefore the player's XP when the turn was opened
  */
 export const settleTurn = (turn: PlanTurn, xpBefore: number): void => {
@@ -134,11 +134,11 @@ export const settleTurn = (turn: PlanTurn, xpBefore: number): void => {
     evaluateOne(passOf(turn, event));
   }
   scoreHoldings(project.boardIndex, turn, xpBefore);
-  tellLoop(turn);
-  tellSteps(turn);
+  reportLoop(turn);
+  reportStepsHit(turn);
 };
 
-/** Steps of one pass over a player, whatever listens. */
+/** Fixed steps of one pass over a player. */
 const PASS_STEPS = 50;
 
 const evaluateOne = (turn: PlanTurn): undefined => {
@@ -163,7 +163,7 @@ const runTraced = <T>(turn: Turn, run: (turn: Turn) => T): T => {
   return result;
 };
 
-/** Announces a player who has just been made by an event. */
+/** Announces a player that an event has just created. */
 export const announcePlayer = (turn: Turn, source: "EVENT" | "IDENTIFY"): void => {
   const { player } = turn;
   turn.emit("player.created", {
@@ -179,7 +179,7 @@ export const announcePlayer = (turn: Turn, source: "EVENT" | "IDENTIFY"): void =
   });
 };
 
-/** The pseudo event of a change that no tracked event caused, such as a grant by REST. */
+/** Returns the pseudo event of a change without a tracked event, such as a grant by REST. */
 export const changeEvent = (id: string, nowMs: number): RuleEvent => ({
   id,
   type: "system.change",
@@ -188,6 +188,6 @@ export const changeEvent = (id: string, nowMs: number): RuleEvent => ({
   depth: 0,
 });
 
-/** The cause of an effect as the API shows it. */
+/** Returns the cause of an effect for the API. */
 export const causeOf = (data: Record<string, unknown>, eventId: string): Cause =>
   (data["cause"] as Cause | undefined) ?? { kind: "EVENT", eventId };

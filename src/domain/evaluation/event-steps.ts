@@ -4,19 +4,19 @@ import type { EventAccount, Spender } from "./event-accounts.ts";
 import type { Root, Turn } from "./turn.ts";
 
 /**
- * Steps of writing a row, beside its bytes: a short one of the outbox takes some 30 us to be made, sent and
- * inserted, 0.12 us a step, as the slower ones of evaluation.
+ * Steps of writing a row, besides its bytes: a short one of the outbox takes some 30 us to be built, sent and
+ * inserted, at 0.12 us a step, as the slower ones of evaluation.
  */
 const ROW_STEPS = 250;
-/** Bytes of a row as JSON that are one step: 1,000 that do not compress take another 30 us. */
+/** Bytes of a row as JSON per step: 1,000 that do not compress take another 30 us. */
 const WRITTEN_PER_STEP = 4;
 
-/** Text up to this length is taken for ASCII: asking takes longer than what comes of it. */
+/** Maximum length of text assumed to be ASCII: checking would take longer than it saves. */
 const SHORT_TEXT = 50;
 /** Bytes of a number, true, false or null. */
 const WORD_BYTES = 5;
 
-/** About the bytes of a value as JSON, for a fifth of what writing it as JSON takes. */
+/** Estimates the bytes of a value as JSON, at a fifth of the cost of serialising it. */
 const sizeOf = (value: unknown): number => {
   if (typeof value === "string")
     return 2 + (value.length > SHORT_TEXT ? Buffer.byteLength(value) : value.length);
@@ -31,7 +31,7 @@ const sizeOf = (value: unknown): number => {
   return size;
 };
 
-/** Adds a row to what the event writes. Whatever is undone later has been paid for all the same. */
+/** Adds a row to the event's effects. It is charged even if it is rolled back later. */
 export const write = <K extends keyof Effects>(
   { effects, root }: Pick<Turn, "effects" | "root">,
   kind: K,
@@ -41,7 +41,7 @@ export const write = <K extends keyof Effects>(
   (effects[kind] as Effects[K][number][]).push(row);
 };
 
-/** Runs `run` with `account` paying for what is done. */
+/** Runs `run` and charges its steps to `account`. */
 export const payBy = <T>(root: Root, account: EventAccount, run: () => T): T => {
   const { steps } = root;
   root.steps = account;
@@ -52,18 +52,18 @@ export const payBy = <T>(root: Root, account: EventAccount, run: () => T): T => 
   }
 };
 
-/** Where evaluation ran out of steps: the definition that had taken the most at once. */
+/** Where evaluation ran out of steps: the most expensive single definition. */
 export type StepsHit = { projectId: string; rootEventId: string; spender: Spender };
 
-/** The dearest definition of the accounts that are spent; undefined while none is. */
+/** Returns the most expensive definition of an exceeded account; undefined while none is. */
 export const stepsHitOf = ({ root, project }: Turn): StepsHit | undefined => {
   const { rules, upkeep } = root.accounts;
   const dearest = [rules.written, rules, upkeep].find(({ isSpent }) => isSpent)?.dearest;
   return dearest && { projectId: project.projectId, rootEventId: root.id, spender: dearest.spender };
 };
 
-/** Tells, once for a root, that its steps did not suffice. */
-export const tellSteps = (turn: Turn): void => {
+/** Reports, once per root, that its step budget was exceeded. */
+export const reportStepsHit = (turn: Turn): void => {
   const { root } = turn;
   const hit = root.accounts.isTold ? undefined : stepsHitOf(turn);
   if (!hit) return;
@@ -73,11 +73,11 @@ export const tellSteps = (turn: Turn): void => {
   write(turn, "outbox", outboxRow(hit.projectId, "event.steps_exhausted", data, options));
 };
 
-/** Tells, once for a root, that a player's document had no room for what a definition counts. */
-export const tellUncounted = (turn: Turn, spender: Spender | undefined): void => {
+/** Reports, once per root, that a player's document had no room for the counter of a definition. */
+export const reportUncounted = (turn: Turn, spender: Spender | undefined): void => {
   const { root, player } = turn;
-  if (root.isUncountedTold || !spender) return;
-  root.isUncountedTold = true;
+  if (root.isUncountedReported || !spender) return;
+  root.isUncountedReported = true;
   const data = { ...spender, rootEventId: root.id, playerId: player.id };
   const options = root.isTracked ? { eventId: root.id } : {};
   write(turn, "outbox", outboxRow(player.projectId, "event.uncounted", data, options));

@@ -11,8 +11,8 @@ import type { Level } from "./xp/level.ts";
 import type { LevelCurve } from "./xp/levels.ts";
 
 /**
- * A project's definitions as a turn reads them, archived ones left out. What works on a turn itself, such as
- * rules, is not part of it: see `ProjectPlan`.
+ * A project's definitions as data for a turn, without archived ones. What operates on a turn itself, such as
+ * rules, is part of `ProjectPlan`.
  */
 export type Game = {
   projectId: string;
@@ -21,24 +21,27 @@ export type Game = {
   curve: LevelCurve;
   currencies: ReadonlyMap<string, Currency>;
   badges: ReadonlyMap<string, CompiledBadge>;
-  /** Those that follow a counter, by its id. */
+  /** Badges that follow a counter, by its id. */
   badgesByMetric: ReadonlyMap<string, readonly CompiledBadge[]>;
   streaks: ReadonlyMap<string, CompiledStreak>;
-  streaksHearing(eventType: string): readonly CompiledStreak[];
-  /** Who is in a DYNAMIC segment is up to its definition. */
+  streaksByEventType(eventType: string): readonly CompiledStreak[];
+  /** Membership of a DYNAMIC segment follows from its definition. */
   segments: ReadonlyMap<string, { definition: { kind: "STATIC" | "DYNAMIC" } }>;
   rewards: ReadonlyMap<string, Live<Reward>>;
-  /** Whether any badge or reward is limited over all players. */
+  /** Whether any badge or reward is limited across all players. */
   hasLimited: boolean;
-  /** By number. */
+  /** Keyed by level number. */
   levels: ReadonlyMap<number, Level>;
   boosts: readonly ActiveCampaign[];
   boards: readonly Board[];
   boardsByKey: ReadonlyMap<string, Board>;
-  /** The rules that run, as far as turns know them; of one in SHADOW, counts are kept apart. */
+  /** The running rules, as far as turns need them; counts of SHADOW rules are kept apart. */
   rules: { all: readonly { id: string; isShadow: boolean }[] };
   /** Counters that rules, badges and segments read. */
   metrics: MetricIndex;
-  /** Whether anything listens to an event type; then an effect of that type becomes a derived event. */
-  hears(eventType: string): boolean;
+  /**
+   * Returns whether anything listens to an event type, so that an effect of that type becomes a derived
+   * event.
+   */
+  hasListeners(eventType: string): boolean;
 };

@@ -1,17 +1,17 @@
 /**
- * Bytes of a document as PostgreSQL stores it, compressed or not, above which it is not even read to be
- * evaluated. Documents are refused long before that; those of before there were bounds may be of any size.
+ * Maximum bytes of a stored document, compressed or not, that is read for evaluation. Larger documents are
+ * rejected when saved, but those from before there were limits may have any size.
  */
 export const STORED_MAX_BYTES = 256 * 1024;
 
-/** Steps of reading a document above which it is not compiled: one of DEFINITION_MAX_BYTES has a tenth. */
+/** Maximum steps of reading a document to be compiled: one of DEFINITION_MAX_BYTES takes a tenth. */
 export const DOCUMENT_STEPS_MAX = 250_000;
 
-/** A definition that evaluation does without: it is too large, or cannot be compiled. */
+/** A definition left out of evaluation because it is too large or does not compile. */
 export type LeftOut = { kind: string; id: string; key: string; version: number; why: string };
 
 export const TOO_LARGE_TO_RUN = "it is too large";
 
-/** Why what threw `error` is left out. */
+/** Returns why a definition that threw `error` is left out. */
 export const whyNot = (error: unknown): string =>
   error instanceof RangeError ? "it is nested too deep" : `it cannot be compiled: ${String(error)}`;

@@ -1,7 +1,7 @@
-/** What every definition of the economy has. The key never changes: what players hold names it. */
+/** Fields of every definition of the economy. The key never changes: players' holdings refer to it. */
 export type Defined = { key: string; name: string };
 
-/** A definition as it is kept. */
+/** A stored definition. */
 export type Stored<D extends Defined = Defined> = {
   id: string;
   projectId: string;
@@ -10,5 +10,5 @@ export type Stored<D extends Defined = Defined> = {
   version: number;
 };
 
-/** A definition as evaluation uses it. */
+/** A definition as used by evaluation. */
 export type Live<D> = { id: string; definition: D };

@@ -3,35 +3,38 @@ import { write } from "./event-steps.ts";
 import type { RuleStep } from "./rule-event.ts";
 import type { Turn } from "./turn.ts";
 
-/** Steps from a tracked event to the last event it may bring about. */
+/** Maximum chain length from a tracked event to a derived event. */
 export const DEPTH_MAX = 5;
-/** Events that one tracked event may bring about. */
+/** Maximum events derived from one tracked event. */
 export const DERIVED_MAX = 100;
 
-/** What one tracked event may tell, about, before it brings about no more: it is saved as one statement. */
-export const TOLD_MAX = 10_000;
+/**
+ * Approximate maximum of outbox rows of one tracked event, which are saved as one statement, before
+ * derivation stops.
+ */
+export const PUBLISHED_MAX = 10_000;
 
-/** Whether the event has told so much that it may bring about no more. */
+/** Returns whether the event has published so much that it may cause no more. */
 export const isFlooded = ({ root, effects }: Turn): boolean =>
-  effects.outbox.length - root.toldBefore >= TOLD_MAX;
+  effects.outbox.length - root.outboxBefore >= PUBLISHED_MAX;
 
-/** Whether what comes next would be one event too many; what is left is then cut. */
+/** Returns whether the next derived event would exceed a limit; the remaining ones are then dropped. */
 export const isGuarded = (turn: Turn): boolean => {
   const { root } = turn;
   const next = root.derived[root.taken]!;
   if (next.depth <= DEPTH_MAX && root.taken < DERIVED_MAX && !isFlooded(turn)) return false;
   root.guarded.push(...new Set(root.derived.slice(root.taken).map(({ type }) => type)));
-  noteLoop(turn, next.via ?? []);
+  recordLoop(turn, next.via ?? []);
   return true;
 };
 
-/** Notes that the rule at the end of `chain` was held, once for each root. */
-export const noteLoop = ({ root, project }: Turn, chain: readonly RuleStep[]): void => {
+/** Records once per root that the rule at the end of `chain` was held. */
+export const recordLoop = ({ root, project }: Turn, chain: readonly RuleStep[]): void => {
   if (chain.length > 0) root.loop ??= { projectId: project.projectId, rootEventId: root.id, chain };
 };
 
-/** Tells of the loop that was held, when there was one. */
-export const tellLoop = (turn: Turn): void => {
+/** Reports the loop that was held, if any. */
+export const reportLoop = (turn: Turn): void => {
   const { root } = turn;
   if (!root.loop) return;
   const { projectId, rootEventId, chain } = root.loop;

@@ -2,8 +2,8 @@ import type { Cause, Json } from "../kernel/events/events.ts";
 import type { LoadedList } from "./boards/list.ts";
 
 /**
- * What evaluation knows of a player: loaded once for a batch, changed in memory, saved once. Every value in
- * here is replaced and never edited in place, so that a shallow copy can be put back (snapshot.ts).
+ * A player's state in evaluation: loaded once for a batch, changed in memory, saved once. Every value here is
+ * replaced and never edited in place, so that a shallow copy can be restored (snapshot.ts).
  */
 export type PlayerState = {
   id: string;
@@ -22,7 +22,7 @@ export type PlayerState = {
   ledgerHash: string | null;
   lives: LivesStored;
   timezone: string | null;
-  /** When the player's zone last changed, in ms: streaks take one change a day. */
+  /** When the player's zone last changed, in ms: streaks accept one change a day. */
   zoneChangedMs: number | null;
   locale: string | null;
   country: string | null;
@@ -32,41 +32,43 @@ export type PlayerState = {
   lastSeenAt: Date | null;
   /** Counters and limit state, in one document. */
   doc: PlayerDoc;
-  /** What the document takes as JSON. */
+  /** Size of the document as JSON. */
   docSize: DocSize;
-  /** Lists that were loaded with the player, besides those of boards with one ranking, by id. */
+  /** Lists loaded with the player, besides those of boards with one ranking, by id. */
   lists: Map<string, LoadedList>;
-  /** Times of what is coming, in ms: lists of those times are loaded; of now, where there are none. */
+  /** Times of upcoming events, in ms, whose lists are loaded; without any, those of now. */
   timesMs: readonly number[];
-  /** The attributes as they were when the lists were named: what the player changes now counts from later. */
+  /**
+   * The attributes when the lists were determined: changes by the current batch apply from the next one on.
+   */
   firstAttributes?: Json;
-  /** What has to be written back. */
+  /** Fields to be saved. */
   dirty: Dirty;
 } & { [Name in HeldName]: Map<string, Held[Name]> };
 
 /**
- * Things that players hold, each kind in a map of its own. A kind that is added has to be answered for in
- * every record that has `HeldName` for its keys: how it is loaded and saved, merged, erased and shown.
+ * Holdings of players, each kind in a map of its own. A new kind must be added to every record keyed by
+ * `HeldName`: how it is loaded, saved, merged, erased and shown.
  */
 export type Held = {
   /** Entries of lists of boards, by the list's id. */
   entries: EntryState;
   /** By key of the currency. */
   balances: BalanceState;
-  /** Lots of currencies that expire, by key of the currency, the one that expires first in front. */
+  /** Lots of expiring currencies, by key of the currency, ordered by expiry. */
   lots: readonly LotState[];
   /** By key of the badge. */
   badges: BadgeState;
   /** By key of the streak. */
   streaks: StreakState;
-  /** Segments that the player is in, by key: when the player entered, in ms. */
+  /** The player's segments, by key: when the player entered, in ms. */
   segments: number;
   /** The player's own boosts by id; those of the project are part of the plan. */
   boosts: BoostState;
 };
 export type HeldName = keyof Held;
 
-/** Keys of what changed; see the part of each (progression/parts). */
+/** Keys of changed holdings; see the part of each (progression/parts). */
 export type Dirty = { profile: boolean; doc: boolean } & { [Name in HeldName]: Set<string> };
 
 /**
@@ -91,8 +93,8 @@ export type PlayerDoc = {
 };
 
 /**
- * What a player's document takes as JSON, in bytes. Of a small one it is a bound from above, so that nobody
- * has to measure what was counted; a large one is measured. `isPruned`: it has nothing that nobody reads.
+ * Size of a player's document as JSON, in bytes. For a small one it is an upper bound, which saves measuring
+ * every change; a large one is measured. `isPruned`: it has nothing that no definition reads.
  */
 export type DocSize = { bytes: number; isExact: boolean; isPruned: boolean };
 
@@ -103,11 +105,14 @@ export type EntryState = {
   version: number;
   /** Scores submitted, where the board limits them. */
   submissions?: number;
-  /** What was submitted with the score, when that is to be written. */
+  /** Data submitted with the score, if it is to be written. */
   meta?: Json | null;
 };
 
-/** Lives as stored: `count` and `anchorMs` are null until first used; see lives/lives.ts for what is read. */
+/**
+ * Lives as stored: `count` and `anchorMs` are null until first used; see lives/lives.ts for the current
+ * value.
+ */
 export type LivesStored = {
   count: number | null;
   anchorMs: number | null;
@@ -118,10 +123,10 @@ export type LivesStored = {
 export type BalanceState = { balance: number; held: number; earned: number; spent: number };
 export type LotState = {
   id: string;
-  /** 0: used up, and goes. */
+  /** 0: used up, to be deleted. */
   remaining: number;
   expiresMs: number;
-  /** Whether it has to be written back. */
+  /** Whether it must be saved. */
   isChanged?: true;
 };
 
@@ -136,7 +141,7 @@ export type BadgeState = {
   revokedMs: number | null;
 };
 
-/** `current`, `longest`, `freezes` and `deadlineMs` have columns of their own; the rest is one document. */
+/** `current`, `longest`, `freezes` and `deadlineMs` have their own columns; the rest is one document. */
 export type StreakState = {
   current: number;
   longest: number;
@@ -160,17 +165,20 @@ export type BoostState = {
   cause: Cause;
 };
 
-/** Reads an input of a segment: another value, by `Object.is`, whenever what the player holds has changed. */
+/**
+ * Reads an input of a segment: its value differs, by `Object.is`, whenever the underlying holding has
+ * changed.
+ */
 export type InputReader = (player: PlayerState) => unknown;
 
-/** A kind of thing that players hold, as far as evaluation treats all kinds alike. */
+/** A kind of holding, as far as evaluation treats all kinds alike. */
 type HeldKind = {
-  /** Inputs of segments that read it: by the word before the colon, a reader of the key after it. */
+  /** Readers of inputs of segments: by the word before the colon, a function of the key after it. */
   inputs: Readonly<Record<string, (key: string) => InputReader>>;
 };
 
 export const HELD: Readonly<Record<HeldName, HeldKind>> = {
-  // The number of changes in hand, and so another one with every change.
+  // The number of pending changes, which differs after every change.
   entries: {
     inputs: {
       entries: () => (player) => [...player.entries.values()].reduce((sum, { version }) => sum + version, 0),
@@ -186,7 +194,7 @@ export const HELD: Readonly<Record<HeldName, HeldKind>> = {
 
 export const HELD_NAMES = Object.keys(HELD) as readonly HeldName[];
 
-/** A record with a value for each kind of thing that players hold. */
+/** Builds a record with a value for each kind of holding. */
 export const eachHeld = <T>(make: (name: HeldName) => T): Record<HeldName, T> =>
   Object.fromEntries(HELD_NAMES.map((name) => [name, make(name)])) as Record<HeldName, T>;
 

@@ -14,13 +14,13 @@ export type ProfileChange = {
   removeTags?: readonly string[];
 };
 
-/** Fields that differ, with their values before and after. */
+/** Changed fields, with their values before and after. */
 export type Difference = { before: Json; after: Json };
 
 /**
- * Changes attributes (by dotted path) and tags, and emits one `player.updated` with what differs.
- * @param other differences of other fields, told in the same event
- * @returns a sentence when the result would break a limit; then nothing has changed
+ * Changes attributes (by dotted path) and tags, and emits one `player.updated` with the differences.
+ * @param other differences of other fields, published in the same event
+ * @returns a message when the result would exceed a limit; then nothing has changed
  */
 export const updatePlayer = (
   turn: Turn,
@@ -56,7 +56,7 @@ export const updatePlayer = (
   return undefined;
 };
 
-/** A sentence when attributes break a limit, else undefined. */
+/** Returns a message when attributes exceed a limit, otherwise undefined. */
 export const attributesProblem = (attributes: Json): string | undefined => {
   if (Object.keys(attributes).length > ATTRIBUTES_MAX_KEYS)
     return `more than ${ATTRIBUTES_MAX_KEYS} attributes`;
@@ -84,7 +84,7 @@ const splitPath = (path: string): { parents: string[]; last: string } => {
   return { last: parents.pop()!, parents };
 };
 
-/** Makes the objects on the way; a value in the way that is no object is replaced. */
+/** Sets a value, creating the objects on the path; a non-object on the path is replaced. */
 const setAt = (target: Json, path: string, value: unknown): void => {
   const { parents, last } = splitPath(path);
   let at = target;

@@ -6,15 +6,15 @@ import type { CompiledSegment } from "./segments/segment.ts";
 import type { Game } from "./game.ts";
 import type { Turn } from "./turn.ts";
 
-/** What of a game is no definition of the economy. */
+/** Fields of a game that are not definitions of the economy. */
 type NoEconomy = "projectId" | "timezone" | "settings" | "curve" | "boards" | "boardsByKey" | "rules";
 
-/** A project's definitions of the economy, compiled; archived ones are not in it. */
+/** A project's compiled definitions of the economy, without archived ones. */
 export type Economy = Omit<Game, NoEconomy | "segments"> & {
   segments: ReadonlyMap<string, CompiledSegment>;
-  /** The DYNAMIC ones, ready to be brought up to date. */
+  /** The DYNAMIC segments, compiled to be refreshed. */
   segmentIndex: SegmentIndex;
-  /** What should be evaluated and cannot be. */
+  /** Definitions that could not be compiled. */
   leftOut: readonly LeftOut[];
 };
 
@@ -30,5 +30,5 @@ export type ProjectPlan = Omit<Game, keyof Economy | "rules"> &
     bytes: number;
   };
 
-/** A turn as the evaluator has it: with the project's rules and indexes. */
+/** A turn with the project's rules and indexes, for the evaluator. */
 export type PlanTurn = Omit<Turn, "project"> & { project: ProjectPlan };

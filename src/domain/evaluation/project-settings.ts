@@ -4,13 +4,13 @@ export type LivesSettings = {
   max: number;
   refillSeconds: number;
   refillAmount: number;
-  /** What a new player has. */
+  /** Initial lives of a new player. */
   start: number;
   /** Grants may exceed `max`; regeneration stops while there are `max` or more. */
   allowOverMax: boolean;
 };
 
-/** Chosen by the project; what is absent has its default, see `settingsOf`. */
+/** Settings of a project; absent ones have defaults, see `settingsOf`. */
 export type ProjectSettings = {
   /** An event or a connection of an unknown player creates the player. */
   autoCreatePlayers: boolean;
@@ -20,18 +20,18 @@ export type ProjectSettings = {
   allowLevelDown: boolean;
   /** A rule may act on a player who does not exist yet, who is then created. */
   createUnknownTargets: boolean;
-  /** All boosts together multiply by no more. */
+  /** Maximum factor of all boosts together. */
   maxBoostFactor: number;
-  /** XP from events beyond `xp` in a local day counts `factorAbove` times. */
+  /** XP from events beyond `xp` in a local day is multiplied by `factorAbove`. */
   xpDailySoftCap: { xp: number; factorAbove: number } | null;
   lives: LivesSettings;
-  /** The share of events whose evaluation is explained and kept, 0 to 1, by kind of key. */
+  /** The fraction of events whose evaluation is explained and stored, 0 to 1, by kind of key. */
   traceSampling: { live: number; test: number };
   /** How long traces are kept, in days. */
   tracesDays: number;
-  /** `onePerMode`: a player has at most one lobby of a mode, else one seat in each lobby. */
+  /** `onePerMode`: a player has at most one lobby of a mode, otherwise one seat in each lobby. */
   lobby: { onePerMode: boolean };
-  /** Whether players may write to one another alone. */
+  /** Whether players may send one another direct messages. */
   chat: { directPolicy: "ALL" | "OFF" };
 };
 
@@ -49,7 +49,7 @@ export const DEFAULT_SETTINGS: ProjectSettings = {
   chat: { directPolicy: "ALL" },
 };
 
-/** Stored settings with the defaults for what is absent. */
+/** Applies the defaults to stored settings. */
 export const settingsFrom = (stored: Partial<ProjectSettings>): ProjectSettings => ({
   ...DEFAULT_SETTINGS,
   ...stored,

@@ -2,15 +2,15 @@ import type { Json } from "../kernel/events/events.ts";
 import { StepBudget } from "../kernel/step-budget.ts";
 
 /**
- * The event as rules see it; `at` is its timestamp in ms, never later than now. A derived event carries the
- * id of its root: what they cause is one event's effect.
+ * An event as rules see it; `at` is its timestamp in ms, never later than now. A derived event carries the id
+ * of its root: their effects count as those of one event.
  */
 export type RuleEvent = {
   id: string;
   type: string;
   at: number;
   properties: Json;
-  /** 0 for the tracked event itself; +1 for each event that an effect of another brought about. */
+  /** 0 for the tracked event itself; +1 for each level of derivation. */
   depth: number;
   /** Set on `system.schedule`: the one rule that it is for. */
   ruleId?: string;
@@ -18,17 +18,20 @@ export type RuleEvent = {
   via?: readonly RuleStep[];
 };
 
-/** A rule that acted on the way to an event. */
+/** A rule that led to an event. */
 export type RuleStep = { ruleId: string; ruleKey: string };
 
-/** Where the loop guard stepped in: the rules on the way, the one that was held at the end. */
+/** A loop cut off by the loop guard: the rules that led to it, the held one last. */
 export type LoopHit = { projectId: string; rootEventId: string; chain: readonly RuleStep[] };
 
-/** An event that something asks about, and the budget that pays for the answer. */
-export type Heard = { event: RuleEvent; root: { steps: StepBudget } };
+/** An event to be evaluated, and the budget that is charged for it. */
+export type EventContext = { event: RuleEvent; root: { steps: StepBudget } };
 
-/** An event of the past as definitions look at it; what they take is charged to `steps`. */
-export const pastEvent = (event: Omit<RuleEvent, "depth">, steps = new StepBudget(Infinity)): Heard => ({
+/** Builds a past event for evaluation; its cost is charged to `steps`. */
+export const pastEvent = (
+  event: Omit<RuleEvent, "depth">,
+  steps = new StepBudget(Infinity),
+): EventContext => ({
   event: { ...event, depth: 0 },
   root: { steps },
 });

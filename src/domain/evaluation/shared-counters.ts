@@ -1,39 +1,39 @@
 /**
- * Counters that all players of a project share: firings of a rule with a global limit, what a budget has
- * given, stock of a reward, awards of a limited badge. Rows are locked for the transaction before evaluation,
- * so that what is counted in memory is exact however many batches race.
+ * Counters shared by all players of a project: firings of a rule with a global limit, consumption of a
+ * budget, stock of a reward, awards of a limited badge. Rows are locked for the transaction before
+ * evaluation, so that counting in memory is exact however many batches run concurrently.
  */
 
-/** `windowNo` is the number of a calendar window (kernel/zones.ts), or 0 for what never starts again. */
+/** `windowNo` is the number of a calendar window (kernel/zones.ts), or 0 for a counter that never resets. */
 export type SharedKey = { projectId: string; scope: string; windowNo: number };
 
 type SharedState = { used: number; times: readonly number[] | null };
 
-/** What evaluation may ask and change of shared counters. Asking for one that was not locked is a bug. */
+/** Shared counters as evaluation reads and changes them. Reading one that was not locked is a bug. */
 export type SharedCounters = {
   used(key: SharedKey): number;
   add(key: SharedKey, amount: number): void;
   /** Firing times in ms, ascending, of a rolling limit. */
   times(key: SharedKey): readonly number[];
   setTimes(key: SharedKey, times: readonly number[]): void;
-  /** Whether the counter was locked for this transaction. */
+  /** Returns whether the counter was locked for this transaction. */
   has(key: SharedKey): boolean;
-  /** Puts everything back as it is now. */
+  /** Saves the current state and returns a function that restores it. */
   save(): () => void;
-  /** The counters that changed, with their new values. */
+  /** Returns the counters that changed, with their new values. */
   changes(): { p: string; s: string; w: number; u: number; t: readonly number[] | null }[];
 };
 
 export const counterIdOf = ({ projectId, scope, windowNo }: SharedKey): string =>
   `${projectId}\0${windowNo}\0${scope}`;
 
-/** Counters for evaluation over states that were read. `isOpen`: unknown ones count from 0 (simulation). */
+/** Creates counters over loaded states. `isOpen`: unknown ones count from 0 (simulation). */
 export const createSharedCounters = (
   loaded: ReadonlyMap<string, { key: SharedKey; state: SharedState }>,
   isOpen = false,
 ): SharedCounters => {
   const states = new Map(loaded);
-  /** What was changed, and what it was before, so that going back takes no more than what is undone. */
+  /** Log of changes with the previous states, so that a rollback costs only what it undoes. */
   const changed: { id: string; before: { key: SharedKey; state: SharedState } | undefined }[] = [];
   const find = (key: SharedKey) => {
     const found = states.get(counterIdOf(key));
@@ -77,5 +77,5 @@ export const createSharedCounters = (
   };
 };
 
-/** For where nothing is shared. */
+/** For contexts without shared counters. */
 export const noSharedCounters = (): SharedCounters => createSharedCounters(new Map());

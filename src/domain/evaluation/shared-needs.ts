@@ -9,25 +9,25 @@ import { SPAWNED_TYPES } from "./running/spawned.ts";
 import type { ProjectPlan } from "./project-plan.ts";
 import type { SharedKey } from "./shared-counters.ts";
 
-/** An event of a batch as far as it decides what has to be locked. */
-export type Coming = { type: string; at: number };
+/** An upcoming event of a batch, as far as it determines what must be locked. */
+export type UpcomingEvent = { type: string; at: number };
 
 /**
- * The shared counters that evaluating `events` may ask for: global limits and budgets of the rules that may
- * run, stock and limited editions that they may touch, through derived events too. Rather too many than too
- * few: a counter that is locked for nothing costs a wait, one that is missing fails the event. In pieces.
+ * Returns the shared counters that evaluating `events` may use: global limits and budgets of the rules that
+ * may run, stock and limited editions that they may touch, also through derived events. An upper bound: a
+ * counter locked in vain costs a wait, a missing one fails the event. In slices.
  */
-export function* sharedKeysOf(plan: ProjectPlan, events: readonly Coming[]): Pieces<SharedKey[]> {
+export function* sharedKeysOf(plan: ProjectPlan, events: readonly UpcomingEvent[]): Pieces<SharedKey[]> {
   return (yield* firstSharedKeys(plan, events, Infinity)).keys;
 }
 
 /**
- * As `sharedKeysOf`, of the first of `events`: as many as need `max` counters together, and at least one.
- * @returns the counters, and of how many events they are
+ * As `sharedKeysOf`, for the leading `events`: as many as need `max` counters together, and at least one.
+ * @returns the counters, and the number of events that they are for
  */
 export function* firstSharedKeys(
   plan: ProjectPlan,
-  events: readonly Coming[],
+  events: readonly UpcomingEvent[],
   max: number,
 ): Pieces<{ keys: SharedKey[]; covered: number }> {
   const needsOf = plannedNeeds(plan);
@@ -54,19 +54,19 @@ export function* firstSharedKeys(
 /** Steps of finding the window of a counter at a time, and of naming it. */
 const WINDOW_STEPS = 20;
 
-/** Whether players share anything in a project: then there may be counters to lock. */
+/** Returns whether a project has anything shared by players, so that there may be counters to lock. */
 export const sharesCounters = (plan: ProjectPlan): boolean => plannedNeeds(plan) !== undefined;
 
-/** Counters of limited things, and the rules whose own counters may be asked for. */
+/** Counters of limited definitions, and the rules whose own counters may be used. */
 type Needs = { keys: readonly SharedKey[]; rules: readonly CompiledRule[] };
 type NeedsOf = (eventType: string) => Pieces<Needs>;
 
-/** Event types whose needs are remembered; integrators may send any number of types. */
+/** Maximum event types whose needs are cached; integrators may send any number of types. */
 const TYPES_REMEMBERED_MAX = 2_000;
 
 const planned = new WeakMap<ProjectPlan, { needsOf: NeedsOf | undefined }>();
 
-/** What each event type needs, worked out once for a plan; undefined when players share nothing in it. */
+/** Returns the needs of each event type, computed once per plan; undefined when nothing in it is shared. */
 const plannedNeeds = (plan: ProjectPlan): NeedsOf | undefined => {
   let known = planned.get(plan);
   if (!known) planned.set(plan, (known = { needsOf: sharesAnything(plan) ? remember(plan) : undefined }));
@@ -91,7 +91,7 @@ const remember = (plan: ProjectPlan): NeedsOf => {
   };
 };
 
-/** One of everything that can be given. */
+/** Returns a bundle with one of everything that can be granted. */
 const everything = ({ badges, rewards }: ProjectPlan): RewardBundle => ({
   xp: 1,
   badges: [...badges.keys()].map((badgeKey) => ({ badgeKey })),
@@ -99,7 +99,7 @@ const everything = ({ badges, rewards }: ProjectPlan): RewardBundle => ({
 });
 
 function* workOut(plan: ProjectPlan, eventType: string): Pieces<Needs> {
-  // What was sent may come of a rule as it no longer is.
+  // A sent action may be of an earlier version of a rule.
   if (SPAWNED_TYPES.has(eventType))
     return { keys: limitedKeysOf(plan, [everything(plan)]), rules: plan.rules.all.filter(isShared) };
   const reached = yield* reach(plan, eventType);
@@ -107,15 +107,15 @@ function* workOut(plan: ProjectPlan, eventType: string): Pieces<Needs> {
   return { keys: limitedKeysOf(plan, reached.bundles), rules };
 }
 
-/** What evaluation can come to: grows while it is walked. */
+/** Everything that evaluation may reach; grows while it is iterated. */
 type Reached = { types: Set<string>; rules: Set<CompiledRule>; bundles: RewardBundle[] };
 
-/** Steps of looking at a definition, and at what it gives or brings about. */
+/** Steps of visiting a definition, and what it grants or causes. */
 const LOOK_STEPS = 2;
 const GIVE_STEPS = 30;
 
 function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
-  // Whatever a change by REST gives, XP may be in it; what else it gives is named by who makes it.
+  // Any change by REST may include XP; its other grants are named by the caller.
   const given: RewardBundle[] = eventType === "system.change" ? [{ xp: 1 }] : [];
   const reached: Reached = { types: new Set(firstTypes(eventType)), rules: new Set(), bundles: given };
   const levelsGive = [...plan.levels.values()].some(({ rewards }) => Object.keys(rewards).length > 0);
@@ -123,7 +123,7 @@ function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
     reached.bundles.push(bundle);
     addTypes(plan, reached, typesOfBundle(bundle, levelsGive));
   };
-  // A set that grows is walked to its new end.
+  // A growing set is iterated to its new end.
   for (const type of reached.types) {
     addTypes(plan, reached, ALWAYS);
     for (const { definition } of badgesFollowing(plan, type)) {
@@ -132,7 +132,7 @@ function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
     }
     yield LOOK_STEPS * plan.streaks.size;
     for (const streak of plan.streaks.values()) {
-      if (streak.hears(type)) for (const { rewards } of streak.definition.milestones) give(rewards);
+      if (streak.listensTo(type)) for (const { rewards } of streak.definition.milestones) give(rewards);
     }
     for (const rule of rulesOf(plan, type)) {
       if (reached.rules.has(rule)) continue;
@@ -148,7 +148,7 @@ function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
   return reached;
 }
 
-/** An event may make its player; a change by REST may be of any kind. */
+/** An event may create its player; a change by REST may be of any kind. */
 const firstTypes = (eventType: string): Iterable<string> =>
   eventType === "system.change" ? DERIVED_EVENT_TYPES : [eventType, "player.created"];
 
@@ -158,15 +158,17 @@ const rulesOf = ({ rules }: ProjectPlan, type: string): readonly CompiledRule[] 
     : rules.listeners(type);
 
 const addTypes = (plan: ProjectPlan, { types }: Reached, added: Iterable<string>): void => {
-  for (const type of added) if (!types.has(type) && plan.hears(type)) types.add(type);
+  for (const type of added) if (!types.has(type) && plan.hasListeners(type)) types.add(type);
 };
 
 const XP = ["player.xp_granted", "player.level_up", "player.updated", "player.boost_ended"];
 
-/** What any event can bring about by itself: segments change, streaks end, boosts run out. */
+/** Possible effects of any event by itself: segments change, streaks end, boosts expire. */
 const ALWAYS = [...DERIVED_EVENT_TYPES].filter((type) => /^player\.(segment|streak|boost)_/.test(type));
 
-/** XP alone tells of XP, unless levels give something. Anything else may tell of anything. */
+/**
+ * XP alone only publishes events of XP, unless levels grant something. Anything else may publish any event.
+ */
 const typesOfBundle = (bundle: RewardBundle, levelsGive: boolean): Iterable<string> => {
   const parts = Object.keys(bundle);
   if (parts.length === 0) return [];

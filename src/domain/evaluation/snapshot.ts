@@ -18,7 +18,7 @@ const savePlayer = (player: PlayerState): (() => void) => {
   const flags = { profile: dirty.profile, doc: dirty.doc };
   const sets = HELD_NAMES.map((name) => new Set(dirty[name]));
   return () => {
-    // The maps themselves stay, since others hold them; what is in them goes back.
+    // The maps themselves are kept, since others refer to them; their contents are restored.
     Object.assign(player, values);
     HELD_NAMES.forEach((name, i) => copyMap(maps[i]!, player[name] as Map<string, unknown>));
     player.doc = Object.fromEntries(Object.entries(doc).filter(([, value]) => value !== undefined));
@@ -27,9 +27,9 @@ const savePlayer = (player: PlayerState): (() => void) => {
   };
 };
 
-/** Things that a player holds which are copied in one step. */
+/** Holdings of a player copied per step. */
 const COPIES_PER_STEP = 2;
-/** An object with more names is kept as a hash table: copying one of its names takes this many steps. */
+/** An object with more names is stored as a hash table: copying one of its names takes this many steps. */
 const SMALL_OBJECT = 1_000;
 const LARGE_COPY_STEPS = 5;
 
@@ -38,7 +38,7 @@ const namesSteps = (value: object = {}): number => {
   return names > SMALL_OBJECT ? names * LARGE_COPY_STEPS : names / COPIES_PER_STEP;
 };
 
-/** What a copy of a player and the way back take, in steps. */
+/** Returns the steps of copying a player and restoring the copy. */
 const copySteps = (player: PlayerState): number => {
   const { doc, dirty } = player;
   let copied = 0;
@@ -53,8 +53,9 @@ const saveEffects = (effects: Effects): (() => void) => {
 };
 
 /**
- * Remembers a turn as it is now.
- * @returns puts player, effects, derived events and shared counters back; call it at most once
+ * Saves the current state of a turn.
+ * @returns a function that restores player, effects, derived events and shared counters; to be called at most
+ * once
  */
 export const saveTurn = ({ player, effects, root, shared }: Turn): (() => void) => {
   root.steps.spend(copySteps(player));

@@ -8,55 +8,55 @@ import type { PlayerState } from "./player-state.ts";
 import type { LoopHit, RuleEvent, RuleStep } from "./rule-event.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 
-/** What the passes of one root event share. */
+/** State shared by the passes of one root event. */
 export type Root = {
-  /** The tracked event's id; of a change by REST an id of its own. */
+  /** The tracked event's id; for a change by REST a new id. */
   id: string;
   /** Whether `id` is a tracked event's, so that effects are shown with it. */
   isTracked: boolean;
-  /** Events that effects brought about, first in first out. */
+  /** Derived events, first in first out. */
   derived: RuleEvent[];
-  /** Derived events taken up so far. */
+  /** Number of derived events evaluated so far. */
   taken: number;
-  /** Events sent to other players or to later times so far. */
+  /** Number of events sent to other players or to later times so far. */
   spawned: number;
-  /** How many times an action was sent so on the way to this root. */
+  /** Number of hops of sent actions that led to this root. */
   hop: number;
-  /** How often each rule has fired, by its id. */
+  /** Number of firings of each rule, by its id. */
   firings: Map<string, number>;
   /** Types that the loop guard cut off; empty while it has not. */
   guarded: string[];
   /** Where the loop guard first held a rule. */
   loop: LoopHit | undefined;
-  /** What evaluation may take. */
+  /** Budgets of evaluation. */
   accounts: EventAccounts;
-  /** Whether it was told that something could not be counted. */
-  isUncountedTold?: boolean;
-  /** The account that pays for what is done now. */
+  /** Whether it has been reported that something could not be counted. */
+  isUncountedReported?: boolean;
+  /** The account that is currently charged. */
   steps: EventAccount;
-  /** The rule whose actions run now: what they bring about comes from it. */
+  /** The rule whose actions currently run and cause its effects. */
   acting: RuleStep | undefined;
-  /** Hears of every rule that is considered. */
+  /** Called for every rule that is considered. */
   observe: RuleObserver["considered"] | undefined;
-  /** When set, rules run in trace mode and leave what they saw here. */
+  /** When set, rules run in trace mode and record their evaluation here. */
   trace: TraceSink | undefined;
-  /** Bundles of rewards that are being given inside one another now, and given so far. */
+  /** Nesting depth of the bundles currently being granted, and their number so far. */
   bundles?: { depth: number; given: number };
-  /** Rows that the outbox had before it. */
-  toldBefore: number;
-  /** What the player had of what boards show. */
+  /** Length of the outbox before this root. */
+  outboxBefore: number;
+  /** The player's holdings before the turn that boards follow. */
   before: HoldingsBefore;
 };
 
-/** What a player had when a turn began, of what boards show. */
+/** A player's holdings when a turn began, as far as boards follow them. */
 export type HoldingsBefore = { values: readonly number[]; ledger: number };
 
-/** Collects what evaluation in trace mode sees; see evaluation/trace/trace.ts. */
+/** Collects the evaluation in trace mode; see evaluation/trace/trace.ts. */
 export type TraceSink = {
-  /** Around the pass of each event. */
+  /** Called around the pass of each event. */
   open(turn: Turn): void;
   close(turn: Turn): void;
-  /** Runs the rules in the place of `runRules`, and explains them. */
+  /** Runs and explains the rules instead of `runRules`. */
   runRules(turn: Turn): void;
   warn(message: string): void;
 };
@@ -69,15 +69,15 @@ export type Turn = {
   nowMs: number;
   root: Root;
   effects: Effects;
-  /** What the project's players share: global limits, budgets, stock, limited editions. */
+  /** State shared by the project's players: global limits, budgets, stock, limited editions. */
   shared: SharedCounters;
   /**
-   * Tells something that happened to the player: one outbox row, one line of the player stream, and a
-   * derived event where a rule or a metric listens to its type.
+   * Publishes an event of the player: one outbox row, one line of the player stream, and a derived event
+   * where a rule or a metric listens to its type.
    */
   emit<T extends EventType>(type: T, data: EventData<T>): void;
-  /** Gives a bundle of rewards now; see evaluation/rewards/give.ts. */
+  /** Grants a bundle of rewards now; see evaluation/rewards/give.ts. */
   give(turn: Turn, grant: BundleGrant): void;
-  /** Notes for traces, such as a division by zero. */
+  /** Adds a warning to traces, such as a division by zero. */
   warn(message: string): void;
 };

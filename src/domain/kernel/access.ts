@@ -1,7 +1,7 @@
 import type { AdminScope, Role } from "./caller.ts";
 import type { Feature } from "./plans.ts";
 
-/** Every scope an API key may carry; `read` reads, `write` is run time, `manage` is definitions. */
+/** All scopes of API keys; `read` reads, `write` is for run time, `manage` is for definitions. */
 export const SCOPES = [
   "events:read",
   "events:write",
@@ -29,8 +29,8 @@ export type Scope = (typeof SCOPES)[number];
 export const DEFAULT_SCOPES: readonly Scope[] = ["events:write", "players:read", "players:write"];
 
 /**
- * Role sets of the permission matrix. Roles are not a ladder: DESIGNER and DEVELOPER each have what the other
- * lacks.
+ * Role sets of the permission matrix. Roles are not ordered: DESIGNER and DEVELOPER each have permissions
+ * that the other lacks.
  */
 export const EVERY_ROLE: readonly Role[] = ["OWNER", "ADMIN", "DESIGNER", "DEVELOPER", "VIEWER"];
 export const ADMINS: readonly Role[] = ["OWNER", "ADMIN"];
@@ -38,33 +38,36 @@ export const DESIGNERS: readonly Role[] = ["OWNER", "ADMIN", "DESIGNER"];
 export const DEVELOPERS: readonly Role[] = ["OWNER", "ADMIN", "DEVELOPER"];
 export const BUILDERS: readonly Role[] = ["OWNER", "ADMIN", "DESIGNER", "DEVELOPER"];
 
-/** What must be so besides the role or scope. */
+/** Requirements besides the role or scope. */
 export type Needs = {
-  /** The user has proved their address (where this server sends mail). */
+  /** The user's email address is verified (where this server sends mail). */
   verifiedEmail?: true;
   /** The tenant is APPROVED. */
   approval?: true;
-  /** The tenant's plan has it. */
+  /** The tenant's plan includes the feature. */
   feature?: Feature;
-  /** Stays open while the tenant is SUSPENDED: what its people need to see and to mend it. */
+  /**
+   * Stays allowed while the tenant is SUSPENDED: operations that its members need to see and fix the cause.
+   */
   suspended?: true;
-  /** Open to members whom nobody has accepted yet: their own account. */
+  /** Allowed for members who have not been accepted yet: their own account. */
   pending?: true;
 };
 
 /**
- * Who may call an operation. An absent `scope` shuts API keys out, of several any one opens it; absent
- * `roles` shuts console users out; `admin` is for super-admins, and for platform tokens that have that scope.
+ * Access rules of an operation. Without `scope`, API keys are denied; of several scopes any one suffices.
+ * Without `roles`, console users are denied; `admin` is for super-admins, and for platform tokens with that
+ * scope.
  */
 export type Access =
   | "public"
   | { scope?: Scope | readonly Scope[]; roles?: readonly Role[]; needs?: Needs; admin?: AdminScope };
 
-/** The scopes of which a key needs one; empty where keys are shut out. */
+/** Returns the scopes of which a key needs one; empty where keys are denied. */
 export const scopesOf = (access: Access): readonly Scope[] => {
   if (access === "public" || access.scope === undefined) return [];
   return typeof access.scope === "string" ? [access.scope] : access.scope;
 };
 
-/** What every member may do to their own account, in whatever state it and its tenant are. */
+/** Access to a member's own account, whatever the state of the account and its tenant. */
 export const OWN_ACCOUNT = { roles: EVERY_ROLE, needs: { suspended: true, pending: true } } as const;

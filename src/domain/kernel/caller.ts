@@ -8,19 +8,19 @@ export type Role = (typeof ROLES)[number];
 export const MEMBER_STATUSES = ["PENDING", "ACTIVE", "SUSPENDED"] as const;
 export type MemberStatus = (typeof MEMBER_STATUSES)[number];
 
-/** What a platform token may do; a super-admin who is logged in may do everything ("*"). */
+/** Permissions of a platform token; a super-admin who is logged in has all ("*"). */
 export const ADMIN_SCOPES = ["*", "blog:sync"] as const;
 export type AdminScope = (typeof ADMIN_SCOPES)[number];
 
-/** What a request must know of its tenant, at most 5 s old. */
+/** Properties of the tenant that requests need, at most 5 s old. */
 export type CallerTenant = {
   plan: Plan;
-  /** What a super-admin has set besides the plan. */
+  /** Limits that a super-admin has set for the tenant. */
   planOverrides: Partial<PlanLimits>;
   approvalStatus: ApprovalStatus;
 };
 
-/** Who makes a request, as established from its credentials and nothing else. */
+/** Identity of the sender of a request, established from its credentials alone. */
 export type Caller =
   | { kind: "anonymous" }
   | {
@@ -29,12 +29,12 @@ export type Caller =
       tenantId: string;
       role: Role;
       sessionId: string;
-      /** PENDING: waits until an OWNER or ADMIN accepts; SUSPENDED: shut out by one. */
+      /** PENDING: waits to be accepted by an OWNER or ADMIN; SUSPENDED: blocked by one. */
       status: MemberStatus;
       emailVerified: boolean;
       tenant: CallerTenant;
     }
-  /** A super-admin; or, as `isMachine`, a platform token that one has made, with its own id. */
+  /** A super-admin; or, with `isMachine`, a platform token created by one, with its own id. */
   | { kind: "admin"; adminId: string; isMachine?: true; scopes: readonly AdminScope[] }
   | {
       kind: "key";
@@ -42,22 +42,22 @@ export type Caller =
       tenantId: string;
       /** The project the key acts on: for a `svc_test_` key, the sandbox of `ownerProjectId`. */
       projectId: string;
-      /** The project that the key was made for and that `ApiKey.projectId` shows. */
+      /** The project that the key was created for, shown as `ApiKey.projectId`. */
       ownerProjectId: string;
       scopes: readonly string[];
-      /** Requests per minute, when the key has a limit of its own. */
+      /** Requests per minute, when the key has its own limit. */
       rateLimit: number | null;
       tenant: CallerTenant;
       isTest: boolean;
     };
 
-/** Who does something, and from where: for the audit log, sessions and limits. */
+/** The originator of an action, for the audit log, sessions and limits. */
 export type Actor = {
   caller: Caller;
   ip: string;
   userAgent: string;
   requestId: string;
-  /** Of a request: the bytes of its body, and when its client has gone. */
+  /** For a request: the bytes of its body, and a signal aborted when the client disconnects. */
   waits?: { bytes: number; signal: AbortSignal };
 };
 
@@ -65,25 +65,25 @@ export type UserCaller = Extract<Caller, { kind: "user" }>;
 export type KeyCaller = Extract<Caller, { kind: "key" }>;
 export type AdminCaller = Extract<Caller, { kind: "admin" }>;
 
-/** The console user that an operation without a scope is asked by. */
+/** Returns the console user that calls an operation without a scope. */
 export const userOf = (caller: Caller): UserCaller => {
   assert(caller.kind === "user", "no scope opens the operation to keys");
   return caller;
 };
 
-/** The super-admin, or their platform token, that an operation with `access.admin` is asked by. */
+/** Returns the super-admin, or the platform token, that calls an operation with `access.admin`. */
 export const adminOf = (caller: Caller): AdminCaller => {
   assert(caller.kind === "admin", "the operation is a super-admin's");
   return caller;
 };
 
-/** The tenant of a caller that has passed the access check. */
+/** Returns the tenant of a caller that has passed the access check. */
 export const tenantOf = (caller: Caller): string => {
   assert(caller.kind === "user" || caller.kind === "key", "the operation is a tenant's");
   return caller.tenantId;
 };
 
-/** A name for audit fields such as `createdBy` and `cause.actor`. */
+/** Returns the name for audit fields such as `createdBy` and `cause.actor`. */
 export const actorOf = (caller: Caller): string =>
   caller.kind === "user"
     ? `user:${caller.userId}`

@@ -4,29 +4,31 @@ import type { Work } from "./work.ts";
 import { kept, unanswered, unansweredKept } from "./statements.ts";
 
 /**
- * First key of the advisory locks that keep evaluation and changes of definitions apart; the second is the
+ * First key of the advisory locks that separate evaluation from changes of definitions; the second is the
  * project.
  */
 const LOCK_SPACE = 79;
 
-/** As LOCK_SPACE, of those that keep claims and jobs from the same events; the second is their place. */
+/**
+ * As LOCK_SPACE, for locks that separate claims from jobs on the same events; the second is their partition.
+ */
 const EVENTS_SPACE = 89;
 
 const keyOf = (projectId: string): number => fnv1a(projectId) | 0;
 
-/** The events of a project that wait in one partition. */
-export type EventsPlace = { projectId: string; part: number };
+/** The waiting events of a project in one partition. */
+export type ProjectPartition = { projectId: string; part: number };
 
-const keyOfPlace = ({ projectId, part }: EventsPlace): number => fnv1a(`${projectId} ${part}`) | 0;
+const keyOfPartition = ({ projectId, part }: ProjectPartition): number => fnv1a(`${projectId} ${part}`) | 0;
 
 /**
- * Keeps the definitions of projects as they are until commit. What evaluates takes it first, and reads the
- * config version in a later statement: a statement sees what was committed before it began, not before its
- * lock was granted. A row lock would do the same, but share locks on a row pass a waiting writer, who then
- * waits for a gap that never comes; advisory locks are granted in turn.
+ * Locks the definitions of projects against changes until commit. To be called before evaluation, which reads
+ * the config version in a later statement: a statement sees what was committed before it began, not before
+ * its lock was granted. Not a row lock: share locks on a row overtake a waiting writer, which would starve;
+ * advisory locks are granted in order.
  */
 export const shareConfig = async ({ db }: Work, projectIds: readonly string[]): Promise<void> => {
-  // All in one order, so that two batches and two changes cannot wait for one another in a ring.
+  // All in one order, so that batches and changes cannot deadlock.
   const keys = [...new Set(projectIds)].toSorted().map(keyOf);
   await unansweredKept(
     db,
@@ -37,17 +39,17 @@ export const shareConfig = async ({ db }: Work, projectIds: readonly string[]): 
 };
 
 /**
- * As `shareConfig`, for a claim: without waiting for whoever changes definitions, or waits to. With them it
- * keeps events of some places from `holdEvents`, so that the hot path has one statement for both.
- * @returns whether definitions of a project are kept as they are now, and events of a place for this claim
+ * As `shareConfig`, for a claim: without waiting for transactions that change definitions, or wait to. It
+ * also locks events against `holdEvents`, so that the hot path has one statement for both.
+ * @returns whether the definitions of a project, and the events of a partition, are locked
  */
 export const tryShareConfig = async (
   { db }: Work,
   projectIds: readonly string[],
-  places: readonly EventsPlace[],
-): Promise<{ hasConfig(projectId: string): boolean; hasEvents(place: EventsPlace): boolean }> => {
+  places: readonly ProjectPartition[],
+): Promise<{ hasConfig(projectId: string): boolean; hasEvents(place: ProjectPartition): boolean }> => {
   const configs = new Set(projectIds.map(keyOf));
-  const events = new Set(places.map(keyOfPlace));
+  const events = new Set(places.map(keyOfPartition));
   const result = await kept(
     db,
     sql<{ s: number; k: number; ok: boolean }>`
@@ -59,18 +61,18 @@ export const tryShareConfig = async (
   const granted = new Set(result.rows.filter(({ ok }) => ok).map(({ s, k }) => `${s} ${k}`));
   return {
     hasConfig: (projectId) => granted.has(`${LOCK_SPACE} ${keyOf(projectId)}`),
-    hasEvents: (place) => granted.has(`${EVENTS_SPACE} ${keyOfPlace(place)}`),
+    hasEvents: (place) => granted.has(`${EVENTS_SPACE} ${keyOfPartition(place)}`),
   };
 };
 
 /**
- * Waits until no claim has events of a project in these partitions, and keeps claims from them until commit,
- * while those of other projects go on. A claim may have read them before: what is changed here of an event
- * that waits has to give it a new place in the queue, or none, which undoes such a claim. Call it before
- * definitions and players are locked, which is the order of claims.
+ * Waits until no claim holds events of a project in these partitions, and keeps claims from them until
+ * commit; claims of other projects' events go on. A claim may have read them before: a change to a waiting
+ * event must requeue it or remove it from the queue, which rolls such a claim back. To be called before
+ * definitions and players are locked, as in the lock order of claims.
  */
 export const holdEvents = async ({ db }: Work, projectId: string, parts: Iterable<number>): Promise<void> => {
-  const keys = [...new Set([...parts].map((part) => keyOfPlace({ projectId, part })))].toSorted(
+  const keys = [...new Set([...parts].map((part) => keyOfPartition({ projectId, part })))].toSorted(
     (a, b) => a - b,
   );
   await unanswered(
@@ -82,21 +84,25 @@ export const holdEvents = async ({ db }: Work, projectId: string, parts: Iterabl
 };
 
 /**
- * Waits until no other transaction of this process is to change a project's definitions: without a
- * connection, and in the order of their coming. `changeConfig` does it too; call it first where something
- * comes before that.
- * @throws OutOfTurn, for `transact`
+ * Waits until no other transaction of this process is about to change the project's definitions: in order of
+ * arrival, without holding a connection. `changeConfig` does so too; to be called first where other
+ * statements precede it.
+ * @throws OutOfTurn, handled by `transact`
  */
-export const awaitConfigTurn = ({ turns }: Work, projectId: string): void =>
-  turns.take(`config ${projectId}`);
+export const awaitConfigLane = ({ lanes }: Work, projectId: string): void => lanes.take(turnOf(projectId));
+
+const turnOf = (projectId: string): string => `config ${projectId}`;
+
+/** Whether this transaction changes a project's definitions: their version is not final until it commits. */
+export const mayChangeConfig = ({ lanes }: Work, projectId: string): boolean => lanes.has(turnOf(projectId));
 
 /**
- * Bumps a project's config version, alone: this waits for every batch that evaluates with the definitions of
- * before, and batches that come later wait for this commit and see the new ones. What is read after this call
- * therefore has everything of the former and nothing of the latter.
+ * Increments a project's config version under an exclusive lock: it waits for all batches that evaluate with
+ * the previous definitions, and later batches wait for this commit and see the new ones. Reads after this
+ * call therefore see all effects of the former and none of the latter.
  */
 export const changeConfig = async (work: Work, projectId: string): Promise<void> => {
-  awaitConfigTurn(work, projectId);
+  awaitConfigLane(work, projectId);
   const { db } = work;
   const key = keyOf(projectId);
   await unanswered(

@@ -2,12 +2,12 @@ import { type EntityName, type FilterQuery, raw } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "./work.ts";
 
-/** Lists count exactly up to here; a longer list answers this number and says that it is an estimate. */
+/** Maximum exact count of a list; a longer list reports this number, flagged as an estimate. */
 export const TOTAL_EXACT_MAX = 100_000;
 
 export type Total = { total: number; isEstimated: boolean };
 
-/** Counts the rows of a filter, but never more than TOTAL_EXACT_MAX + 1 of them. */
+/** Counts the rows of a filter, at most TOTAL_EXACT_MAX + 1 of them. */
 export const countUpTo = async <T extends object>(
   { em }: Work,
   entity: EntityName<T>,
@@ -25,7 +25,7 @@ export const countUpTo = async <T extends object>(
   return totalOf(row.total);
 };
 
-/** As `countUpTo`, for SQL: `source` is what comes after `from`. */
+/** As `countUpTo`, for SQL: `source` is the text after `from`. */
 export const countRows = async ({ db }: Work, source: RawBuilder<unknown>): Promise<Total> => {
   const { rows } = await sql<{ total: string | number }>`
     select count(*) as total

@@ -1,28 +1,28 @@
-import { BATCH, chosenPatience } from "./patience.ts";
+import { BATCH, chosenTimeouts } from "./timeouts.ts";
 
 const usage = (): NodeJS.CpuUsage =>
-  // Node below 23.9 knows only that of all threads together, which is no less.
+  // Node below 23.9 only reports the CPU time of all threads, an upper bound.
   "threadCpuUsage" in process ? process.threadCpuUsage() : (process as NodeJS.Process).cpuUsage();
 
 /**
- * CPU that this thread has taken, in ms. A difference is time of its own: neither that of others on the
- * machine nor that in which the process was stopped.
+ * Returns the CPU time of this thread, in ms. Unlike elapsed time it excludes other processes and times when
+ * the process was stopped.
  */
 export const threadCpuMs = (): number => {
   const { user, system } = usage();
   return (user + system) / 1_000;
 };
 
-/** Share of the time for which a transaction may stand still whose computing may have made it end. */
+/** Fraction of the idle timeout of transactions above which computation may have caused a timeout. */
 const STARVED_SHARE = 0.5;
 
 /**
- * The CPU in ms that this thread has taken since `threadCpuMs` was `sinceMs`, where that is so much that
- * PostgreSQL may have ended a transaction of that time because it stood still: its loss is then no outage.
- * Others that take turns on the thread are counted in.
- * @returns undefined where it is less
+ * Returns the CPU time of this thread since `threadCpuMs` was `sinceMs`, in ms, if it is so long that
+ * PostgreSQL may have ended an idle transaction meanwhile: losing it is then no outage. Includes other work
+ * on the thread.
+ * @returns undefined where it is shorter
  */
 export const starvedMs = (sinceMs: number): number | undefined => {
   const ms = threadCpuMs() - sinceMs;
-  return ms < (chosenPatience() ?? BATCH).idleMs * STARVED_SHARE ? undefined : ms;
+  return ms < (chosenTimeouts() ?? BATCH).idleMs * STARVED_SHARE ? undefined : ms;
 };

@@ -1,12 +1,11 @@
 import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 
-const REMEDY = "it has to be a directory that this user may write to; mend that or set DATA_DIR";
+const REMEDY = "make it a directory that this user can write to, or set DATA_DIR";
 
 /**
- * What is to be thrown where the data directory was used and `error` came of it: for one of the file system
- * (no rights, a read-only mount, no directory, a full disk) an error that names the directory and says what
- * to do; any other as it is.
+ * Converts an error from using the data directory: for a file-system error (permissions, read-only mount, not
+ * a directory, disk full) one that names the directory and the remedy; others are returned unchanged.
  */
 export const dataDirError = (dataDir: string, error: unknown): unknown => {
   if (!(error instanceof Error) || !("syscall" in error)) return error;
@@ -26,8 +25,8 @@ const makeOne = async (path: string): Promise<void> => {
 };
 
 /**
- * Makes a directory for this user alone, with those above it that are not there. Not by Node's own option
- * `recursive`, which tries for ever where a directory is there and takes none, as in /proc.
+ * Creates a directory for this user alone, with missing parents. Not with Node's `recursive` option, which
+ * loops forever where a directory exists but does not allow new entries, as in /proc.
  * @throws Error of the file system
  */
 export const makeDir = async (path: string): Promise<void> => {

@@ -1,4 +1,4 @@
 import type { Kysely } from "kysely";
 
-/** The tables are spoken to in SQL text, so their rows are typed where they are read. */
+/** Queries are written as SQL text, so their rows are typed where they are read. */
 export type Db = Kysely<Record<string, never>>;

@@ -1,4 +1,4 @@
-/** What is told when partitions of a queue have new rows. */
+/** Callbacks that are notified when partitions of a queue have new rows. */
 export type Doorbell = {
   outbox(parts: Iterable<number>): void;
   events(parts: Iterable<number>): void;
@@ -6,7 +6,7 @@ export type Doorbell = {
   webhooks(ids: Iterable<string>): void;
 };
 
-/** For where nobody waits for what is committed. */
+/** For contexts without consumers. */
 export const NO_DOORBELL: Doorbell = {
   outbox: () => undefined,
   events: () => undefined,

@@ -1,4 +1,4 @@
-/** The closed set of `error.code`, with the HTTP status each one answers with. */
+/** All values of `error.code`, with their HTTP status. */
 export const ERROR_STATUS = {
   VALIDATION_ERROR: 400,
   UNAUTHORIZED: 401,
@@ -20,20 +20,20 @@ export const ERROR_STATUS = {
 export type ErrorCode = keyof typeof ERROR_STATUS;
 export type FieldProblem = { field: string; message: string };
 
-/** Characters of a message; what clients have sent is quoted in it. */
+/** Maximum characters of a message, which may quote client input. */
 export const MESSAGE_MAX = 300;
-/** Characters of a field's name. */
+/** Maximum characters of a field's name. */
 const FIELD_MAX = 150;
-/** Bytes of all details of one error as JSON: however long the request was, its refusal is short. */
+/** Maximum bytes of all details of one error as JSON: responses stay short however long the request was. */
 const DETAILS_BYTES_MAX = 2_560;
 
-/** A text of at most `max` characters, cut where none is halved. */
+/** Truncates a text to `max` characters without splitting a surrogate pair. */
 export const clipped = (text: string, max = MESSAGE_MAX): string => {
   if (text.length <= max) return text;
   return `${text.slice(0, max - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 };
 
-/** The first problems, cut short, as far as there is room; the first one always. */
+/** Returns the leading problems, truncated, as far as they fit; always the first one. */
 const bounded = (details: readonly FieldProblem[]): FieldProblem[] => {
   const kept: FieldProblem[] = [];
   let bytes = 0;
@@ -49,8 +49,8 @@ const bounded = (details: readonly FieldProblem[]): FieldProblem[] => {
 type DomainErrorParts = { details?: FieldProblem[]; reason?: string; retryAfterSeconds?: number };
 
 /**
- * The one error a caller is meant to see. Anything else that is thrown is a bug and answers 500. Message and
- * details are cut short here, so that no refusal is larger than a request of 4 KiB, whatever it quotes.
+ * The only error meant for callers. Anything else that is thrown is a bug and results in status 500. Message
+ * and details are truncated here, so that no error response exceeds a request of 4 KiB, whatever it quotes.
  */
 export class DomainError extends Error {
   readonly code: ErrorCode;
@@ -82,7 +82,7 @@ export const forbidden = (reason: string, message: string) =>
 export const unauthorized = (reason: string, message: string) =>
   new DomainError("UNAUTHORIZED", message, { reason });
 
-/** One bad field: the usual 400. */
+/** One invalid field: the usual 400. */
 export const invalid = (field: string, message: string, reason?: string) =>
   new DomainError("VALIDATION_ERROR", `${field}: ${message}`, {
     details: [{ field, message }],
@@ -92,3 +92,13 @@ export const invalid = (field: string, message: string, reason?: string) =>
 /** As `invalid`, for a message that names the field itself. */
 export const invalidField = (field: string, message: string) =>
   new DomainError("VALIDATION_ERROR", message, { details: [{ field, message }] });
+
+/** Range of seconds over which refused clients are asked to retry. */
+const SPREAD_SECONDS = 4;
+
+/** Refuses with a varying Retry-After, so that clients do not all return at once. */
+export const retryLater = (message: string, reason: string): DomainError =>
+  new DomainError("SERVICE_UNAVAILABLE", message, {
+    reason,
+    retryAfterSeconds: 1 + Math.floor(Math.random() * SPREAD_SECONDS),
+  });

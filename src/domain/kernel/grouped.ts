@@ -1,29 +1,28 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Items of one run, and how far runs are apart in ms, unless a group says otherwise. */
+/** Default maximum of items per run, and interval between runs in ms. */
 const RUN_MAX = 200;
 const EVERY_MS = 5;
 
 type Waiting<I, O> = { item: I; resolve(answer: O): void; reject(error: unknown): void };
 
-/** Asks for one thing, together with what else is asked for. */
+/** Requests one item, together with others requested at the same time. */
 export type Grouped<I, O> = (item: I) => Promise<O>;
 
 export type GroupedParts<I, O> = {
-  /** Answers in the order of the items; what it throws is thrown to each of them. */
+  /** Returns results in the order of the items; an error is passed to each of them. */
   run(items: readonly I[]): Promise<readonly O[]>;
-  /** Items of one key share runs. Absent: all do. */
+  /** Items with the same key share runs. Absent: all do. */
   keyOf?: (item: I) => string;
   runMax?: number;
-  /** Runs of a key begin at least so far apart, so that more share one where many ask. */
+  /** Minimum interval between runs of a key, so that more items share one under load. */
   everyMs?: number;
 };
 
 /**
- * Asks for many things as for one: what comes while a run is on its way shares the next one, so that a crowd
- * costs a run for each round trip and not one each. A run begins after all of its items have come: no answer
- * is older than its question, and one that is alone waits for nothing. As many wait as are let in by who
- * asks.
+ * Batches requests for single items: items that arrive during a run share the next one, so that a crowd costs
+ * one run per round trip. A run starts after all of its items have arrived, so no result is older than its
+ * request, and a lone request does not wait. The number of waiting items is bounded by the callers.
  */
 export const grouped = <I, O>(parts: GroupedParts<I, O>): Grouped<I, O> => {
   const { run, keyOf = () => "", runMax = RUN_MAX, everyMs = EVERY_MS } = parts;
@@ -39,7 +38,7 @@ export const grouped = <I, O>(parts: GroupedParts<I, O>): Grouped<I, O> => {
   };
 
   const serve = async (key: string, line: Waiting<I, O>[]): Promise<void> => {
-    // What comes in the same turn of the event loop joins the first run.
+    // Items requested in the same event-loop iteration join the first run.
     await new Promise(setImmediate);
     while (line.length > 0) {
       const pause = delay(everyMs);

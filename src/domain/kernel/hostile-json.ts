@@ -1,7 +1,7 @@
 import { invalidField } from "./errors.ts";
 import type { Json } from "./events/events.ts";
 
-/** Levels of nesting in `properties`, `attributes` and `metadata`. */
+/** Maximum nesting depth of `properties`, `attributes` and `metadata`. */
 export const JSON_MAX_DEPTH = 32;
 
 const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
@@ -13,7 +13,7 @@ const refuseHostileText = (path: string, value: string): void => {
 
 const isHarmlessText = (value: string): boolean => !value.includes("\0") && value.isWellFormed();
 
-/** Whether `refuseHostile` has nothing to refuse. Builds no paths: nearly every value is harmless. */
+/** Returns whether `refuseHostile` accepts the value. Builds no paths: nearly every value is harmless. */
 const isHarmless = (value: unknown, depth: number): boolean => {
   if (typeof value === "string") return isHarmlessText(value);
   if (typeof value === "number") return Number.isFinite(value);
@@ -27,8 +27,8 @@ const isHarmless = (value: unknown, depth: number): boolean => {
 };
 
 /**
- * Refuses what databases and JavaScript trip over, in any JSON of a caller: NUL, lone surrogates, prototype
- * keys, numbers that JSON cannot carry, nesting deeper than JSON_MAX_DEPTH.
+ * Rejects JSON input that databases or JavaScript cannot handle safely: NUL, lone surrogates, prototype keys,
+ * non-finite numbers, nesting deeper than JSON_MAX_DEPTH.
  * @throws DomainError VALIDATION_ERROR naming the path
  */
 export const refuseHostile = (path: string, value: unknown): void => {

@@ -4,37 +4,39 @@ import { conflict, DomainError } from "./errors.ts";
 import type { SecretBox } from "./secret-box.ts";
 import type { Work } from "./work.ts";
 
-/** How long a key answers with what was stored. */
+/** How long a stored response is returned for its key. */
 export const IDEMPOTENCY_HOURS = 24;
 export const IDEMPOTENCY_KEY_MAX = 255;
-/** How long an answer may be provisional; then the process that was to finish it is gone. */
+/**
+ * How long a response may be provisional; after that, the process that should complete it is considered dead.
+ */
 const PROVISIONAL_MS = 60_000;
 
-/** A key and what it stands for. */
+/** An idempotency key and the request that it identifies. */
 export type KeyedRequest = {
-  /** Whose key it is: `project:<id>:<hash of scopes>`, `user:<id>` or `admin:<id>`. */
+  /** Owner of the key: `project:<id>:<hash of scopes>`, `user:<id>` or `admin:<id>`. */
   scope: string;
   key: string;
   tenantId: string | null;
-  /** SHA-256 over path, query, project, the user's role and body, so that a reused key is noticed. */
+  /** SHA-256 over path, query, project, the user's role and body, to detect a reused key. */
   fingerprint: string;
 };
 
 export type StoredAnswer = {
   status: number;
   body: unknown;
-  /** To be completed: until then it is not given to anybody. It is stored with a status below 0. */
+  /** To be completed: not returned to anybody until then. Stored with a status below 0. */
   isProvisional?: boolean;
 };
 
 const contextOf = ({ scope, key }: KeyedRequest): string => `idempotency_keys:${scope}:${key}`;
 
-/** The first 64 bits of a hash: two keys share a lock once in 2^64. */
+/** First 64 bits of a hash: two keys share a lock once in 2^64. */
 const lockOf = (request: KeyedRequest): string =>
   createHash("sha256").update(contextOf(request)).digest().readBigInt64BE().toString();
 
 /**
- * Takes the key until the end of the transaction, and gives what is stored under it. The lock is the
+ * Locks the key until the end of the transaction, and returns the response stored under it. The lock is the
  * database's, so a process that dies leaves nothing behind.
  *
  * @throws CONFLICT IDEMPOTENCY_IN_PROGRESS, UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED
@@ -44,11 +46,11 @@ export const claimKey = async (
   secretBox: SecretBox,
   request: KeyedRequest,
 ): Promise<StoredAnswer | undefined> => {
-  // Alone: a statement that also read the row would read it as it was before the lock.
+  // Separate: a statement that also read the row would see it as of before the lock.
   const { rows } = await sql<{ taken: boolean }>`
     select pg_try_advisory_xact_lock(${lockOf(request)}::bigint) as taken`.execute(work.db);
   const stored = await findAnswer(work, secretBox, request);
-  // Who only gives the answer again holds the key too, for a moment.
+  // A request that only replays the response holds the key for a moment, too.
   if (rows[0]?.taken !== true && stored === undefined) throw inProgress();
   return stored;
 };
@@ -60,7 +62,7 @@ const inProgress = (): DomainError =>
   });
 
 /**
- * What is stored under the key, without taking it.
+ * Returns the response stored under the key, without locking it.
  * @throws UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED, CONFLICT IDEMPOTENCY_IN_PROGRESS
  */
 export const findAnswer = async (
@@ -91,8 +93,8 @@ export const findAnswer = async (
 };
 
 /**
- * Stores the answer in the transaction that holds the key; it is sealed, because it may hold a secret that is
- * shown once.
+ * Stores the response in the transaction that holds the key; it is sealed, because it may contain a secret
+ * that is shown once.
  *
  * @throws CONFLICT ALREADY_ANSWERED never while the key is held
  */
@@ -112,10 +114,10 @@ export const storeAnswer = async (
       body = excluded.body, created_at = excluded.created_at
     where k.created_at <= ${since}::timestamptz
     returning scope`.execute(db);
-  if (rows.length === 0) throw conflict("ALREADY_ANSWERED", "This X-Idempotency-Key has an answer already");
+  if (rows.length === 0) throw conflict("ALREADY_ANSWERED", "This X-Idempotency-Key has a response already");
 };
 
-/** Replaces the body of an answer that was completed after its commit. */
+/** Replaces the body of a response that was completed after its commit. */
 export const completeAnswer = async (
   { db }: Work,
   secretBox: SecretBox,

@@ -2,7 +2,7 @@ import { hash, randomFillSync } from "node:crypto";
 import { v7, validate } from "uuid";
 
 /**
- * Random bytes are fetched for this many ids at once: one call for each costs more than the rest of the id.
+ * Number of ids for which random bytes are fetched at once: one call per id costs more than the rest of it.
  */
 const POOLED_IDS = 256;
 const RANDOM_BYTES = 16;
@@ -22,18 +22,18 @@ let lastMs = 0;
 let sequence = 0;
 let clockMs = (): number => Date.now();
 
-/** Ids are stamped with the time of this clock, in ms: one that all processes share. */
+/** Sets the clock that ids are stamped with, in ms: one that all processes share. */
 export const stampIdsBy = (clock: () => number): void => {
   clockMs = clock;
 };
 
-/** A new UUIDv7: sortable by creation time, monotonic within this process. */
+/** Returns a new UUIDv7: sortable by creation time, monotonic within this process. */
 export const newId = (): string => {
   const random = takeRandom();
   const now = Math.floor(clockMs());
   if (now > lastMs) {
     lastMs = now;
-    // Starts in the lower half of its 32 bits, so that a millisecond cannot run out of numbers.
+    // Starts in the lower half of its 32 bits, so that it cannot overflow within a millisecond.
     sequence = random.readUInt32BE(6) >>> 1;
   } else {
     sequence = (sequence + 1) >>> 0;
@@ -44,13 +44,13 @@ export const newId = (): string => {
 
 export const isId = (text: string): boolean => validate(text);
 
-/** The smallest UUIDv7 of a moment: bounds of time ranges over ids. */
+/** Returns the smallest UUIDv7 of a moment: bounds of time ranges over ids. */
 export const idFloor = (ms: number): string => {
   const hex = Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-0000-0000-000000000000`;
 };
 
-/** The same UUIDv7 for the same name and moment: what is made twice under it is made once. */
+/** Returns a UUIDv7 determined by name and moment, so that repeated creation is idempotent. */
 export const idFor = (ms: number, name: string): string => {
   const time = idFloor(ms).slice(0, 13);
   const bits = hash("sha256", name, "hex");
@@ -59,8 +59,7 @@ export const idFor = (ms: number, name: string): string => {
 };
 
 /**
- * Number of queue partitions; every event of one player falls into one of them, which keeps the player's
- * order.
+ * Number of queue partitions; all events of one player fall into one of them, which preserves their order.
  */
 export const PARTITIONS = 32;
 
@@ -72,11 +71,11 @@ export const fnv1a = (text: string): number => {
 };
 
 /**
- * Number of outbox partitions; all lines of one player go through one. Fewer than of events: a batch touches
- * most of them, and each costs its relay a round.
+ * Number of outbox partitions; all lines of one player go through one. Fewer than for events: a batch touches
+ * most of them, and each costs its relay a round trip.
  */
 export const OUTBOX_PARTITIONS = 8;
 
-/** The partition of a player, by project and external id: known before the player row exists. */
+/** Returns the partition of a player, by project and external id: known before the player row exists. */
 export const partitionOf = (projectId: string, externalUserId: string): number =>
   fnv1a(`${projectId}\0${externalUserId}`) % PARTITIONS;

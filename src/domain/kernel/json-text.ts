@@ -1,10 +1,10 @@
 import type { Steps } from "./slices.ts";
 
-/** Levels of objects that are taken apart: a body, and what it names. */
+/** Levels of objects that are split: a body and its fields. */
 const LEVELS = 2;
-/** Characters that are put together before a rest. */
+/** Characters serialised before yielding. */
 const CHUNK_LENGTH = 64 * 1024;
-/** Rows of a table, of some hundred bytes each, that become text at once. */
+/** Rows of a table, of some hundred bytes each, that are serialised at once. */
 const ROWS_AT_ONCE = 200;
 
 const isPlain = (value: unknown): value is object => {
@@ -14,8 +14,8 @@ const isPlain = (value: unknown): value is object => {
 };
 
 /**
- * The texts that together are `JSON.stringify(value)` of a list, or of an object with lists in it: one for
- * each item. Throws where `JSON.stringify` does.
+ * Yields the texts that together are `JSON.stringify(value)` of a list, or of an object with lists in it: one
+ * for each item. Throws where `JSON.stringify` does.
  */
 export function* jsonPieces(value: object, levels = LEVELS): Generator<string, void, void> {
   if (!isPlain(value)) return yield JSON.stringify(value);
@@ -46,7 +46,7 @@ function* itemPieces(items: readonly unknown[]): Generator<string, void, void> {
   yield before === "[" ? "[]" : "]";
 }
 
-/** Texts of CHUNK_LENGTH characters or a little more that together are `JSON.stringify(value)`. */
+/** Yields chunks of about CHUNK_LENGTH characters that together are `JSON.stringify(value)`. */
 export function* jsonChunks(value: object): Steps<string[]> {
   const chunks: string[] = [];
   let text = "";
@@ -61,7 +61,7 @@ export function* jsonChunks(value: object): Steps<string[]> {
   return chunks;
 }
 
-/** `JSON.stringify(value)`, with rests; a few rows of a table have none. */
+/** Returns `JSON.stringify(value)`, yielding in between; a few rows of a table are serialised at once. */
 export function* jsonText(value: object): Steps<string> {
   if (Array.isArray(value) && value.length <= ROWS_AT_ONCE) return JSON.stringify(value);
   return (yield* jsonChunks(value)).join("");

@@ -2,60 +2,63 @@ import { DomainError } from "./errors.ts";
 import { BUSY } from "./outages.ts";
 import { Unprepared } from "./unprepared.ts";
 
-/** Transactions that may wait in one lane, and for how long, in ms. */
+/** Maximum transactions waiting in one lane, and their maximum wait in ms. */
 const LANE_WAITING_MAX = 60;
 const WAIT_MAX_MS = 10_000;
 
-/** Transactions that may wait, with the bytes of the requests that they hold meanwhile. */
+/** Maximum waiting transactions, and bytes of the requests that they hold meanwhile. */
 type WaitingMax = { count: number; bytes: number };
 
 const MIB = 1024 * 1024;
-/** What may wait in a process, over all lanes, for callers. */
+/** Limits of all callers' transactions waiting in a process, over all lanes. */
 const PROCESS_WAITING_MAX: WaitingMax = { count: 600, bytes: 64 * MIB };
-/** The same of one tenant: a quarter of it. */
+/** The same for one tenant: a quarter of it. */
 const TENANT_WAITING_MAX: WaitingMax = { count: 150, bytes: 16 * MIB };
 
-/** Seconds after which who was sent away comes back. */
+/** Seconds after which a rejected caller may retry. */
 const RETRY_SECONDS = 1;
 
-/** For whom a transaction waits. */
+/** The originator of a waiting transaction. */
 type Waiter = {
   /** Undefined where the server acts by itself: then only the lane is bounded. */
   tenantId?: string | undefined;
-  /** Of what it holds in memory while it waits, as it came. */
+  /** Size of the request held in memory while it waits. */
   bytes?: number | undefined;
-  /** Aborted when nobody waits for it any more. */
+  /** Aborted when the caller has gone. */
   signal?: AbortSignal | undefined;
 };
 
-/** Lanes of a process by key. One at a time is in each, and others wait in the order of their coming. */
+/** Lanes of a process by key. Each admits one transaction at a time; others wait in order of arrival. */
 export type Lanes = {
-  /** Enters a lane where nobody is in it. @returns whether it was entered */
+  /** Enters a lane if it is free. @returns whether it was entered */
   tryEnter(key: string): boolean;
   /**
    * Enters a lane after all who wait in it.
    * @throws DomainError SERVICE_UNAVAILABLE BUSY where too much waits in the lane, for the tenant or in the
-   *   process, or after WAIT_MAX_MS; the reason of the signal as soon as it is aborted
+   * process, or after WAIT_MAX_MS; the reason of the signal as soon as it is aborted
    */
   enter(key: string, waiter?: Waiter): Promise<void>;
-  /** Lets the next one in. */
+  /** Leaves a lane and admits the next one. */
   leave(key: string): void;
 };
 
 const busy = (): DomainError =>
-  new DomainError("SERVICE_UNAVAILABLE", "Others are at work on the same right now, try again", {
+  new DomainError("SERVICE_UNAVAILABLE", "Other requests are changing the same data right now: try again", {
     reason: BUSY,
     retryAfterSeconds: RETRY_SECONDS,
   });
 
 /** Counts what waits in a process, by tenant and in all. */
-const createWaitingRoom = (processMax: WaitingMax, tenantMax: WaitingMax) => {
+const createWaitLimits = (processMax: WaitingMax, tenantMax: WaitingMax) => {
   const all = { count: 0, bytes: 0 };
   const tenants = new Map<string, { count: number; bytes: number }>();
   const isOver = (held: WaitingMax, max: WaitingMax, bytes: number): boolean =>
     held.count + 1 > max.count || held.bytes + bytes > max.bytes;
   return {
-    /** @returns what to call when it waits no more @throws DomainError BUSY where there is no room */
+    /**
+     * @returns a function to be called when the wait is over @throws DomainError BUSY when the limits are
+     * reached
+     */
     take: ({ tenantId, bytes = 0 }: Waiter): (() => void) => {
       if (tenantId === undefined) return () => undefined;
       const own = tenants.get(tenantId) ?? { count: 0, bytes: 0 };
@@ -77,7 +80,7 @@ const createWaitingRoom = (processMax: WaitingMax, tenantMax: WaitingMax) => {
 };
 
 type LanesOptions = {
-  /** The longest wait, in ms. */
+  /** Maximum wait in ms. */
   waitMaxMs?: number;
   processMax?: WaitingMax;
   tenantMax?: WaitingMax;
@@ -88,9 +91,9 @@ export const createLanes = ({
   processMax = PROCESS_WAITING_MAX,
   tenantMax = TENANT_WAITING_MAX,
 }: LanesOptions = {}): Lanes => {
-  /** Who waits, for each lane that somebody is in. */
+  /** Waiters of each occupied lane. */
   const lines = new Map<string, Set<() => void>>();
-  const room = createWaitingRoom(processMax, tenantMax);
+  const room = createWaitLimits(processMax, tenantMax);
   const tryEnter = (key: string): boolean => {
     if (lines.has(key)) return false;
     lines.set(key, new Set());
@@ -132,9 +135,9 @@ export const createLanes = ({
   };
 };
 
-/** The lanes that one transaction is in, however often it is undone and run again. */
-export class Turns {
-  /** How often the transaction was undone because something was to be prepared. */
+/** The lanes that one transaction occupies, also across its retries. */
+export class LaneHolds {
+  /** How often the transaction was rolled back to prepare something. */
   undone = 0;
   readonly #lanes: Lanes;
   readonly #waiter: Waiter;
@@ -146,15 +149,20 @@ export class Turns {
   }
 
   /**
-   * Enters a lane until the transaction is over. A queue for a lock of the database would hold a connection
-   * for each who waits, and those are few.
-   * @throws OutOfTurn where another transaction of the process is in it: this one is undone, waits for its
-   *   turn without a connection, and is run again
+   * Enters a lane until the transaction is over. Waiting for a database lock instead would hold one of the
+   * few connections per waiter.
+   * @throws OutOfTurn where another transaction of the process occupies it: this one is rolled back, waits
+   * for the lane without a connection, and is retried
    */
   take(key: string): void {
     if (this.#held.has(key)) return;
-    if (!this.#lanes.tryEnter(key)) throw new OutOfTurn(this, key);
+    if (!this.#lanes.tryEnter(key)) throw new LaneOccupied(this, key);
     this.#held.add(key);
+  }
+
+  /** Whether the transaction is in a lane. */
+  has(key: string): boolean {
+    return this.#held.has(key);
   }
 
   /** Waits for a lane, with none held meanwhile: so no two wait for one another. */
@@ -170,17 +178,17 @@ export class Turns {
   }
 }
 
-class OutOfTurn extends Unprepared {
-  readonly #turns: Turns;
+class LaneOccupied extends Unprepared {
+  readonly #holds: LaneHolds;
   readonly #key: string;
 
-  constructor(turns: Turns, key: string) {
+  constructor(holds: LaneHolds, key: string) {
     super(`another transaction is in the lane ${key}`);
-    this.#turns = turns;
+    this.#holds = holds;
     this.#key = key;
   }
 
   override prepare(): Promise<void> {
-    return this.#turns.wait(this.#key);
+    return this.#holds.wait(this.#key);
   }
 }

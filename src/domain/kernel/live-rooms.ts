@@ -1,29 +1,29 @@
 import type { PageQuery } from "./paging.ts";
 import type { Total } from "./counting.ts";
 
-/** Every kind of room, by the name it is joined with. */
+/** All kinds of rooms, by the name used to join. */
 export const ROOM_KINDS = ["player", "leaderboard", "chat", "lobby", "lobbies"] as const;
 export type RoomKind = (typeof ROOM_KINDS)[number];
 
-/** Listings that one look reads; of more rooms than that it shows some, and says so. */
+/** Maximum listings read at once; beyond it a part is shown, and flagged as such. */
 export const LISTINGS_READ_MAX = 50_000;
-/** JSON of a room's state that is shown, in bytes. */
+/** Maximum bytes of a room's state shown, as JSON. */
 export const ROOM_STATE_MAX_BYTES = 64 * 1024;
-/** A process that has not answered by then is silent, in ms. */
+/** Time after which a process that has not responded is considered silent, in ms. */
 export const ANSWER_TIMEOUT_MS = 500;
 
-/** A room as it is listed. */
+/** A room in the listing. */
 export type ListedRoom = {
   roomId: string;
   kind: RoomKind;
   projectId: string;
-  /** Id of the player, channel or lobby, key of the board, mode of a list of lobbies; null: of all modes. */
+  /** Id of the player, channel or lobby, key of the board, mode of a list of lobbies; null: all modes. */
   subject: string | null;
   processId: string;
-  /** Seats that are taken or reserved. */
+  /** Seats taken or reserved. */
   clients: number;
   maxClients: number;
-  /** No further join finds it. */
+  /** Closed for further joins. */
   locked: boolean;
   createdAt: string;
 };
@@ -32,25 +32,25 @@ export type ListedRoom = {
 export type RoomSession = {
   sessionId: string;
   playerId: string | null;
-  /** Of a console user. */
+  /** For a console user. */
   userId: string | null;
-  /** Null while it is being let in. */
+  /** Null while the join is in progress. */
   joinedAt: string | null;
-  /** What waits to be sent to it. */
+  /** Bytes waiting to be sent to it. */
   bufferedBytes: number;
 };
 
 export type RoomState = {
-  /** What all clients see, without secrets and names of persons. */
+  /** State that all clients see, without secrets and names of persons. */
   state: Record<string, unknown>;
   /** Some of it did not fit into ROOM_STATE_MAX_BYTES. */
   isStateTruncated: boolean;
 };
 
-/** What the process of a room says of it. */
+/** State and sessions of a room, reported by its process. */
 export type RoomContent = RoomState & { sessions: RoomSession[] };
 
-/** What a process says of itself. */
+/** Facts that a process reports about itself. */
 export type ProcessFacts = {
   pid: number;
   host: string;
@@ -62,10 +62,10 @@ export type ProcessFacts = {
   memory: { rssBytes: number; heapUsedBytes: number };
 };
 
-/** A process that holds rooms; without facts when it is silent. */
+/** A process that has rooms; without facts when it is silent. */
 export type LiveProcess = { processId: string; facts: ProcessFacts | null };
 
-/** What listings can be looked up by; `name` is the kind. */
+/** Filters of listings; `name` is the kind. */
 export type ListingFilter = {
   name?: string | undefined;
   projectId?: string | undefined;
@@ -81,9 +81,9 @@ export type ListedRoomQuery = PageQuery & {
 };
 
 /**
- * The rooms that are open in all processes. All but `list` ask other processes.
+ * The open rooms of all processes. All functions but `list` query other processes.
  * @throws DomainError SERVICE_UNAVAILABLE: ROOMS_UNAVAILABLE while the listing cannot be read, PROCESS_SILENT
- *   when the process of a room does not answer within ANSWER_TIMEOUT_MS
+ * when the process of a room does not respond within ANSWER_TIMEOUT_MS
  */
 export type LiveRooms = {
   list(query: ListedRoomQuery): Promise<Total & { rooms: ListedRoom[] }>;
@@ -91,8 +91,8 @@ export type LiveRooms = {
   inspect(roomId: string): Promise<ListedRoom & RoomContent>;
   /** @throws DomainError NOT_FOUND for an unknown room or session */
   findSession(roomId: string, sessionId: string): Promise<{ room: ListedRoom; session: RoomSession }>;
-  /** Ends a session; false when it had gone. */
+  /** Ends a session; false when it had already ended. */
   disconnect(roomId: string, sessionId: string): Promise<boolean>;
-  /** By id. */
+  /** Ordered by id. */
   processes(page: PageQuery): Promise<Total & { processes: LiveProcess[] }>;
 };

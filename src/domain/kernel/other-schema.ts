@@ -2,15 +2,15 @@ import { DomainError } from "./errors.ts";
 import type { Transact } from "./work.ts";
 
 /**
- * What PostgreSQL says of names and types that are not there, of plans whose tables have changed, and of
- * tables that have gone beneath a statement.
+ * PostgreSQL's error codes for missing names and types, plans whose tables have changed, and tables dropped
+ * during a statement.
  */
 const OF_SCHEMA = /^(42...|0A000|XX000)$/;
 
-/** For how long a schema that was found to be another's is not looked at again, in ms. */
+/** How long the result of a failed schema check is reused, in ms. */
 const FOUND_MS = 1_000;
 
-/** Seconds after which a request is tried again. */
+/** Seconds after which a request may be retried. */
 const RETRY_SECONDS = 5;
 
 const isOfSchema = (error: unknown): boolean => {
@@ -20,10 +20,10 @@ const isOfSchema = (error: unknown): boolean => {
 };
 
 /**
- * Makes transactions tell what failed only because the schema is not this version's, while migrations are
- * taken back or a newer version has made its own: no bug, and no fault of what was to be done.
- * @param isOurs whether the schema is this version's, by the database
- * @returns for a Transact one that throws SERVICE_UNAVAILABLE NOT_READY then
+ * Makes transactions report failures that are only due to a schema of another version, while migrations are
+ * reverted or a newer version has migrated: neither a bug nor the fault of the operation.
+ * @param isOurs returns whether the database has this version's schema
+ * @returns a wrapper whose Transact throws SERVICE_UNAVAILABLE NOT_READY then
  */
 export const reportOtherSchema = (isOurs: () => Promise<boolean>): ((transact: Transact) => Transact) => {
   let othersUntilMs = -Infinity;
@@ -38,14 +38,10 @@ export const reportOtherSchema = (isOurs: () => Promise<boolean>): ((transact: T
       return await transact(run);
     } catch (error) {
       if (!isOfSchema(error) || !(await isOthers())) throw error;
-      throw new DomainError(
-        "SERVICE_UNAVAILABLE",
-        "The database is of another version right now, try again",
-        {
-          reason: "NOT_READY",
-          retryAfterSeconds: RETRY_SECONDS,
-        },
-      );
+      throw new DomainError("SERVICE_UNAVAILABLE", "The database is being migrated: try again", {
+        reason: "NOT_READY",
+        retryAfterSeconds: RETRY_SECONDS,
+      });
     }
   };
 };

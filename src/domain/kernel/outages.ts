@@ -1,40 +1,44 @@
 import { DomainError } from "./errors.ts";
 
 /**
- * Whose fault an error is when it is not that of what was to be done. "busy": the database works, and the
- * work met other work (a deadlock, a wait for a lock or a statement that took too long). "database" and
- * "redis": the service, or the way to it, does not work. "service": a part of Laurel that depends on one.
+ * The origin of an error that the operation itself did not cause. "busy": the database works, but the
+ * operation conflicted with others (a deadlock, a lock or a statement that took too long). "database" and
+ * "redis": the service, or the connection to it, does not work. "service": a part of Laurel that depends on
+ * one.
  */
 export type Outage = "busy" | "database" | "redis" | "service";
 
-/** Reason of a refusal of what has met other work for too long. */
+/** Reason of errors after waiting for others for too long. */
 export const BUSY = "BUSY";
 
 /**
- * Deadlocks and failed serializations, waits for locks, cancelled statements, and transactions that
- * PostgreSQL has ended because they took too long.
+ * Deadlocks and serialization failures, lock timeouts, cancelled statements, and transactions that PostgreSQL
+ * ended because they took too long.
  */
 const BUSY_CODES = /^(40...|55P03|57014|25P03|25P04)$/;
 const CANCELLED = "57014";
 const LOCK_TIMEOUT = "55P03";
 const DEADLOCK = "40P01";
-/** No connection, resources (disk, memory, connections), the operator or a restart, I/O, a standby. */
+/**
+ * No connection, insufficient resources (disk, memory, connections), operator intervention or restart, I/O
+ * error, standby.
+ */
 const NO_DATABASE = /^(08...|53...|57...|58...|25006)$/;
-/** With these PostgreSQL ends or refuses a whole session, whatever its code says of why. */
+/** With these severities PostgreSQL ends or refuses a whole session, whatever the code. */
 const NO_SESSION = /^(FATAL|PANIC)$/;
-/** Of sockets and of looking up names, whatever they lead to. */
+/** Errors of sockets and name resolution, whatever the service. */
 const NO_SOCKET =
   /^(ECONN(REFUSED|RESET|ABORTED)|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|EHOSTUNREACH|ENET(UNREACH|DOWN))$/;
-/** Messages of the PostgreSQL driver and its pool that have no code. */
+/** Messages without a code of the PostgreSQL driver and its pool. */
 const NO_CONNECTION =
   /^(Connection terminated|timeout ex(pir|ceed)ed|Client (has encountered|was closed)|Query read timeout)/;
-/** Messages of the Redis client that have no code. */
+/** Messages without a code of the Redis client. */
 const NO_REDIS =
   /^(Connection is closed|Command timed out|Stream isn't writeable|Reached the max retries per request)/;
-/** First words of Redis' refusals: no memory, a replica, loading, a cluster without its master, no access. */
+/** First words of Redis errors: no memory, a replica, loading, a cluster without its master, no access. */
 const REDIS_REFUSES =
   /^(OOM|READONLY|MISCONF|LOADING|NOAUTH|WRONGPASS|NOPERM|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|BUSY) /;
-/** Within messages: connections that ended beneath a command, or were refused for their number. */
+/** Parts of messages: connections closed during a command, or refused for their number. */
 const REDIS_ENDED = /to connection close|max number of clients reached/;
 
 const codeOf = (error: Error): string =>
@@ -61,50 +65,56 @@ const outageOfOne = (error: Error): Outage | undefined => {
 };
 
 /**
- * The one judge of errors: which outage `error` tells of, by itself or by its cause; undefined where what was
- * to be done is to blame. An outage uses up no attempt of anything: the work is undone and done again.
+ * Classifies an error, by itself or by its cause; undefined where the operation is to blame. An outage uses
+ * up no attempt: the work is rolled back and retried.
  */
 export const outageOf = (error: unknown): Outage | undefined => {
   if (!(error instanceof Error)) return undefined;
   return outageOfOne(error) ?? outageOf(error.cause);
 };
 
-/** Throws an error on that tells of an outage; for where everything else is dealt with. */
+/** Rethrows an error that is an outage; for callers that handle everything else. */
 export const throwOutage = (error: unknown): void => {
   if (outageOf(error) !== undefined) throw error;
 };
 
-/** Seconds after which what an outage refused is tried again. */
+/** Seconds after which a request refused by an outage may be retried. */
 const RETRY_SECONDS = 1;
 
-/** A statement that has taken too long, or that an operator has ended: it need not have met other work. */
+/**
+ * Returns whether a statement took too long or was ended by an operator, not necessarily because of a
+ * conflict.
+ */
 const isCancelled = (error: unknown): boolean =>
   error instanceof Error && (codeOf(error) === CANCELLED || isCancelled(error.cause));
 
-/** Whether a lock was waited for as long as may be. */
+/** Returns whether a wait for a lock timed out. */
 export const isLockTimeout = (error: unknown): boolean =>
   error instanceof Error && (codeOf(error) === LOCK_TIMEOUT || isLockTimeout(error.cause));
 
-/** Whether a lock was waited for as long as may be, or by others that held what they waited for in turn. */
+/** Returns whether a wait for a lock timed out or was a deadlock. */
 export const isLockConflict = (error: unknown): boolean =>
   isLockTimeout(error) ||
   (error instanceof Error && (codeOf(error) === DEADLOCK || isLockConflict(error.cause)));
 
-/** What a caller is told of each outage. */
-const TOLD: Readonly<Record<Outage, { message: string; reason: string }>> = {
-  busy: { message: "Others are at work on the same right now, try again", reason: BUSY },
-  database: { message: "The database does not answer right now, try again", reason: "DATABASE_UNAVAILABLE" },
-  redis: { message: "A part of the service does not answer right now, try again", reason: "NOT_READY" },
-  service: { message: "A part of the service does not answer right now, try again", reason: "NOT_READY" },
+/** The error that a caller gets for each outage. */
+const RESPONSES: Readonly<Record<Outage, { message: string; reason: string }>> = {
+  busy: { message: "Other requests are changing the same data right now: try again", reason: BUSY },
+  database: {
+    message: "The database is not responding right now: try again",
+    reason: "DATABASE_UNAVAILABLE",
+  },
+  redis: { message: "A part of the service is not responding right now: try again", reason: "NOT_READY" },
+  service: { message: "A part of the service is not responding right now: try again", reason: "NOT_READY" },
 };
 
 /**
- * What a caller is told of an error that tells of an outage: SERVICE_UNAVAILABLE with a time to come back;
- * undefined for all others.
+ * Converts an outage to the error for the caller: SERVICE_UNAVAILABLE with a retry delay; undefined for all
+ * other errors.
  */
 export const outageError = (error: unknown): DomainError | undefined => {
   const outage = outageOf(error);
   if (outage === undefined || error instanceof DomainError) return undefined;
-  const { message, reason } = TOLD[isCancelled(error) ? "database" : outage];
+  const { message, reason } = RESPONSES[isCancelled(error) ? "database" : outage];
   return new DomainError("SERVICE_UNAVAILABLE", message, { reason, retryAfterSeconds: RETRY_SECONDS });
 };

@@ -2,14 +2,14 @@ import { type RawBuilder, sql } from "kysely";
 
 type Sql = RawBuilder<unknown>;
 
-/** Inserts outbox rows. @param rows a JSON list of `OutboxRow`s @param now when they were made */
+/** Inserts outbox rows. @param rows a JSON list of `OutboxRow`s @param now time of creation */
 export const insertOutbox = (rows: Sql, now: Sql): Sql => sql`
   insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, bytes, created_at)
   select "projectId", id, type, "playerId", "playerSeq", "eventId", data, octet_length(data::text), ${now}
   from jsonb_to_recordset(${rows}::jsonb) as x("projectId" uuid, id uuid, type text, "playerId" uuid,
     "playerSeq" bigint, "eventId" uuid, data jsonb)`;
 
-/** Inserts the rows that announce them. @param rows a JSON list of `OutboxQueueRow`s */
+/** Inserts the queue rows of outbox rows. @param rows a JSON list of `OutboxQueueRow`s */
 export const insertOutboxQueue = (rows: Sql): Sql => sql`
   insert into outbox_q (project_id, part, outbox_ids)
   select project_id, part, ids from json_to_recordset(${rows}::json)

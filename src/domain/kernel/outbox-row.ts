@@ -4,11 +4,11 @@ export type EmitOptions = {
   playerId?: string;
   playerSeq?: number;
   eventId?: string;
-  /** The id of the row, for one that is looked for later; else a new one. */
+  /** The id of the row if it must be known; default: a new one. */
   id?: string;
 };
 
-/** A row of the outbox before it has been written. */
+/** A row of the outbox to be written. */
 export type OutboxRow = {
   id: string;
   projectId: string;
@@ -34,13 +34,13 @@ export const outboxRow = (
   data,
 });
 
-/** A player's rows share a partition, so that one relay sends them in order. */
+/** Returns the partition of a row; a player's rows share one, so that one relay sends them in order. */
 export const outboxPart = (row: Pick<OutboxRow, "playerId" | "projectId">): number =>
   fnv1a(row.playerId ?? row.projectId) % OUTBOX_PARTITIONS;
 
 export type OutboxQueueRow = { project_id: string; part: number; ids: string[] };
 
-/** The queue rows that announce `rows`: one for each project and partition, ids in order. */
+/** Builds the queue rows that announce `rows`: one for each project and partition, ids in order. */
 export const outboxQueueRows = (rows: readonly OutboxRow[]): OutboxQueueRow[] => {
   const byPart = new Map<string, OutboxQueueRow>();
   for (const row of rows) {

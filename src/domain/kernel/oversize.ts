@@ -2,27 +2,28 @@ import { isJsonObject } from "./json.ts";
 import { z } from "zod";
 
 /**
- * Finds lists that are longer than their schema permits, objects of more names than any may have and
- * documents of more bytes than theirs, before anything is parsed: zod reads every item of a list and only
- * then asks how many there are.
+ * Finds lists longer than their schema permits, objects with too many names and documents with too many
+ * bytes, before anything is parsed: zod reads every item of a list before it checks the length.
  */
 
-/** Names of an object whose schema does not say which it has. */
+/** Maximum names of an object whose schema does not list them. */
 export const NAMES_MAX = 5_000;
 
-/** A list or object that is too large, as zod tells it. */
+/** A list or object that is too large, as a zod issue. */
 export type Oversize = z.core.$ZodIssue;
 
-/** Looks at a value; `path` leads to it and is put back as it was. */
+/** Checks a value; `path` leads to it and is restored afterwards. */
 type Look = (value: unknown, path: PropertyKey[]) => Oversize | undefined;
 
-/** Bytes of a value as compact JSON. */
+/** Returns the bytes of a value as compact JSON. */
 export const bytesOf = (value: object): number => Buffer.byteLength(JSON.stringify(value));
 
-/** Levels that are looked into: what is deeper is refused for that. */
+/** Maximum depth of the search: deeper values are refused for their depth. */
 const LEVELS_MAX = 40;
 
-/** Characters that remain of `left` after the JSON of `value`, which is looked at no further than that. */
+/**
+ * Returns the characters that remain of `left` after the JSON of `value`, which is read no further than that.
+ */
 const without = (value: unknown, left: number, levels = LEVELS_MAX): number => {
   if (left <= 0) return left;
   if (typeof value === "string") return left - value.length - 2;
@@ -49,12 +50,12 @@ const withoutFields = (fields: Record<string, unknown>, left: number, levels: nu
 };
 
 /**
- * Whether a value surely has so many characters of JSON or more: strings count as they are before anything is
- * escaped, and signs between parts not at all. Takes no longer for a larger value.
+ * Returns whether a value certainly has at least so many characters of JSON: strings count unescaped,
+ * punctuation not at all. The cost does not grow with the value.
  */
 export const isLongJson = (value: unknown, chars: number): boolean => without(value, chars) <= 0;
 
-/** Whether a value has `max` bytes of JSON at most; one that is far larger is not written as JSON for it. */
+/** Returns whether a value has at most `max` bytes of JSON, without serialising one that is far larger. */
 export const fitsBytes = (value: object, max: number): boolean =>
   !isLongJson(value, max + 1) && bytesOf(value) <= max;
 
@@ -82,7 +83,7 @@ const within = (look: Look, value: unknown, path: PropertyKey[], name: PropertyK
 
 type MaxCheck = { _zod: { def: { check: string; maximum?: number; length?: number } } };
 
-/** The check of a list's schema that bounds its length, with the bound. */
+/** Returns the check of a list's schema that bounds its length, with the bound. */
 const boundOf = (schema: z.ZodType): { inst?: MaxCheck; max: number } => {
   let bound: { inst?: MaxCheck; max: number } = { max: Number.POSITIVE_INFINITY };
   for (const inst of (schema._zod.def.checks ?? []) as MaxCheck[]) {
@@ -93,7 +94,7 @@ const boundOf = (schema: z.ZodType): { inst?: MaxCheck; max: number } => {
   return bound;
 };
 
-/** The message is the one that the schema itself would give. */
+/** Builds the issue with the message that the schema itself would give. */
 const tooBig = (
   value: object,
   path: readonly PropertyKey[],
@@ -155,24 +156,24 @@ const ofNames = (schema: z.ZodType): Look => {
   };
 };
 
-/** The schema under optional, nullable, lazy and the like. */
+/** Unwraps optional, nullable, lazy and the like. */
 const bare = (schema: z.ZodType): z.ZodType => {
   const { type, innerType, in: from, out } = defOf(schema);
   if (innerType) return bare(innerType);
-  // Its getter would make another schema each time.
+  // Its getter would create another schema each time.
   if (type === "lazy") return bare((schema as z.ZodLazy<z.ZodType>)._zod.innerType);
   if (type === "pipe") return bare(defOf(from!).type === "transform" ? out! : from!);
   return schema;
 };
 
-/** Whether an option of a union may be what `value` is meant for. */
+/** Returns whether an option of a union may be meant by `value`. */
 type MayMean = (value: object) => boolean;
 
 const isList: MayMean = (value) => Array.isArray(value);
 const isNoList: MayMean = (value) => !Array.isArray(value);
 const NEVER: MayMean = () => false;
 
-/** By the names that an object of the schema must have, as far as they tell. */
+/** By the required names of the schema, as far as they are distinctive. */
 const hasNames = (schema: z.ZodType): MayMean => {
   const names = Object.entries(defOf(schema).shape!).flatMap(([name, inner]) =>
     inner._zod.optin === "optional" ? [] : [name],
@@ -190,7 +191,7 @@ const mayMean = (schema: z.ZodType): MayMean => {
   return (value) => inner.some((may) => may(value));
 };
 
-/** Where options are told apart by the value of one name. */
+/** For options that are distinguished by the value of one name. */
 const ofNamedUnion = (schema: z.ZodType, name: string): Look => {
   const looks = new Map<unknown, Look>();
   for (const option of defOf(schema).options!) {
@@ -199,7 +200,7 @@ const ofNamedUnion = (schema: z.ZodType, name: string): Look => {
   return (value, path) => (isJsonObject(value) ? looks.get(value[name])?.(value, path) : undefined);
 };
 
-/** Only where one option alone can be meant: to look into several would be exponential in the depth. */
+/** Only where a single option can be meant: searching several would be exponential in the depth. */
 const ofUnion = (schema: z.ZodType): Look => {
   const { options = [], discriminator } = defOf(schema);
   if (discriminator !== undefined) return ofNamedUnion(schema, discriminator);
@@ -221,16 +222,16 @@ const MAKERS: Readonly<Record<string, (schema: z.ZodType) => Look>> = {
 
 const known = new WeakMap<z.ZodType, Look>();
 
-/** Bytes that values of some schemas may have, by the schema without its wrappers. */
+/** Maximum bytes of values of some schemas, by the unwrapped schema. */
 const bytesMax = new WeakMap<z.ZodType, number>();
 
-/** Bounds values of a schema in bytes of compact JSON, for `findOversize`. Answers the schema. */
+/** Bounds values of a schema in bytes of compact JSON, for `findOversize`. Returns the schema. */
 export const boundBytes = <S extends z.ZodType>(schema: S, max: number): S => {
   bytesMax.set(bare(schema), max);
   return schema;
 };
 
-/** The name of the field with the most bytes. */
+/** Returns the name of the field with the most bytes. */
 const largestOf = (value: Record<string, unknown>): string => {
   const sizes = Object.entries(value).map(([name, part]) => ({ name, bytes: bytesOf({ part }) }));
   return sizes.reduce((largest, one) => (one.bytes > largest.bytes ? one : largest)).name;
@@ -247,7 +248,7 @@ const withBytes = (schema: z.ZodType, look: Look): Look => {
   };
 };
 
-/** Made with the first value: a schema may hold itself. */
+/** Built with the first value, since a schema may contain itself. */
 const lookOf = (schema: z.ZodType): Look => {
   let made: Look | undefined;
   return (value, path) => {
@@ -260,11 +261,11 @@ const lookOf = (schema: z.ZodType): Look => {
   };
 };
 
-/** The first part of `value` that is too large for `schema`, if any. Linear in the value. */
+/** Returns the first part of `value` that is too large for `schema`, if any. Linear in the value. */
 export const findOversize = (schema: z.ZodType, value: unknown): Oversize | undefined =>
   lookOf(schema)(value, []);
 
-/** As `schema.safeParse`, with a part that is too large found before anything is parsed. */
+/** As `schema.safeParse`, but finds oversized parts before anything is parsed. */
 export const parseSized = <S extends z.ZodType>(
   schema: S,
   value: unknown,

@@ -1,27 +1,27 @@
-import { nextTurn } from "./slices.ts";
+import { nextSlice } from "./slices.ts";
 import { StepBudget } from "./step-budget.ts";
 
-/** Steps after which work lets everything else of the process have its turn: about 10 ms. */
-const TURN_STEPS = 50_000;
+/** Steps after which work yields to the event loop: about 10 ms. */
+const SLICE_STEPS = 50_000;
 
-/** A budget for work in pieces that takes turns with everything else of the process. */
+/** A budget for work in slices that shares the event loop with everything else in the process. */
 export class PacedBudget extends StepBudget {
   #rested = 0;
 
-  /** Gives way to others when enough was spent since the last time; call it between pieces. */
+  /** Yields if enough was spent since the last time; to be called between slices. */
   async rest(): Promise<void> {
-    if (this.spent - this.#rested < TURN_STEPS) return;
+    if (this.spent - this.#rested < SLICE_STEPS) return;
     this.#rested = this.spent;
-    await nextTurn();
+    await nextSlice();
   }
 }
 
-/** Work in pieces: each value is the steps of the piece that comes next, and the return is the result. */
+/** Work in slices: each value is the cost of the next slice in steps; the return value is the result. */
 export type Pieces<T> = Generator<number, T, undefined>;
 
 /**
- * Does the pieces one by one, giving way to others in between.
- * @throws StepsExceeded before the first piece for which the budget does not suffice
+ * Runs the slices one by one, yielding to the event loop in between.
+ * @throws StepsExceeded before the first slice that exceeds the budget
  */
 export const paced = async <T>(pieces: Pieces<T>, budget: PacedBudget): Promise<T> => {
   let next = pieces.next();
@@ -33,7 +33,7 @@ export const paced = async <T>(pieces: Pieces<T>, budget: PacedBudget): Promise<
   return next.value;
 };
 
-/** Steps of reading a whole JSON value. */
+/** Returns the steps of reading a whole JSON value. */
 export const stepsOfValue = (value: unknown): number => {
   const read = new StepBudget(Infinity);
   read.chargeValue(value);

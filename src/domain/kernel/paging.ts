@@ -3,9 +3,9 @@ import { invalid } from "./errors.ts";
 
 export const PAGE_LIMIT_DEFAULT = 20;
 export const PAGE_LIMIT_MAX = 100;
-/** Bytes of documents on a page of what may have 16 KiB each and more; one is always shown. */
+/** Maximum bytes of documents on a page of those that may have 16 KiB or more; one is always shown. */
 export const PAGE_BYTES_MAX = 1024 * 1024;
-/** `page * limit` may not pass this; deeper reading goes through filters. */
+/** Maximum of `page * limit`; deeper reading goes through filters. */
 export const PAGE_DEPTH_MAX = 1_000_000;
 
 export const PageQuery = z.object({
@@ -31,7 +31,7 @@ export const offsetOf = ({ page, limit }: PageQuery): number => {
   return (page - 1) * limit;
 };
 
-/** The response schema of a list of `item`. */
+/** Builds the response schema of a list of `item`. */
 export const pageBody = <S extends z.ZodType>(item: S) =>
   z.object({
     data: z.array(item),

@@ -3,12 +3,12 @@ import { DomainError } from "./errors.ts";
 export const PLANS = ["FREE", "STARTER", "PRO", "ENTERPRISE"] as const;
 export type Plan = (typeof PLANS)[number];
 
-/** What a plan allows; null is without limit. */
+/** Limits of a plan; null is unlimited. */
 export type PlanLimits = {
-  /** Of API keys, for each project. */
+  /** Of API keys, per project. */
   requestsPerMinute: number | null;
   projects: number | null;
-  /** Pending invitations count. */
+  /** Including pending invitations. */
   members: number | null;
   activeKeysPerProject: number | null;
   webhooks: number | null;
@@ -20,7 +20,7 @@ export type PlanLimits = {
 export const FEATURES = ["webhooks", "customDomains", "sso"] as const;
 export type Feature = (typeof FEATURES)[number];
 
-/** The plans. Numbers of the specification: requests per minute of FREE, STARTER and PRO. */
+/** Limits by plan. From the specification: requests per minute of FREE, STARTER and PRO. */
 export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
   FREE: {
     requestsPerMinute: 100,
@@ -73,13 +73,13 @@ export const PLAN_FEATURES: Readonly<Record<Plan, readonly Feature[]>> = {
 
 type Subscriber = { plan: Plan; planOverrides: Partial<PlanLimits> };
 
-/** The limits of a tenant: its plan's, and over them what a super-admin has set. */
+/** Returns the limits of a tenant: those of its plan, overridden by those that a super-admin has set. */
 export const limitsOf = ({ plan, planOverrides }: Subscriber): PlanLimits => ({
   ...PLAN_LIMITS[plan],
   ...planOverrides,
 });
 
-/** The error for what a plan has no room for. */
+/** Builds the error for exceeding a limit of the plan. */
 export const planLimitExceeded = (message: string): DomainError =>
   new DomainError("PAYMENT_REQUIRED", message, { reason: "PLAN_LIMIT_EXCEEDED" });
 

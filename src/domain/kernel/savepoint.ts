@@ -3,8 +3,8 @@ import { unanswered } from "./statements.ts";
 import type { Work } from "./work.ts";
 
 /**
- * Runs `run` under a savepoint: a throw undoes only what it did. MikroORM's own nested transaction would fork
- * the identity map; this one is plain SQL for the batch path.
+ * Runs `run` under a savepoint: an error rolls back only its own changes. MikroORM's nested transaction would
+ * fork the identity map; this one is plain SQL for the batch path.
  */
 export const savepoint = async <T>({ db }: Work, run: () => Promise<T>): Promise<T> => {
   await unanswered(db, sql`savepoint laurel`);
@@ -14,7 +14,7 @@ export const savepoint = async <T>({ db }: Work, run: () => Promise<T>): Promise
     return value;
   } catch (error) {
     await sql`rollback to savepoint laurel`.execute(db);
-    // Else an outer one of this name would take it for its own.
+    // Otherwise an outer savepoint of the same name would refer to it.
     await sql`release savepoint laurel`.execute(db);
     throw error;
   }

@@ -1,2 +1,2 @@
-/** The pattern of LIKE for text that holds `part`, whatever characters `part` has. */
+/** Returns the LIKE pattern for text that contains `part`, whatever its characters. */
 export const containing = (part: string): string => `%${part.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;

@@ -6,15 +6,16 @@ const TAG_BYTES = 16;
 const KEY_ID_CHARACTERS = 8;
 
 export type SecretBox = {
-  /** `context` names the row, so that a sealed text is worth nothing in another one. */
+  /** `context` names the row, so that a sealed text cannot be used in another one. */
   seal(plain: string, context: string): string;
-  /** @throws Error for a text of another context, of an unknown key, or one that was changed */
+  /** @throws Error for a text of another context, of an unknown key, or one that was modified */
   open(sealed: string, context: string): string;
 };
 
 /**
- * Texts at rest: AES-256-GCM as `v1:<key>:<iv>:<tag>:<ciphertext>` with the context as additional data. The
- * first key seals, every key opens. A key may be any text of 32 characters or more; SHA-256 makes it a key.
+ * Encrypts texts at rest: AES-256-GCM as `v1:<key>:<iv>:<tag>:<ciphertext>` with the context as additional
+ * data. The first key seals, every key opens. A key may be any text of at least 32 characters; it is hashed
+ * with SHA-256.
  */
 export const createSecretBox = (texts: readonly string[]): SecretBox => {
   const keys = texts.map((text) => {

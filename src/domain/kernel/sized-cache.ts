@@ -1,23 +1,23 @@
 import { getHeapStatistics } from "node:v8";
 
-/** Whose a value is, and how large. */
+/** Owner and size of a value. */
 export type Size = { owner: string; bytes: number };
 
 export type SizedCache<V> = {
   get(key: string): V | undefined;
-  /** Keeps a value in the place of others, as `createSizedCache` says. Answers it. */
+  /** Caches a value, evicting others as `createSizedCache` says. Returns it. */
   keep(key: string, value: V, size: Size): V;
-  /** Lets go of a value. Answers it. */
+  /** Removes a value. Returns it. */
   drop(key: string): V | undefined;
 };
 
-/** Owners with more than this part of a cache give way before all others do. */
+/** Owners with more than this share of a cache are evicted from first. */
 const OWNER_PART = 1 / 8;
 
-/** Heap, in bytes, in which there is room for all caches of a process as large as they ask to be. */
+/** Heap, in bytes, in which all caches of a process fit at their full size. */
 const WHOLE_HEAP = 2 * 1024 * 1024 * 1024;
 
-/** The part of its bytes that a cache has in a heap of so many. */
+/** Returns the fraction of its size that a cache has in a heap of so many bytes. */
 export const heapPartOf = (heapBytes: number): number => Math.min(1, heapBytes / WHOLE_HEAP);
 
 const HEAP_PART = heapPartOf(getHeapStatistics().heap_size_limit);
@@ -26,7 +26,7 @@ type Kept<V> = { value: V; owner: string; cost: number };
 /** `keys` in the order of their last use. */
 type Owned = { cost: number; keys: Set<string> };
 
-/** The largest of some owners, but for one who has nothing but the newest value. */
+/** Returns the largest of some owners, except one that has only the newest value. */
 const mostOf = (owners: ReadonlySet<Owned>, newest: string): Owned | undefined => {
   let most: Owned | undefined;
   for (const owned of owners) {
@@ -37,10 +37,10 @@ const mostOf = (owners: ReadonlySet<Owned>, newest: string): Owned | undefined =
 };
 
 /**
- * A cache bounded by number and bytes. Where it is full, the owner gives way who has most of it, if that is
- * more than an eighth, else everybody: what was used longest ago. So one owner who fills it again and again
- * takes nothing from others who use what they have. The newest value is kept whatever its size.
- * @param heapPart in a small heap all caches have less of their bytes
+ * Creates a cache bounded by number and bytes. When it is full, the least recently used value is evicted: of
+ * the largest owner, if that has more than an eighth, else of all. So an owner that fills it over and over
+ * does not evict the values that others use. The newest value is kept whatever its size.
+ * @param heapPart fraction of the bytes that caches have in a small heap
  */
 export const createSizedCache = <V>(
   { items, bytes: wholeBytes }: { items: number; bytes: number },
@@ -49,9 +49,9 @@ export const createSizedCache = <V>(
   const bytesMax = wholeBytes * heapPart;
   const kept = new Map<string, Kept<V>>();
   const owners = new Map<string, Owned>();
-  /** Owners of more than their part: fewer than eight, and the one who has just kept something. */
+  /** Owners with more than their share: fewer than eight, and the one that has just added a value. */
   const large = new Set<Owned>();
-  /** Costs are bytes, and at least so many that the number is bounded with them. */
+  /** Costs are bytes, at least this many, which bounds the number of values as well. */
   const leastCost = Math.max(1, Math.floor(bytesMax / items));
   let sum = 0;
 

@@ -1,10 +1,10 @@
 /**
- * Shares the event loop of a process: long work for one caller is done in slices, and between two slices
- * everyone else is served. All long work of the process takes turns, one slice in each turn of the loop, so
- * that a hundred long requests at once delay the others no more than one does.
+ * Shares the event loop of a process: long work for one caller runs in slices, and everyone else is served in
+ * between. All long work of the process takes turns, one slice per iteration of the loop, so that a hundred
+ * long requests delay the others no more than one does.
  */
 
-/** CPU that one slice may take before it gives way, in ms. */
+/** CPU time that one slice may take before it yields, in ms. */
 export const SLICE_MS = 10;
 
 const waiting: (() => void)[] = [];
@@ -17,8 +17,8 @@ const wakeNext = (): void => {
   wake?.();
 };
 
-/** Resolves when the event loop has served the others, after those who waited before. */
-export const nextTurn = (): Promise<void> =>
+/** Resolves when the event loop has served the others, after earlier waiters. */
+export const nextSlice = (): Promise<void> =>
   new Promise((resolve) => {
     waiting.push(resolve);
     if (isPlanned) return;
@@ -36,27 +36,29 @@ export const mapInSlices = async <T, R>(
   for (const [place, item] of items.entries()) {
     made.push(make(item, place));
     if (performance.now() - startMs < SLICE_MS || place === items.length - 1) continue;
-    await nextTurn();
+    await nextSlice();
     startMs = performance.now();
   }
   return made;
 };
 
-/** Work that can rest at each `yield`. */
+/** Work that can be interrupted at each `yield`. */
 export type Steps<T> = Generator<void, T, void>;
 
-/** The result of `steps`, done in slices of SLICE_MS; what is between two yields is never divided. */
+/**
+ * Runs `steps` in slices of SLICE_MS and returns the result; the work between two yields is never divided.
+ */
 export const inSlices = async <T>(steps: Steps<T>): Promise<T> => {
   let startMs = performance.now();
   for (let step = steps.next(); ; step = steps.next()) {
     if (step.done === true) return step.value;
     if (performance.now() - startMs < SLICE_MS) continue;
-    await nextTurn();
+    await nextSlice();
     startMs = performance.now();
   }
 };
 
-/** The result of work in steps or pieces, done without a rest. */
+/** Runs work in steps or slices without interruption and returns the result. */
 export const atOnce = <T>(steps: Generator<unknown, T, void>): T => {
   for (let step = steps.next(); ; step = steps.next()) if (step.done === true) return step.value;
 };

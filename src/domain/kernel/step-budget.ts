@@ -1,16 +1,15 @@
 /**
- * Bounds the CPU that work on behalf of a tenant may take. It is counted in steps and not in time, so that
- * the same input is accepted or refused on every machine, under any load.
+ * Bounds the CPU time of work on behalf of a tenant. It is counted in steps instead of time, so that the same
+ * input is accepted or rejected on every machine, under any load.
  *
- * A step is about 50 to 200 ns of work: one comparison, one node of a JSON value, or TEXT_PER_STEP characters
- * of text that are read. Every loop whose length a tenant decides charges what it is about to do before it
- * does it.
+ * A step is about 50 to 200 ns of work: one comparison, one node of a JSON value, or reading TEXT_PER_STEP
+ * characters of text. Every loop whose length a tenant decides charges its work before doing it.
  */
 
 /** Characters of text whose comparison, hashing or copying counts as one step. */
 export const TEXT_PER_STEP = 32;
 
-/** Thrown by `StepBudget.charge` when a budget is spent. */
+/** Thrown by `StepBudget.charge` when a budget is exceeded. */
 export class StepsExceeded extends Error {
   readonly budget: StepBudget;
 
@@ -28,25 +27,25 @@ export class StepBudget {
     this.max = max;
   }
 
-  /** Charges work that is about to be done. @throws StepsExceeded when no more is left */
+  /** Charges work before it is done. @throws StepsExceeded when the budget is exceeded */
   charge(steps: number): void {
     this.spent += steps;
     if (this.spent > this.max) throw new StepsExceeded(this);
   }
 
-  /** What may still be spent. */
+  /** Remaining steps. */
   get left(): number {
     return Math.max(0, this.max - this.spent);
   }
 
-  /** Whether more has been spent than there was. */
+  /** Returns whether the budget has been exceeded. */
   get isSpent(): boolean {
     return this.spent > this.max;
   }
 
   /**
-   * Notes work that is bounded by itself and must not be left half done, without throwing: whoever takes up
-   * the next piece asks `isSpent` before.
+   * Records work that is bounded by itself and must not be interrupted, without throwing: callers check
+   * `isSpent` before the next piece.
    */
   spend(steps: number): void {
     this.spent += steps;
@@ -58,9 +57,9 @@ export class StepBudget {
   }
 
   /**
-   * Charges for walking a whole JSON value once: a step for each node, more for long names and texts. Any
-   * depth is walked.
-   * @throws StepsExceeded as soon as the value is known to be too large; the walk itself ends there
+   * Charges for walking a whole JSON value once, of any depth: a step for each node, more for long names and
+   * texts.
+   * @throws StepsExceeded as soon as the value is known to be too large; the walk ends there
    */
   chargeValue(value: unknown): void {
     const open: object[] = [];
@@ -77,7 +76,7 @@ export class StepBudget {
     }
   }
 
-  /** Charges for a node itself; one that has parts waits in `open`. */
+  /** Charges for a node itself; one with children is added to `open`. */
   #chargeNode(node: unknown, open: object[]): void {
     if (typeof node === "string") return this.chargeText(node);
     this.charge(1);

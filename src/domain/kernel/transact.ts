@@ -4,10 +4,10 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { sql } from "kysely";
 import { isId } from "./ids.ts";
-import { createLanes, type Lanes, Turns } from "./lanes.ts";
+import { createLanes, type Lanes, LaneHolds } from "./lanes.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "./row-roles.ts";
 import { Unprepared } from "./unprepared.ts";
-import { type Sight, type Transact, type TransactAs, type Work } from "./work.ts";
+import { type RowScope, type Transact, type TransactAs, type Work } from "./work.ts";
 import type { Doorbell } from "./doorbell.ts";
 import type { Db } from "./db.ts";
 import { asOneMessage, unansweredKept } from "./statements.ts";
@@ -24,14 +24,14 @@ export type TransactParts = {
 
 const open = new AsyncLocalStorage<true>();
 
-/** Whether a transaction is open here: nothing but the database may be spoken to then. */
+/** Returns whether a transaction is open in this context: only the database may be accessed then. */
 export const isTransacting = (): boolean => open.getStore() !== undefined;
 
-const enter = async (db: Db, sight: Sight): Promise<void> => {
+const enter = async (db: Db, rowScope: RowScope): Promise<void> => {
   const [role, tenantId, projectIds] =
-    sight.role === "web" ? [WEB_ROLE, sight.tenantId, sight.projectIds] : [ACCOUNTS_ROLE, "", []];
-  assert([...projectIds, ...(tenantId === "" ? [] : [tenantId])].every(isId), "a sight is made of ids");
-  // Four times as cheap as set_config() with parameters.
+    rowScope.role === "web" ? [WEB_ROLE, rowScope.tenantId, rowScope.projectIds] : [ACCOUNTS_ROLE, "", []];
+  assert([...projectIds, ...(tenantId === "" ? [] : [tenantId])].every(isId), "a row scope is made of ids");
+  // Four times as fast as set_config() with parameters.
   await asOneMessage(
     db,
     sql`set local role ${sql.raw(role)};
@@ -41,36 +41,36 @@ const enter = async (db: Db, sight: Sight): Promise<void> => {
 };
 
 /**
- * Makes the one way to change the database: forks the EntityManager, begins, runs, flushes, writes the
- * outbox, commits, then rings. A transact inside a transact is a bug (with one connection it would wait for
- * itself) and asserts. What throws `Unprepared` is undone and run again when that is prepared.
+ * Creates the only way to change the database: forks the EntityManager, begins, runs, flushes, writes the
+ * outbox, commits, then rings. Nesting is a bug (with one connection it would deadlock) and fails an
+ * assertion. A transaction that throws `Unprepared` is rolled back and retried when that is prepared.
  */
-export const createTransact = (parts: TransactParts, sight?: Sight): Transact => {
-  const once = transactOnce(parts, sight);
+export const createTransact = (parts: TransactParts, rowScope?: RowScope): Transact => {
+  const once = transactOnce(parts, rowScope);
   const lanes = parts.lanes ?? createLanes();
-  const tenantId = sight?.role === "web" ? sight.tenantId || undefined : undefined;
+  const tenantId = rowScope?.role === "web" ? rowScope.tenantId || undefined : undefined;
   const transact: Transact = async (run) => {
-    const turns = new Turns(lanes, { tenantId, ...sight?.by?.waits });
+    const holds = new LaneHolds(lanes, { tenantId, ...rowScope?.by?.waits });
     try {
       for (;;) {
         try {
-          return await once(turns, run);
+          return await once(holds, run);
         } catch (error) {
           if (!(error instanceof Unprepared)) throw error;
-          turns.undone++;
+          holds.undone++;
           await error.prepare(transact);
         }
       }
     } finally {
-      turns.release();
+      holds.release();
     }
   };
   return transact;
 };
 
 const transactOnce =
-  ({ em, clock, doorbell, onError }: TransactParts, sight?: Sight) =>
-  async <T>(turns: Turns, run: (work: Work) => Promise<T>): Promise<T> => {
+  ({ em, clock, doorbell, onError }: TransactParts, rowScope?: RowScope) =>
+  async <T>(holds: LaneHolds, run: (work: Work) => Promise<T>): Promise<T> => {
     assert(!isTransacting(), "transact() inside transact()");
     const afterCommit: (() => void)[] = [];
     const emitted: OutboxRow[] = [];
@@ -83,8 +83,8 @@ const transactOnce =
           em: txEm,
           db: txEm.getKysely(),
           now: clock(),
-          by: sight?.by,
-          turns,
+          by: rowScope?.by,
+          lanes: holds,
           emit: (projectId, type, data, options = {}) =>
             void emitted.push(outboxRow(projectId, type, data, options)),
           ring: (parts) => {
@@ -97,7 +97,7 @@ const transactOnce =
           ringWebhooks: (ids) => void afterCommit.push(() => doorbell.webhooks(ids)),
           afterCommit: (callback) => void afterCommit.push(callback),
         };
-        if (sight) await enter(work.db, sight);
+        if (rowScope) await enter(work.db, rowScope);
         const value = await run(work);
         await txEm.flush();
         if (emitted.length > 0) {
@@ -120,16 +120,16 @@ const transactOnce =
   };
 
 /**
- * Transacts that join a transaction in progress, for what must share one commit with what comes after it. Its
- * functions see one another's changes, and a throw of any undoes all. `outer` is the sight of `work`.
+ * Creates Transacts that join an open transaction, for work that must share a commit with what follows. Its
+ * functions see one another's changes, and an error of any rolls back all. `outer` is the scope of `work`.
  */
 export const joining =
-  (work: Work, outer: Sight): TransactAs =>
-  (sight) =>
+  (work: Work, outer: RowScope): TransactAs =>
+  (rowScope) =>
   async (run) => {
-    const isOther = sight !== outer;
-    if (isOther) await enter(work.db, sight);
-    const value = await run({ ...work, by: sight.by });
+    const isOther = rowScope !== outer;
+    if (isOther) await enter(work.db, rowScope);
+    const value = await run({ ...work, by: rowScope.by });
     await work.em.flush();
     if (isOther) await enter(work.db, outer);
     return value;

@@ -1,13 +1,13 @@
 import type { Transact } from "./work.ts";
 
 /**
- * Thrown in a transaction that needs what takes too long to be made while it holds its locks. The transaction
- * is undone, `prepare` is awaited, and it is run again.
+ * Thrown in a transaction that needs something that takes too long to prepare while it holds its locks. The
+ * transaction is rolled back, `prepare` is awaited, and it is retried.
  */
 export abstract class Unprepared extends Error {
   /**
-   * Makes what was missing, outside of any transaction: what was asked for this time is not asked for again.
-   * @param transact for short transactions that read
+   * Prepares what was missing, outside any transaction; the retry must not need it again.
+   * @param transact for short read-only transactions
    */
   abstract prepare(transact: Transact): Promise<void>;
 }

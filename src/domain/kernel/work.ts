@@ -5,18 +5,18 @@ import type { EmitOptions } from "./outbox-row.ts";
 import type { Db } from "./db.ts";
 
 /**
- * What a transaction may see of the tables (row-level security). "web": the tenant's rows and those of the
- * named projects. "accounts": the accounts of all tenants, and nothing of players: for look-ups before a
- * tenant is known, and for super-admins. Without one: everything, for workers, the relay and ingestion.
+ * Rows that a transaction may see (row-level security). "web": those of the tenant and of the named projects.
+ * "accounts": the accounts of all tenants, and no players: for look-ups before a tenant is known, and for
+ * super-admins. Without one: everything, for workers, the relay and ingestion.
  */
-export type Sight = { by?: Actor } & (
+export type RowScope = { by?: Actor } & (
   | { role: "web"; tenantId: string; projectIds: readonly string[] }
   | { role: "accounts" }
 );
 
 /**
- * One transaction in progress. Domain functions take a Work; they never open, flush or commit one, and they
- * speak to nothing but the database while they hold it.
+ * A transaction in progress. Domain functions take a Work; they never open, flush or commit one, and access
+ * nothing but the database while they hold it.
  */
 export type Work = {
   /** Unit of work for definitions and accounts. */
@@ -24,25 +24,25 @@ export type Work = {
   /** SQL inside this transaction, for hot paths. */
   db: Db;
   now: Date;
-  /** Whose request this is; undefined for what the server does by itself. */
+  /** Originator of the request; undefined for work of the server itself. */
   by: Actor | undefined;
   /** Its turns among the transactions of this process; see `Turns` of lanes.ts. */
-  turns: { readonly undone: number; take(key: string): void };
+  lanes: { readonly undone: number; take(key: string): void; has(key: string): boolean };
   /** Puts an event into the outbox of this commit. */
   emit<T extends EventType>(projectId: string, type: T, data: EventData<T>, options?: EmitOptions): void;
-  /** Rings for outbox partitions once the commit is durable. */
+  /** Notifies the relays of outbox partitions once the commit is durable. */
   ring(parts: Iterable<number>): void;
-  /** Rings for partitions of tracked events once the commit is durable. */
+  /** Notifies the workers of tracked events' partitions once the commit is durable. */
   ringEvents(parts: Iterable<number>): void;
-  /** Rings for projects' long work once the commit is durable. */
+  /** Notifies the workers of projects' long work once the commit is durable. */
   ringJobs(): void;
-  /** Rings for webhooks that have something to send once the commit is durable. */
+  /** Notifies the delivery of webhooks with something to send once the commit is durable. */
   ringWebhooks(ids: Iterable<string>): void;
-  /** Runs once the commit is durable; a throw there is logged and undoes nothing. */
+  /** Runs once the commit is durable; an error there is logged and rolls nothing back. */
   afterCommit(run: () => void): void;
 };
 
 export type Transact = <T>(run: (work: Work) => Promise<T>) => Promise<T>;
 
-/** Makes a Transact whose transactions see no more than `sight`. */
-export type TransactAs = (sight: Sight) => Transact;
+/** Creates a Transact whose transactions see no more than `rowScope`. */
+export type TransactAs = (rowScope: RowScope) => Transact;

@@ -2,7 +2,7 @@
 
 const DAY_MS = 86_400_000;
 const SLOT_MS = 900_000;
-/** Names are the caller's to choose, so both caches have a ceiling; a full one starts again. */
+/** Names are chosen by callers, so both caches are bounded; a full one is cleared. */
 const ZONES_MAX = 1_000;
 const SLOTS_MAX = 10_000;
 /** Intl's years stay positive from here on; local mean time does not change before it. */
@@ -40,10 +40,12 @@ const zoneOf = (name: string): Zone | undefined => {
 
 export const isZone = (name: string): boolean => zoneOf(name) !== undefined;
 
-/** Intl also takes offsets such as +02:00, which know no daylight saving. */
+/**
+ * Returns whether a name is an IANA zone: Intl also accepts offsets such as +02:00, without daylight saving.
+ */
 export const isIanaName = (name: string): boolean => /^[A-Za-z]/.test(name) && isZone(name);
 
-/** The first of `names` that is a time zone, else UTC. */
+/** Returns the first of `names` that is a time zone, else UTC. */
 export const firstZone = (...names: (string | null | undefined)[]): string =>
   names.find((name) => typeof name === "string" && isZone(name)) ?? "UTC";
 
@@ -58,8 +60,8 @@ const exactOffset = ({ format }: Zone, ms: number): number => {
 };
 
 /**
- * The zone's offset from UTC in ms at an instant; 0 for an unknown zone. Formatting is slow, so a quarter
- * of an hour with the same offset at both ends is remembered; one that holds a change is worked out each
+ * Returns the zone's offset from UTC in ms at an instant; 0 for an unknown zone. Formatting is slow, so
+ * quarter hours with the same offset at both ends are cached; one that contains a change is computed each
  * time.
  */
 export const offsetAt = (name: string, ms: number): number => {
@@ -104,8 +106,8 @@ export const CALENDAR_UNITS = ["DAY", "WEEK", "MONTH"] as const;
 export type CalendarUnit = (typeof CALENDAR_UNITS)[number];
 
 /**
- * The number of the local day, week (from Monday) or month that holds an instant; later windows have larger
- * ones.
+ * Returns the number of the local day, week (from Monday) or month that contains an instant; numbers increase
+ * with time.
  */
 export const windowNumber = (unit: CalendarUnit, zone: string, ms: number): number => {
   const { dayNumber, month, year } = localTime(zone, ms);
@@ -114,13 +116,13 @@ export const windowNumber = (unit: CalendarUnit, zone: string, ms: number): numb
 };
 
 /**
- * The instant at which a window begins: its local midnight, or the first moment after it where that was
- * skipped.
+ * Returns the instant at which a window begins: its local midnight, or the first moment after it where that
+ * was skipped.
  */
 export const windowStart = (unit: CalendarUnit, zone: string, number: number): number => {
   const day = unit === "DAY" ? number : unit === "WEEK" ? number * 7 - 3 : firstDayOfMonth(number);
   const midnight = day * DAY_MS;
-  // The answer lies within a day and a half of the reading taken as UTC.
+  // The result lies within a day and a half of the reading taken as UTC.
   let low = midnight - DAY_MS * 1.5;
   let high = midnight + DAY_MS * 1.5;
   while (low < high) {

@@ -2,7 +2,7 @@ import type { EntryChange, Json } from "../kernel/events/events.ts";
 import { playerIdsOf } from "../players/player-refs.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import { takePlayers } from "../progression/several.ts";
+import { openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Board } from "../evaluation/boards/board.ts";
 import { breakdownOf } from "../evaluation/boards/lists.ts";
@@ -74,7 +74,7 @@ export const recordScores = async (
   const ids = await playerIdsOf(work, projectId, [...new Set(submissions.map(({ playerId }) => playerId))]);
   const times = timesOf(work, submissions, ids);
   let players = new Map<string, PlayerState>();
-  const several = await takePlayers(work, {
+  const several = await openGroupChange(work, {
     projectId,
     lock: async () => {
       players = await lockPlayersById(work, projectId, [...times.keys()]);

@@ -5,7 +5,7 @@ import type { EntryChange } from "../kernel/events/events.ts";
 import { getPlayer } from "../progression/players/players.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import type { EntryState, PlayerDoc, PlayerState } from "../evaluation/player-state.ts";
-import { takePlayers } from "../progression/several.ts";
+import { openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Board } from "../evaluation/boards/board.ts";
 import { boardOf } from "../progression/leaderboard.ts";
@@ -35,7 +35,7 @@ export const removePlayer = async (
   const { id: playerId } = await getPlayer(work, projectId, playerRef);
   const board = boardOf(leaderboard);
   let players = new Map<string, PlayerState>();
-  const several = await takePlayers(work, {
+  const several = await openGroupChange(work, {
     projectId,
     // Also for a board that is not active: it still has its entries.
     planFor: async (plan) => ({ ...plan, boards: [board] }),

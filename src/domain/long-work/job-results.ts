@@ -1,4 +1,4 @@
-import { FairLine } from "../kernel/fair-line.ts";
+import { FairQueue } from "../kernel/fair-queue.ts";
 import { TEXT_PER_STEP } from "../kernel/step-budget.ts";
 import type { Transact } from "../kernel/work.ts";
 import { getJobResult, type JobRef } from "./project-jobs.ts";
@@ -11,7 +11,7 @@ export type ReadResult = (transact: Transact, tenantId: string, ref: JobRef) => 
  * of one tenant take neither its connections nor its memory.
  */
 export const createResultReader = (): ReadResult => {
-  const line = new FairLine();
+  const line = new FairQueue();
   return async (transact, tenantId, ref) => {
     let text = "";
     await line.run(tenantId, async (steps) => {

@@ -4,7 +4,7 @@ import { notFound } from "../kernel/errors.ts";
 import type { Cause } from "../kernel/events/events.ts";
 import { newId } from "../kernel/ids.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import { takePlayers } from "../progression/several.ts";
+import { openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
 import { mergePlayers } from "./merge.ts";
 import { lockMerges } from "./merge-lock.ts";
@@ -74,7 +74,7 @@ const rename = async (
   { externalUserId, cause }: Omit<Alias, "anonymousId">,
 ): Promise<Player> => {
   let state: PlayerState | undefined;
-  const { open, settle, save } = await takePlayers(work, {
+  const { open, settle, save } = await openGroupChange(work, {
     projectId,
     lock: async () => [(state = await lockKnown(work, projectId, asked))],
   });

@@ -10,7 +10,7 @@ import type { Json } from "../kernel/events/events.ts";
 import { partitionOf } from "../kernel/ids.ts";
 import { leaveLobbies } from "../social/lobbies/leave-all.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import { takePlayers } from "../progression/several.ts";
+import { openGroupChange } from "../progression/group-change.ts";
 import { jobKind, type JobInHand, type Step } from "../long-work/job-kind.ts";
 import { type ProjectJob, queueJob } from "../long-work/project-jobs.ts";
 import { eraseWebhookEvents } from "../delivery/webhooks/personal.ts";
@@ -109,7 +109,7 @@ const begin = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
     before.names.map((name) => partitionOf(projectId, name)),
   );
   let state: PlayerState | undefined;
-  const several = await takePlayers(work, {
+  const several = await openGroupChange(work, {
     projectId,
     lock: async () => [(state = await lockOne(work, projectId, params.playerId))],
   });

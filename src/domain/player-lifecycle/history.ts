@@ -1,8 +1,7 @@
 import { sql } from "kysely";
 import { invalid } from "../kernel/errors.ts";
-import { changePlans } from "../progression/change.ts";
 import { levelOf } from "../evaluation/xp/levels.ts";
-import { readPlan } from "../progression/plan.ts";
+import { projectPlans, readPlan } from "../progression/plan.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Player } from "../players/player.ts";
 
@@ -34,7 +33,7 @@ const ALWAYS = [
 export const readStateAt = async (work: Work, player: Player, at: Date): Promise<PointInTimeState> => {
   if (at.getTime() < player.createdAt.getTime()) throw invalid("at", "is before the player was known");
   if (at.getTime() > work.now.getTime()) throw invalid("at", "is in the future");
-  const plan = await readPlan(work, player.projectId, changePlans);
+  const plan = await readPlan(work, player.projectId, projectPlans);
   const balances = await readBalances(work, player, at);
   const streaks = await readStreaks(work, player, at);
   const xp = balances.get("")?.last ?? 0;

@@ -4,8 +4,7 @@ import { newId } from "../kernel/ids.ts";
 import { announcePlayer, changeEvent, noEffects, openTurn } from "../evaluation/evaluate.ts";
 import { ChangeBudget } from "../evaluation/event-accounts.ts";
 import { insertPlayers, lockPlayers } from "../progression/load.ts";
-import { changePlans } from "../progression/change.ts";
-import { loadPlans } from "../progression/plan.ts";
+import { loadPlans, projectPlans } from "../progression/plan.ts";
 import { saveBatch } from "../progression/save.ts";
 import { noSharedCounters } from "../evaluation/shared-counters.ts";
 import { refreshSegments } from "../evaluation/segments/membership.ts";
@@ -30,7 +29,7 @@ export const identifyPlayers = async (
   projectId: string,
   players: readonly NewPlayer[],
 ): Promise<number> => {
-  const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId)!;
+  const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId)!;
   const rows = players.map((player) => ({ ...player, projectId, id: newId() }));
   const made = await insertPlayers(work, rows);
   const fresh = rows.filter(({ id }) => made.has(id));

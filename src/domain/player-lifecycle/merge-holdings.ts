@@ -6,7 +6,7 @@ import type { Cause } from "../kernel/events/events.ts";
 import { newId } from "../kernel/ids.ts";
 import { appendLedger } from "../evaluation/ledger/append.ts";
 import { currentLives, showLives } from "../evaluation/lives/lives.ts";
-import { tell } from "../evaluation/emit.ts";
+import { publish } from "../evaluation/emit.ts";
 import type { Pieces } from "../kernel/pace.ts";
 import { write } from "../evaluation/event-steps.ts";
 import type { BadgeState, BalanceState } from "../evaluation/player-state.ts";
@@ -148,7 +148,7 @@ export const mergeLives = (merging: Merging): void => {
   appendLedger(target, { ...line, amount: result - mine, balanceAfter: result });
   const lives = showLives(target.project.settings.lives, target.player, target.nowMs)!;
   const { id: playerId, externalUserId } = target.player;
-  tell(target, "player.lives_changed", { playerId, externalUserId, delta: result - mine, lives, cause });
+  publish(target, "player.lives_changed", { playerId, externalUserId, delta: result - mine, lives, cause });
 };
 
 const laterOf = (a: number | null, b: number | null): number | null =>

@@ -6,12 +6,12 @@ import { newId } from "../kernel/ids.ts";
 import { loadBoards } from "../progression/load-boards.ts";
 import { touchOpenLists } from "../leaderboards/open-lists.ts";
 import { leaveLobbies } from "../social/lobbies/leave-all.ts";
-import { tell } from "../evaluation/emit.ts";
+import { publish } from "../evaluation/emit.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
 import { PLAYER_PARTS } from "../progression/parts/parts.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import { type Several, takePlayers } from "../progression/several.ts";
+import { type GroupChange, openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
 import { HELD_LIFE, type HeldLife } from "./held.ts";
 import { mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
@@ -46,7 +46,7 @@ export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> =>
   await lockMerges(work, projectId);
   let found = new Map<string, PlayerState>();
   const boards = await loadBoards(work, projectId);
-  const several = await takePlayers(work, {
+  const several = await openGroupChange(work, {
     projectId,
     parts: PLAYER_PARTS,
     // Paused boards keep their entries too.
@@ -117,11 +117,11 @@ function* join(merging: Merging): Pieces<void> {
 }
 
 const announce = async (
-  { settle }: Several,
+  { settle }: GroupChange,
   { target, source, mergeId, cause, summary }: Merging,
 ): Promise<void> => {
   const refOf = ({ id, externalUserId }: PlayerState) => ({ playerId: id, externalUserId });
-  tell(source, "player.updated", {
+  publish(source, "player.updated", {
     ...refOf(source.player),
     changed: ["status"],
     before: { status: "ACTIVE" },

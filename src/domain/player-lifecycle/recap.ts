@@ -1,7 +1,6 @@
 import { sql } from "kysely";
 import { invalid } from "../kernel/errors.ts";
-import { changePlans } from "../progression/change.ts";
-import { readPlan } from "../progression/plan.ts";
+import { projectPlans, readPlan } from "../progression/plan.ts";
 import { firstZone } from "../kernel/zones.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Player } from "../players/player.ts";
@@ -36,7 +35,7 @@ export const readRecap = async (
   if (to.getTime() <= from.getTime()) throw invalid("to", "must be after from");
   if (to.getTime() - from.getTime() > RECAP_DAYS_MAX * DAY_MS)
     throw invalid("to", `must be at most ${RECAP_DAYS_MAX} days after from`);
-  const plan = await readPlan(work, player.projectId, changePlans);
+  const plan = await readPlan(work, player.projectId, projectPlans);
   const timezone = firstZone(player.timezone, plan.timezone);
   const span = spanOf(player, from, to);
   const days = await readDays(work, span, timezone);

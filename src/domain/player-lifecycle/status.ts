@@ -4,7 +4,7 @@ import type { Cause } from "../kernel/events/events.ts";
 import { leaveLobbies } from "../social/lobbies/leave-all.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import { HIDDEN_STATUSES } from "../progression/save.ts";
-import { takePlayers } from "../progression/several.ts";
+import { openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Player } from "../players/player.ts";
 import { lockKnown, refreshPlayer } from "../progression/players/players.ts";
@@ -50,7 +50,7 @@ const change = async (
   { status, isDeleted, cause }: Change,
 ): Promise<Player> => {
   let state: PlayerState | undefined;
-  const { open, settle, save } = await takePlayers(work, {
+  const { open, settle, save } = await openGroupChange(work, {
     projectId,
     lock: async () => [(state = await lockKnown(work, projectId, asked))],
   });

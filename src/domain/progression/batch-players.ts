@@ -10,16 +10,16 @@ import type { QueuedEvent } from "./queue.ts";
 import { EventsHeld } from "./unready.ts";
 
 export type Locked = {
-  /** By `externalKey`. */
+  /** Keyed by `externalKey`. */
   players: Map<string, PlayerState>;
-  /** The `externalKey` of those who were made. */
+  /** The `externalKey` of each player created in this transaction. */
   made: Set<string>;
 };
 
 /**
- * Locks those of a claim's players that exist. Who is held by others is waited for as long as requests hold
- * players, and no longer: events of other players and projects are in the claim.
- * @throws EventsHeld for those who are held for longer
+ * Locks the existing players of a claim. Waits for players locked by others only as long as a request would
+ * hold them, since the claim also contains events of other players and projects.
+ * @throws EventsHeld for players that stay locked for longer
  */
 export const lockUnheld = async (
   work: Work,
@@ -35,7 +35,7 @@ export const lockUnheld = async (
   return players;
 };
 
-/** Locks the batch's players and makes those seen for the first time. @throws EventsHeld */
+/** Locks the players of a batch and creates those seen for the first time. @throws EventsHeld */
 export const lockOrCreate = async (
   work: Work,
   events: readonly QueuedEvent[],
@@ -44,21 +44,21 @@ export const lockOrCreate = async (
   const players = await lockUnheld(work, events);
   const missing = [...Map.groupBy(events, externalKey)].flatMap(([key, of]) => (players.has(key) ? [] : of));
   if (missing.length === 0) return { players, made: new Set() };
-  const mayBeMade = missing.filter((event) => mayCreate(event, plans.get(event.projectId)!));
-  const refs = new Map<string, ExternalRef>(mayBeMade.map((event) => [externalKey(event), event]));
+  const mayBeCreated = missing.filter((event) => mayCreate(event, plans.get(event.projectId)!));
+  const refs = new Map<string, ExternalRef>(mayBeCreated.map((event) => [externalKey(event), event]));
   const rows = [...refs.values()].map((ref) => ({ ...ref, id: newId() }));
   const inserted = rows.length === 0 ? new Set() : await insertPlayers(work, rows);
   const made = rows.filter(({ id }) => inserted.has(id));
-  const found = await unmakingHeld(work, made, () => lockUnheld(work, missing));
+  const found = await deletingCreatedIfHeld(work, made, () => lockUnheld(work, missing));
   for (const [key, player] of found) players.set(key, player);
   return { players, made: new Set(made.map(externalKey)) };
 };
 
 /**
- * Runs what may throw EventsHeld: then those of `made` go again, since the claim goes on without those events
- * and makes and announces the others anew.
+ * Runs `run`, which may throw EventsHeld, and deletes the players in `made` when it does: the claim goes on
+ * without the affected events, and creates and announces the other players again.
  */
-export const unmakingHeld = async <T>(
+export const deletingCreatedIfHeld = async <T>(
   work: Work,
   made: readonly ExternalRef[],
   run: () => Promise<T>,
@@ -66,13 +66,13 @@ export const unmakingHeld = async <T>(
   try {
     return await run();
   } catch (error) {
-    if (error instanceof EventsHeld) await unmakePlayers(work, made);
+    if (error instanceof EventsHeld) await deleteCreated(work, made);
     throw error;
   }
 };
 
-/** Takes players away again who were made in this transaction, and of whom nobody has been told. */
-export const unmakePlayers = async (work: Work, refs: readonly ExternalRef[]): Promise<void> => {
+/** Deletes players that were created in this transaction and not announced yet. */
+export const deleteCreated = async (work: Work, refs: readonly ExternalRef[]): Promise<void> => {
   if (refs.length === 0) return;
   const rows = refs.map(({ projectId, externalUserId }) => ({ p: projectId, u: externalUserId }));
   await sql`
@@ -80,11 +80,13 @@ export const unmakePlayers = async (work: Work, refs: readonly ExternalRef[]): P
     where t.project_id = r.p and t.external_user_id = r.u`.execute(work.db);
 };
 
-/** Who may be made by an event: by an integrator's as by a rule's for another player, each as set. */
+/**
+ * Returns whether an event may create its player; the settings differ for events of integrators and of rules.
+ */
 const mayCreate = ({ eventType }: QueuedEvent, { settings }: ProjectPlan): boolean =>
   eventType.startsWith("system.") ? settings.createUnknownTargets : settings.autoCreatePlayers;
 
-/** Tells players the times of what is coming, so that what is kept by time is loaded. */
+/** Sets on each player the times of its upcoming events, so that what is stored per period is loaded. */
 const noteTimes = (
   players: ReadonlyMap<string, PlayerState>,
   events: readonly QueuedEvent[],
@@ -108,8 +110,8 @@ type Loading = {
 };
 
 /**
- * Loads what the players of a batch have, in the order of its events, as far as it may be in hand at once.
- * @returns the events whose players were loaded, the first ones and at least one, and these players
+ * Loads the state of a batch's players, in the order of its events, as far as it fits into memory at once.
+ * @returns the leading events whose players were loaded, at least one, and those players
  */
 export const loadFitting = async (
   work: Work,

@@ -5,7 +5,7 @@ import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
 import type { Work } from "../kernel/work.ts";
 import { unanswered } from "../kernel/statements.ts";
-import { loadFitting, lockOrCreate, unmakePlayers, unmakingHeld } from "./batch-players.ts";
+import { loadFitting, lockOrCreate, deleteCreated, deletingCreatedIfHeld } from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import {
@@ -29,24 +29,24 @@ import { firstSharedKeys, sharesCounters } from "../evaluation/shared-needs.ts";
 import type { Effects } from "../evaluation/effects.ts";
 import type { TraceSink, Turn } from "../evaluation/turn.ts";
 
-/** Who hears of what a batch does. */
-export type BatchEars = {
-  /** Counts what rules do; what was undone is not counted. */
+/** Callbacks that a batch notifies about its outcome. */
+export type BatchObserver = {
+  /** Counts rule evaluations; those of a batch that is rolled back are not counted. */
   stats?: StatsRecorder;
-  /** Hears, after the commit, of the events that were taken up. */
+  /** Called after the commit with the events that were evaluated. */
   onSeen?: (events: readonly QueuedEvent[], nowMs: number) => void;
-  /** Hears, after the commit, of every event whose loop was cut. */
+  /** Called after the commit for each event whose rule loop was cut off. */
   onLoop?: (hit: LoopHit) => void;
   /**
-   * Hears of every event whose steps did not suffice, at once: a claim that is undone has taken them too, and
-   * tells of its events again when it is repeated.
+   * Called at once for each event that exceeded its step budget: a claim that is rolled back has spent the
+   * steps too, and reports its events again when it is retried.
    */
   onSteps?: (hit: StepsHit) => void;
-  /** Hears, after the commit, of every plan that does without something. */
+  /** Called after the commit for each plan with definitions left out. */
   onLeftOut?: (plan: ProjectPlan) => void;
 };
 
-/** `steps`: what the batch may take; once it is spent, the events that are left stay in the queue. */
+/** `steps`: the budget of the batch; once it is spent, the remaining events stay in the queue. */
 type BatchInput = {
   events: readonly QueuedEvent[];
   plans: Map<string, ProjectPlan>;
@@ -54,14 +54,14 @@ type BatchInput = {
 };
 
 /**
- * Evaluates events in their order and saves what they bring about, in a constant number of statements.
- * @returns the events that were evaluated: the first ones, and at least one
- * @throws what any of the events throws; then nothing of the batch may be committed
+ * Evaluates events in order and saves their effects, in a constant number of statements.
+ * @returns the leading events that were evaluated, at least one
+ * @throws whatever evaluation of an event throws; then nothing of the batch may be committed
  */
 export const runBatch = async (
   work: Work,
   { events: claimed, plans, steps = new ClaimBudget(Infinity) }: BatchInput,
-  { stats, onSeen, onLoop, onSteps, onLeftOut }: BatchEars,
+  { stats, onSeen, onLoop, onSteps, onLeftOut }: BatchObserver,
 ): Promise<readonly QueuedEvent[]> => {
   const lacking = [...plans.values()].filter(({ leftOut }) => leftOut.length > 0);
   if (onLeftOut && lacking.length > 0) work.afterCommit(() => lacking.forEach(onLeftOut));
@@ -70,9 +70,9 @@ export const runBatch = async (
   const { fitting, states } = await loadFitting(work, { events: claimed, players, plans });
   const { keys, covered } = await sharedKeys(plans, fitting, nowMs, steps);
   const makers = claimed.filter((event) => made.has(externalKey(event)));
-  const shared = await unmakingHeld(work, makers, () => lockUnheldCounters(work, keys));
+  const shared = await deletingCreatedIfHeld(work, makers, () => lockUnheldCounters(work, keys));
   const counts = stats?.openBatch();
-  const scene: Scene = {
+  const scene: BatchState = {
     plans,
     players,
     effects: noEffects(),
@@ -85,7 +85,7 @@ export const runBatch = async (
     uncharged: new Set(states),
   };
   const { events, verdicts } = await applyAll(work, fitting.slice(0, covered), { scene, made });
-  await unmakePlayers(
+  await deleteCreated(
     work,
     claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
   );
@@ -98,25 +98,25 @@ export const runBatch = async (
   return events;
 };
 
-/** After so long between two events PostgreSQL is told that the transaction goes on, in ms. */
+/** Time between two events after which a statement keeps the transaction from its idle timeout, in ms. */
 const STAND_STILL_MS = 1_000;
 
 type Applied = { events: readonly QueuedEvent[]; verdicts: EventVerdict[] };
 
 /**
- * Evaluates events until the batch has spent its steps, and gives way to others in between.
- * @param made who was made by the batch, by `externalKey`: announced with their first event
+ * Evaluates events until the batch has spent its steps, yielding to the event loop in between.
+ * @param made players created by the batch, by `externalKey`: announced with their first event
  */
 const applyAll = async (
   work: Work,
   events: readonly QueuedEvent[],
-  { scene, made }: { scene: Scene; made: Set<string> },
+  { scene, made }: { scene: BatchState; made: Set<string> },
 ): Promise<Applied> => {
   const verdicts: EventVerdict[] = [];
   const { steps } = scene;
   let askedMs = performance.now();
   for (const [i, event] of events.entries()) {
-    // Without a rest: what it has is to be saved before the transaction has stood still for long.
+    // Returns without yielding: the results must be saved before the transaction has been idle for long.
     if (i > 0 && steps.isSpent) return { events: events.slice(0, i), verdicts };
     if (i > 0) await steps.rest();
     if (performance.now() - askedMs > STAND_STILL_MS) {
@@ -129,8 +129,8 @@ const applyAll = async (
   return { events, verdicts };
 };
 
-/** Applies an event and charges what it takes to the claim, also when it throws. */
-const applyTimed = (event: QueuedEvent, scene: Scene, made: Set<string>): EventVerdict | undefined => {
+/** Applies an event and charges its cost to the claim, even when it throws. */
+const applyTimed = (event: QueuedEvent, scene: BatchState, made: Set<string>): EventVerdict | undefined => {
   const { steps, uncharged } = scene;
   const sinceMs = steps.cpuMs();
   const accounts = openAccounts();
@@ -148,13 +148,15 @@ const applyTimed = (event: QueuedEvent, scene: Scene, made: Set<string>): EventV
 const eventSteps = ({ segmentIndex, boards }: ProjectPlan, accounts: EventAccounts): number =>
   EVENT_STEPS + segmentIndex.readers.length + 10 * boards.length + stepsOf(accounts) + writtenOf(accounts);
 
-/** Counters of one project that a claim locks in one statement; those of its first event may be more. */
+/**
+ * Maximum number of a project's counters that a claim locks in one statement; its first event may need more.
+ */
 export const SHARED_KEYS_MAX = 5_000;
 
 /**
- * The counters that players share which the first `covered` of the events could touch. The next event would
- * be of a project that needs SHARED_KEYS_MAX already. At least one event is covered. What looking for them
- * takes is charged to their project.
+ * Returns the counters shared by players that the first `covered` events may touch, and `covered`, which is
+ * at least 1: it ends before an event of a project that needs SHARED_KEYS_MAX already. The cost of the
+ * look-up is charged to the project.
  */
 export const sharedKeys = async (
   plans: ReadonlyMap<string, ProjectPlan>,
@@ -173,16 +175,16 @@ export const sharedKeys = async (
     }));
     const before = looked.spent;
     const first = await paced(firstSharedKeys(plan, coming, SHARED_KEYS_MAX), looked);
-    steps.takeAhead(plan, looked.spent - before);
+    steps.chargeAhead(plan, looked.spent - before);
     for (const key of first.keys) all.push(key);
     if (first.covered < own.length) covered = Math.min(covered, events.indexOf(own[first.covered]!));
   }
   return { keys: all, covered };
 };
 
-type Scene = {
+type BatchState = {
   plans: Map<string, ProjectPlan>;
-  /** By `externalKey`. */
+  /** Keyed by `externalKey`. */
   players: Map<string, PlayerState>;
   effects: Effects;
   shared: SharedCounters;
@@ -190,8 +192,8 @@ type Scene = {
   counts: BatchStats | undefined;
   steps: ClaimBudget;
   loops: LoopHit[];
-  onSteps: BatchEars["onSteps"];
-  /** Players whose loading has not been charged yet: their first event is. */
+  onSteps: BatchObserver["onSteps"];
+  /** Players whose loading has not been charged yet; their first event is charged for it. */
   uncharged: Set<PlayerState>;
 };
 
@@ -199,7 +201,7 @@ type Firings = Turn["root"]["firings"];
 type Before = { firings: Firings | undefined; accounts: EventAccounts };
 type TurnMore = { trace?: TraceSink | undefined; firings?: Firings | undefined; accounts: EventAccounts };
 
-const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, more: TurnMore): PlanTurn => {
+const turnOf = (queued: QueuedEvent, player: PlayerState, scene: BatchState, more: TurnMore): PlanTurn => {
   const { eventId, eventType, properties, occurredAt, projectId } = queued;
   const { plans, effects, shared, nowMs, counts } = scene;
   const plan = plans.get(projectId)!;
@@ -217,10 +219,10 @@ const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, more: Tu
 };
 
 /**
- * Tells of a player whom the batch has made, as an effect of the player's first event.
- * @returns which rules fired for it: the event's own firings go on from there, as do their ledger keys
+ * Announces a player that the batch created, as an effect of the player's first event.
+ * @returns the firings of its rules: the event itself continues from these, as do its ledger keys
  */
-const announce = (queued: QueuedEvent, scene: Scene, accounts: EventAccounts): Firings => {
+const announce = (queued: QueuedEvent, scene: BatchState, accounts: EventAccounts): Firings => {
   const player = scene.players.get(externalKey(queued))!;
   const turn = turnOf(queued, player, scene, { accounts });
   announcePlayer(turn, "EVENT");
@@ -229,7 +231,7 @@ const announce = (queued: QueuedEvent, scene: Scene, accounts: EventAccounts): F
   return turn.root.firings;
 };
 
-const applyEvent = (queued: QueuedEvent, scene: Scene, before: Before): EventVerdict | undefined => {
+const applyEvent = (queued: QueuedEvent, scene: BatchState, before: Before): EventVerdict | undefined => {
   const { projectId, eventId } = queued;
   const player = scene.players.get(externalKey(queued));
   const reject = (error: string): EventVerdict => ({

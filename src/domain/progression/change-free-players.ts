@@ -7,9 +7,9 @@ import type { Turn } from "../evaluation/turn.ts";
 export type PlayersOf = { projectId: string; playerIds: readonly string[] };
 
 /**
- * Changes the players of a project whom no other transaction has at hand: what a sweep does to all for whom
- * something is due. Whoever is left out is found by the next one.
- * @param prepare runs once the players are locked, before they are read; `change` is given what it answers
+ * Changes those of a project's players that no other transaction has locked, as a sweep does for all players
+ * with something due. Players passed over are found by the next sweep.
+ * @param prepare runs once the players are locked, before they are read; its result is passed to `change`
  */
 export const changeFreePlayers = async <P>(
   work: Work,
@@ -17,7 +17,7 @@ export const changeFreePlayers = async <P>(
   prepare: (playerIds: readonly string[]) => Promise<P>,
   change: (turn: Turn, prepared: P) => void,
 ): Promise<void> => {
-  // In the order in which batches lock.
+  // In the lock order of batches.
   await shareConfig(work, [projectId]);
   const free = await lockFree(work, projectId, playerIds);
   if (free.length === 0) return;
@@ -25,7 +25,7 @@ export const changeFreePlayers = async <P>(
   await changePlayers(work, projectId, { playerIds: free }, (turn) => change(turn, prepared));
 };
 
-/** Locks players by id, passing over those whom somebody else has. */
+/** Locks players by id, skipping those locked by other transactions. */
 const lockFree = async ({ db }: Work, projectId: string, playerIds: readonly string[]): Promise<string[]> => {
   const locked = await sql<{ id: string }>`
     select id from players

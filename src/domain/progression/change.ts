@@ -9,26 +9,20 @@ import { ChangeBudget } from "../evaluation/event-accounts.ts";
 import { lockPlayersById } from "./load.ts";
 import { loadStates } from "./load-states.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
-import { createPlanCache, loadPlans } from "./plan.ts";
+import { loadPlans, projectPlans } from "./plan.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./lock-shared-counters.ts";
 import { sharedKeysOf } from "../evaluation/shared-needs.ts";
 import type { Turn } from "../evaluation/turn.ts";
 
-/**
- * Plans are as good for a change as for an event: each is valid for one config version, whoever compiled it.
- */
-export const changePlans = createPlanCache();
-
 export type Changed<T> = { value: T; player: PlayerState };
 
 /**
- * Changes one player outside event processing (a grant, a score, a profile edit by REST): a batch of one, on
- * the same path as events, so ledger, stream, boards, outbox and the rules that hear of it follow the same
- * rules.
- * @throws DomainError NOT_FOUND when the project has no such player; whatever `change` throws undoes
- * everything
+ * Changes one player outside event processing (a grant, a score, a profile edit by REST), as a batch of one
+ * on the same path as events, so that ledger, stream, boards, outbox and triggered rules behave the same.
+ * @throws DomainError NOT_FOUND when the project has no such player; whatever `change` throws rolls
+ * everything back
  */
 export const changePlayer = async <T>(
   work: Work,
@@ -41,23 +35,23 @@ export const changePlayer = async <T>(
   return changed;
 };
 
-/** `gives`: bundles that the change may give besides XP, so that what they share among players is locked. */
-export type ChangeOf = { playerIds: readonly string[]; gives?: readonly RewardBundle[] };
+/** `gives`: bundles that the change may give besides XP, so that the counters they share are locked. */
+export type ChangeInput = { playerIds: readonly string[]; gives?: readonly RewardBundle[] };
 
 /**
- * As `changePlayer`, for many players in one batch. Ids that the project does not have are left out; those of
- * players who were merged stand for the one they became, who is changed once.
+ * As `changePlayer`, for many players in one batch. Unknown ids are ignored; ids of merged players stand for
+ * the player that they were merged into, which is changed once.
  */
 export const changePlayers = async <T>(
   work: Work,
   projectId: string,
-  { playerIds, gives = [] }: ChangeOf,
+  { playerIds, gives = [] }: ChangeInput,
   change: (turn: Turn) => T,
 ): Promise<Changed<T>[]> => {
-  const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId);
+  const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
   const players = [...new Set((await lockPlayersById(work, projectId, playerIds)).values())];
   if (!plan || players.length === 0) return [];
-  // Also what is left of archived definitions: a hold is settled when its currency is gone.
+  // Includes the state of archived definitions: a hold can still be settled after its currency is archived.
   await loadStates(work, players, [plan], [...PLAYER_PARTS]);
   const nowMs = work.now.getTime();
   const event = changeEvent(newId(), nowMs);

@@ -4,33 +4,32 @@ import type { Taken } from "./claim-shares.ts";
 import type { QueuedEvent } from "./queue.ts";
 
 /**
- * Steps after which a claim takes up no further event: about 200 ms, for which it holds its partitions and
- * players, and 500 ms of CPU at most, whatever its steps. They include what is written: 8 MB at most, in one
- * statement. The last event may take RULE_STEPS_MAX, UPKEEP_STEPS_MAX, EXPLAIN_STEPS_MAX and
- * WRITTEN_STEPS_MAX more.
+ * Steps after which a claim takes no further event: about 200 ms, during which it holds its partitions and
+ * players, and at most 500 ms of CPU whatever its steps. They include writes: at most 8 MB in one statement.
+ * The last event may take RULE_STEPS_MAX, UPKEEP_STEPS_MAX, EXPLAIN_STEPS_MAX and WRITTEN_STEPS_MAX more.
  */
 export const CLAIM_STEPS_MAX = 2_000_000;
 /**
- * Steps that a millisecond of CPU counts for at least, should what was evaluated have counted fewer: what
- * takes longer than its steps say is bounded all the same. A step is up to 0.2 us.
+ * Minimum number of steps charged per ms of CPU, which bounds an evaluation that costs more time than its
+ * steps account for. A step takes up to 0.2 us.
  */
 export const STEPS_PER_MS = 4_000;
 
-/** An event, and the CPU that its evaluation has taken, in ms. */
+/** An event and the CPU time of its evaluation, in ms. */
 export type TimedEvent = { event: QueuedEvent; ms: number };
 
-/** The project of an event, and whose it is. */
+/** The project of an event and the tenant that owns it. */
 type Owner = { projectId: string; tenantId: string };
 type Spent = { steps: number; sinceMs: number };
 
-/** What a claim may take, and what it has taken up of each project. */
+/** Budget of a claim, and its consumption by project. */
 export class ClaimBudget extends PacedBudget {
   readonly taken = new Map<string, Taken>();
-  /** What took the longest; also when its claim was undone. */
+  /** The event that took longest, also when its claim was rolled back. */
   slowest: TimedEvent | undefined;
-  /** CPU that this thread has taken, in ms; only differences count. */
+  /** CPU time of this thread, in ms; only differences are meaningful. */
   readonly cpuMs: () => number;
-  /** By the project: steps that are spent with its next event. */
+  /** Steps to be charged with the next event of a project, by project id. */
   readonly #ahead = new Map<string, number>();
 
   constructor(max: number, cpuMs = threadCpuMs) {
@@ -39,16 +38,18 @@ export class ClaimBudget extends PacedBudget {
   }
 
   /**
-   * Counts what the events of a project take together before the first of them. The claim spends it with that
-   * one, so that events of others that come before are taken up all the same.
+   * Records the cost that the events of a project share before the first of them is evaluated. It is charged
+   * with that event, so that earlier events of other projects are not held up.
    */
-  takeAhead({ projectId, tenantId }: Owner, steps: number): void {
+  chargeAhead({ projectId, tenantId }: Owner, steps: number): void {
     const before = this.#takenOf(projectId);
     this.taken.set(projectId, { ...before, tenantId, steps: before.steps + steps });
     this.#ahead.set(projectId, (this.#ahead.get(projectId) ?? 0) + steps);
   }
 
-  /** Counts an event whose evaluation began when `cpuMs` was `sinceMs`: its `steps`, or more for its time. */
+  /**
+   * Charges an event whose evaluation began at CPU time `sinceMs`: its `steps`, or more for the time it took.
+   */
   take(event: QueuedEvent, { projectId, tenantId }: Owner, { steps, sinceMs }: Spent): void {
     const ms = this.cpuMs() - sinceMs;
     const counted = Math.max(steps, ms * STEPS_PER_MS);

@@ -1,12 +1,20 @@
+import { sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 import { CLAIM_STEPS_MAX } from "./claim-budget.ts";
 import type { ClaimShare } from "./claim-shares.ts";
-import { claimEvents, type Found, lockPartitions, type Looked, type Place } from "./queue.ts";
+import type { ProjectOwner } from "./tenant-loads.ts";
+import {
+  claimEvents,
+  type ClaimedEvents,
+  lockPartitions,
+  type PartitionScan,
+  type PartitionCursor,
+} from "./queue.ts";
 
 export type ClaimLimits = {
-  /** Events of one project of a partition in one claim. */
+  /** Maximum events of one project and partition in one claim. */
   claimLimit: number;
-  /** Partitions are claimed together until so many events wait in them; default `claimLimit`. */
+  /** Partitions are claimed until this many events wait in them; default `claimLimit`. */
   claimTogether?: number;
 };
 
@@ -14,39 +22,65 @@ export const partsOf = (events: readonly { part: number }[]): number[] => [
   ...new Set(events.map(({ part }) => part)),
 ];
 
-type Seeking = { claim: { places: readonly Place[] }; share: ClaimShare };
-export type Sought = { looked: readonly Looked[]; claimed: Found; isFirst: boolean };
+type ScanInput = { claim: { cursors: readonly PartitionCursor[] }; share: ClaimShare };
+export type ScannedEvents = { looked: readonly PartitionScan[]; claimed: ClaimedEvents; isFirst: boolean };
 
-/** Locks partitions and reads what waits in them, but for `closed` projects. */
+/** Locks partitions and reads their waiting events, except those of `closed` projects. */
 const look = async (
   work: Work,
-  { places, share, closed }: { places: readonly Place[]; share: ClaimShare; closed: readonly string[] },
+  {
+    cursors,
+    share,
+    closed,
+  }: { cursors: readonly PartitionCursor[]; share: ClaimShare; closed: readonly string[] },
   { claimLimit, claimTogether = claimLimit }: ClaimLimits,
-): Promise<Pick<Sought, "looked" | "claimed">> => {
+): Promise<Pick<ScannedEvents, "looked" | "claimed">> => {
   const together = share.batchOf(claimTogether, CLAIM_STEPS_MAX);
-  const looked = await lockPartitions(work, places, { together, each: claimLimit, closed });
+  const looked = await lockPartitions(work, cursors, { together, each: claimLimit, closed });
   const mine = looked.filter(({ state }) => state === "MINE");
   return { looked, claimed: await claimEvents(work, mine, closed) };
 };
 
-/** The events that wait, but for those of closed projects. */
-export const seek = async (work: Work, { claim, share }: Seeking, options: ClaimLimits): Promise<Sought> => {
-  const found = await look(work, { places: claim.places, share, closed: share.closed }, options);
+/** Finds the waiting events, except those of closed projects. */
+export const scanEvents = async (
+  work: Work,
+  { claim, share }: ScanInput,
+  options: ClaimLimits,
+): Promise<ScannedEvents> => {
+  const found = await look(work, { cursors: claim.cursors, share, closed: share.closed }, options);
   return { ...found, isFirst: false };
 };
 
-/** Events of those who go before tenants who have had more; undefined where there are none. */
-export const seekFirst = async (
+/** Maximum projects of one tenant whose owner is looked up at once. */
+const OWNERS_MAX = 500;
+
+/** Returns the owners of projects, and those of the same tenants' other projects. */
+const readOwners = async ({ db }: Work, projectIds: readonly string[]): Promise<ProjectOwner[]> => {
+  const { rows } = await sql<{ id: string; tenant_id: string }>`
+    select p.id, p.tenant_id from unnest(${`{${projectIds.join(",")}}`}::uuid[]) as x(id)
+    join projects own on own.id = x.id
+    cross join lateral (
+      select id, tenant_id from projects where tenant_id = own.tenant_id limit ${OWNERS_MAX}) p
+    union
+    select id, tenant_id from projects where id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(db);
+  return rows.map(({ id, tenant_id: tenantId }) => ({ projectId: id, tenantId }));
+};
+
+/** Finds events that go before those of tenants over their share; undefined where there are none. */
+export const scanFavoured = async (
   work: Work,
-  { claim, share }: Seeking,
+  { claim, share }: ScanInput,
   options: ClaimLimits,
-): Promise<Sought | undefined> => {
-  for (const { tier, putOff } of share.tiers) {
-    const places = claim.places.map(({ part }) => ({ part, afterProject: share.cursorOf(tier, part) }));
+): Promise<ScannedEvents | undefined> => {
+  const { favoured } = share;
+  for (const { tier, putOff } of favoured.tiers()) {
+    const cursors = claim.cursors.map(({ part }) => ({ part, afterProject: favoured.cursorOf(tier, part) }));
     const closed = [...new Set([...share.closed, ...putOff])];
-    const { looked, claimed } = await look(work, { places, share, closed }, options);
+    const { looked, claimed } = await look(work, { cursors, share, closed }, options);
     const mine = partsOf(looked.filter(({ state }) => state === "MINE"));
-    const events = share.foundTier(tier, mine, claimed.events);
+    const unknown = favoured.unknownOf(claimed.events);
+    if (unknown.length > 0) favoured.learn(await readOwners(work, unknown));
+    const events = favoured.found(tier, mine, claimed.events);
     if (events.length > 0) return { looked, claimed: { ...claimed, events }, isFirst: true };
   }
   return undefined;

@@ -1,127 +1,121 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { CLAIM_PROJECTS, FIRST_PROJECT } from "./queue.ts";
-import { type Order, TenantLoads } from "./tenant-loads.ts";
+import { FavouredSearch } from "./favoured-search.ts";
 
-/** Steps of one project in one claim that make it dear: half of what a claim may take. */
-export const DEAR_STEPS = 1_000_000;
-/** Steps in one claim with which a dear project stays so. */
-const STILL_DEAR_STEPS = DEAR_STEPS / 4;
-/** How long a project is dear after the last such claim, in ms. */
-export const DEAR_MS = 10_000;
+/** Steps of one project in one claim that make it expensive: half of a claim's budget. */
+export const EXPENSIVE_STEPS = 1_000_000;
+/** Steps in one claim with which an expensive project stays expensive. */
+const STILL_EXPENSIVE_STEPS = EXPENSIVE_STEPS / 4;
+/** How long a project stays expensive after its last such claim, in ms. */
+export const EXPENSIVE_MS = 10_000;
 /** How long a project counts as a neighbour after it was last seen, in ms. */
 export const NEIGHBOUR_MS = 10_000;
-/** Claims of a process that may have events of dear projects at once: one less than it makes. */
-export const DEAR_CLAIMS_MAX = 3;
+/** Claims of a process that may contain events of expensive projects at once: all but one. */
+export const EXPENSIVE_CLAIMS_MAX = 3;
 /**
- * CPU that evaluation of one event never takes unless its steps are far too few, in ms: half as long as the
- * transaction of a claim may stand still (`BATCH` in patience.ts).
+ * CPU time in ms that one event exceeds only if its steps are grossly underestimated: half as long as the
+ * transaction of a claim may be idle (`BATCH` in timeouts.ts).
  */
 export const SLOW_EVENT_MS = 1_500;
-/** How long the events of a project with such an event stay in the queue, in times of what it has taken. */
-const REST_TIMES = 4;
-/** The longest such rest, in ms. */
-const REST_MAX_MS = 60_000;
-/** Dear projects that a process remembers; the one that became dear first is forgotten. */
-const DEAR_PROJECTS_MAX = 1_000;
+/** How long the events of a project with such an event stay in the queue, as a multiple of its CPU time. */
+const PAUSE_FACTOR = 4;
+/** Maximum of that time, in ms. */
+const PAUSE_MAX_MS = 60_000;
+/** Expensive projects that a process remembers; the one that became expensive first is forgotten. */
+const EXPENSIVE_PROJECTS_MAX = 1_000;
 
-/** How soon events of a tier are looked for again where there were none, in ms. */
-const LOOK_AGAIN_MS = 20;
-
-/** Projects that wait for something at once; the events of more are found, and left, by each claim. */
+/**
+ * Projects that may be left out of claims at once; events of further ones are claimed, and skipped, each
+ * time.
+ */
 const WAITING_MAX = 100;
 
-/** What a claim has taken up of a project. */
+/** Consumption of a project in a claim. */
 export type Taken = {
-  /** Whose the project is; absent: the project stands for itself. */
+  /** The tenant of the project; absent: the project counts as a tenant of its own. */
   tenantId?: string;
-  /** For evaluation that takes longer than its steps say, those of its time. */
+  /** Derived from the time where evaluation takes longer than its steps account for. */
   steps: number;
   events: number;
-  /** CPU of the slowest event, in ms. */
+  /** CPU time of the slowest event, in ms. */
   slowestMs: number;
 };
 
 type Charged = { steps: number; untilMs: number };
 
-type Dear = {
+type ExpensiveProject = {
   untilMs: number;
-  /** Steps of one of its events, on average. */
+  /** Average steps of one of its events. */
   stepsEach: number;
-  /** The last claim found its events and came to none of them: the next one begins with them. */
-  isOwed: boolean;
-  /** The claim that alone may have its events. */
+  /** The last claim found its events but reached none of them: the next claim begins with them. */
+  isNext: boolean;
+  /** The claim that holds its events exclusively. */
   holder: ClaimShare | undefined;
-  /** No claim has its events until `untilMs`, when `over` resolves. */
+  /** Keeps its events out of all claims until `untilMs`, when `over` resolves. */
   rest: { untilMs: number; over: Promise<void> } | undefined;
 };
 
 /**
- * Shares the claims of a process among projects. One that takes much of a claim is dear: while it has
- * neighbours, one claim at once may have its events, and the others go on with those of everybody else.
- * Claims with events of any dear project are DEAR_CLAIMS_MAX at once. A project that is alone has all claims.
- * After an event of SLOW_EVENT_MS, for which the whole process stood still, its project rests for longer than
- * that, in which nothing of others is lost: not even if such an event undoes all claims that are under way.
- * Tenants who take more than their share let all others go first (`TenantLoads`).
- * What is remembered here decides who goes first, and nothing else: it may be lost.
+ * Shares the claims of a process among projects. A project that takes much of a claim is expensive: while it
+ * has neighbours, only one claim at a time may hold its events, and the others continue with everybody
+ * else's. At most EXPENSIVE_CLAIMS_MAX claims contain events of expensive projects at once. A project that is
+ * alone gets all claims. After an event of SLOW_EVENT_MS, which blocked the whole process, its project pauses
+ * for a multiple of that time, in which the others lose nothing: not even if such an event rolls back all
+ * running claims. Tenants over their share let all others go first (`FavouredSearch`). The state only decides
+ * the order, so it may be lost.
  */
 export class ClaimShares {
   readonly #nowMs: () => number;
-  readonly #dear = new Map<string, Dear>();
+  readonly #expensive = new Map<string, ExpensiveProject>();
   readonly #charged = new Map<string, Charged>();
-  /** Projects whose events are not to be looked at, until when. */
+  /** Projects whose events are left in the queue, with the promise that ends it. */
   readonly #waiting = new Map<string, Promise<void>>();
   readonly #neighbours = new Neighbours();
-  readonly #loads: TenantLoads;
-  /** Where the next look for events of a tier begins, by tier and partition; else at the beginning. */
-  readonly #tierCursors = new Map<string, string>();
-  /** When a look for events of each tier last found none. */
-  readonly #noneMs: number[] = [];
+  readonly #favoured: FavouredSearch;
 
-  /** @param nowMs a clock that only goes forward */
+  /** @param nowMs a monotonic clock */
   constructor(nowMs: () => number = () => performance.now()) {
     this.#nowMs = nowMs;
-    this.#loads = new TenantLoads(nowMs);
+    this.#favoured = new FavouredSearch(nowMs);
   }
 
-  /** Opens the share of a claim that is about to begin; it is to be closed when its transaction is over. */
+  /** Opens the share of a new claim; to be closed when its transaction is over. */
   open(): ClaimShare {
     const nowMs = this.#nowMs();
-    for (const [id, { untilMs, holder }] of this.#dear) {
-      if (!holder && untilMs <= nowMs) this.#dear.delete(id);
+    for (const [id, { untilMs, holder }] of this.#expensive) {
+      if (!holder && untilMs <= nowMs) this.#expensive.delete(id);
     }
-    const holders = new Set([...this.#dear.values()].flatMap(({ holder }) => holder ?? []));
-    const isFull = holders.size >= DEAR_CLAIMS_MAX;
-    const rests = [...this.#dear.values()].flatMap(({ rest }) => (isOver(rest, nowMs) ? [] : rest!.over));
-    const isClosed = ({ holder, rest }: Dear): boolean =>
+    const holders = new Set([...this.#expensive.values()].flatMap(({ holder }) => holder ?? []));
+    const isFull = holders.size >= EXPENSIVE_CLAIMS_MAX;
+    const rests = [...this.#expensive.values()].flatMap(({ rest }) =>
+      isOver(rest, nowMs) ? [] : rest!.over,
+    );
+    const isClosed = ({ holder, rest }: ExpensiveProject): boolean =>
       isFull || holder !== undefined || !isOver(rest, nowMs);
-    const closed = [...this.#dear].filter(([, dear]) => isClosed(dear));
-    const free = [...this.#dear].filter(([, dear]) => !isClosed(dear));
+    const closed = [...this.#expensive].filter(([, project]) => isClosed(project));
+    const free = [...this.#expensive].filter(([, project]) => !isClosed(project));
     const held = new Map(free.filter(([id]) => this.#neighbours.has(id, nowMs)));
     const waiting = [...this.#waiting.values()];
     return new ClaimShare({
       closed: [...new Set([...closed.map(([id]) => id), ...this.#waiting.keys()])],
       reopened: Promise.race([...[...holders].map(({ changed }) => changed), ...rests, ...waiting]),
       held,
-      order: this.#loads.order(),
-      isDue: (tier) => nowMs - (this.#noneMs[tier] ?? -Infinity) >= LOOK_AGAIN_MS,
-      cursors: this.#tierCursors,
-      onNone: (tier) => void (this.#noneMs[tier] = this.#nowMs()),
+      favoured: this.#favoured,
       onFound: (ids) => this.#neighbours.seen(ids, this.#nowMs()),
       onTaken: (id, taken) => {
-        this.#loads.charge(id, taken.tenantId ?? id, taken.steps);
+        this.#favoured.charge({ projectId: id, tenantId: taken.tenantId ?? id }, taken.steps);
         this.#note(id, taken);
       },
     });
   }
 
-  /** Counts steps that a project takes beside its events: DEAR_STEPS within DEAR_MS make it dear, too. */
+  /** Charges steps outside events: EXPENSIVE_STEPS within EXPENSIVE_MS make a project expensive, too. */
   charge(id: string, steps: number): void {
     const nowMs = this.#nowMs();
     for (const [first, { untilMs }] of this.#charged) {
-      if (untilMs > nowMs && this.#charged.size <= DEAR_PROJECTS_MAX) break;
+      if (untilMs > nowMs && this.#charged.size <= EXPENSIVE_PROJECTS_MAX) break;
       this.#charged.delete(first);
     }
-    const charged = this.#charged.get(id) ?? { steps: 0, untilMs: nowMs + DEAR_MS };
+    const charged = this.#charged.get(id) ?? { steps: 0, untilMs: nowMs + EXPENSIVE_MS };
     charged.steps += steps;
     this.#charged.set(id, charged);
     this.#note(id, { steps: charged.steps, events: 0, slowestMs: 0 });
@@ -137,32 +131,33 @@ export class ClaimShares {
   }
 
   #note(id: string, { steps, events, slowestMs }: Taken): void {
-    const known = this.#dear.get(id);
-    if (steps < (known ? STILL_DEAR_STEPS : DEAR_STEPS)) return;
+    const known = this.#expensive.get(id);
+    if (steps < (known ? STILL_EXPENSIVE_STEPS : EXPENSIVE_STEPS)) return;
     const nowMs = this.#nowMs();
     const rest = slowestMs < SLOW_EVENT_MS ? known?.rest : restOf(slowestMs, nowMs);
-    const untilMs = Math.max(nowMs + DEAR_MS, rest?.untilMs ?? 0);
-    const dear = known ?? { untilMs, stepsEach: 0, isOwed: false, holder: undefined, rest };
-    Object.assign(dear, { untilMs, stepsEach: events === 0 ? dear.stepsEach : steps / events, rest });
-    this.#dear.set(id, dear);
+    const untilMs = Math.max(nowMs + EXPENSIVE_MS, rest?.untilMs ?? 0);
+    const project = known ?? { untilMs, stepsEach: 0, isNext: false, holder: undefined, rest };
+    Object.assign(project, { untilMs, stepsEach: events === 0 ? project.stepsEach : steps / events, rest });
+    this.#expensive.set(id, project);
     this.#makeRoom();
   }
 
   #makeRoom(): void {
-    if (this.#dear.size <= DEAR_PROJECTS_MAX) return;
-    const first = [...this.#dear].find(([, { holder }]) => holder === undefined);
-    if (first) this.#dear.delete(first[0]);
+    if (this.#expensive.size <= EXPENSIVE_PROJECTS_MAX) return;
+    const first = [...this.#expensive].find(([, { holder }]) => holder === undefined);
+    if (first) this.#expensive.delete(first[0]);
   }
 }
 
-const restOf = (slowestMs: number, nowMs: number): NonNullable<Dear["rest"]> => {
-  const restMs = Math.min(REST_MAX_MS, REST_TIMES * slowestMs);
+const restOf = (slowestMs: number, nowMs: number): NonNullable<ExpensiveProject["rest"]> => {
+  const restMs = Math.min(PAUSE_MAX_MS, PAUSE_FACTOR * slowestMs);
   return { untilMs: nowMs + restMs, over: delay(restMs, undefined, { ref: false }) };
 };
 
-const isOver = (rest: Dear["rest"], nowMs: number): boolean => rest === undefined || rest.untilMs <= nowMs;
+const isOver = (rest: ExpensiveProject["rest"], nowMs: number): boolean =>
+  rest === undefined || rest.untilMs <= nowMs;
 
-/** The project that was seen last, and the last one that is another. */
+/** Tracks the project seen last, and the last one that differs from it. */
 class Neighbours {
   #latest = { id: "", ms: -Infinity };
   #other = { id: "", ms: -Infinity };
@@ -174,7 +169,7 @@ class Neighbours {
     }
   }
 
-  /** Whether another project than this one has been seen lately. */
+  /** Returns whether a project other than this one has been seen lately. */
   has(id: string, nowMs: number): boolean {
     const { ms } = this.#latest.id === id ? this.#other : this.#latest;
     return ms > nowMs - NEIGHBOUR_MS;
@@ -183,98 +178,67 @@ class Neighbours {
 
 type ShareParts = {
   closed: readonly string[];
-  order: Order;
-  isDue: (tier: number) => boolean;
-  cursors: Map<string, string>;
-  onNone: (tier: number) => void;
+  favoured: FavouredSearch;
   reopened: Promise<void>;
-  held: Map<string, Dear>;
+  held: Map<string, ExpensiveProject>;
   onFound: (ids: Iterable<string>) => void;
   onTaken: (id: string, taken: Taken) => void;
 };
 
-/** Which of the events that wait a claim may take. */
+/** Decides which waiting events a claim may take. */
 export class ClaimShare {
-  /** Projects whose events stay in the queue, since other claims are at work on some of theirs. */
+  /** Projects whose events stay in the queue because other claims are processing some of them. */
   readonly closed: readonly string[];
-  /** Resolves, at the latest when those claims are over, when it is time to look for these events again. */
+  /** Resolves when it is time to look for these events again, at the latest when those claims are over. */
   readonly reopened: Promise<void>;
+  /** The search for events that go before those of tenants over their share. */
+  readonly favoured: FavouredSearch;
   readonly #parts: ShareParts;
-  readonly #held: Map<string, Dear>;
+  readonly #held: Map<string, ExpensiveProject>;
   #change = Promise.withResolvers<void>();
 
   constructor(parts: ShareParts) {
     this.closed = parts.closed;
     this.reopened = parts.reopened;
+    this.favoured = parts.favoured;
     this.#parts = parts;
     this.#held = parts.held;
-    for (const dear of this.#held.values()) dear.holder = this;
+    for (const project of this.#held.values()) project.holder = this;
   }
 
-  /** Resolves when the claim lets go of projects that it holds. */
+  /** Resolves when the claim releases projects that it holds. */
   get changed(): Promise<void> {
     return this.#change.promise;
   }
 
-  /** The tiers whose events are to be looked for before all others, each with the projects that it leaves. */
-  get tiers(): { tier: number; putOff: readonly string[] }[] {
-    const { order, isDue } = this.#parts;
-    const tiers = order.putOff.map((putOff, tier) => ({ tier, putOff }));
-    return tiers.filter(({ tier, putOff }) => putOff.length > 0 && isDue(tier));
-  }
-
-  /** After which project a look for events of a tier begins in a partition. */
-  cursorOf(tier: number, part: number): string {
-    return this.#parts.cursors.get(`${tier}:${part}`) ?? FIRST_PROJECT;
-  }
-
   /**
-   * Notes what a look for events of a tier has found in the partitions that it locked.
-   * @returns the events, of whom has taken least first
+   * Returns the size of a batch that takes `stepsMax`, at most `max`: small where events may be expensive.
    */
-  foundTier<T extends { part: number; projectId: string }>(
-    tier: number,
-    parts: readonly number[],
-    events: readonly T[],
-  ): T[] {
-    const { cursors, onNone, order } = this.#parts;
-    if (events.length === 0) onNone(tier);
-    for (const part of parts) {
-      const own = events.filter((event) => event.part === part).map(({ projectId }) => projectId);
-      const ids = [...new Set(own)].toSorted();
-      if (ids.length >= CLAIM_PROJECTS) cursors.set(`${tier}:${part}`, ids.at(-1)!);
-      else cursors.delete(`${tier}:${part}`);
-    }
-    const loadOf = ({ projectId }: T): number => order.loads.get(projectId) ?? 0;
-    return events.toSorted((one, other) => loadOf(one) - loadOf(other));
-  }
-
-  /** How many events make up a batch that takes `stepsMax`, `max` at most: few, where they may be dear. */
   batchOf(max: number, stepsMax: number): number {
     const each = Math.max(0, ...[...this.#held.values()].map(({ stepsEach }) => stepsEach));
     return Math.max(1, Math.min(max, Math.ceil(stepsMax / each)));
   }
 
   /**
-   * Takes note of what the claim has found, and lets go of dear projects that are not among it.
-   * @returns the events in the order in which they are to be taken up: what is dear comes last, unless the
-   * claim before this one did not come to it
+   * Records the events that the claim found, and releases expensive projects that are not among them.
+   * @returns the events in the order of evaluation: expensive ones last, unless the previous claim did not
+   * reach them
    */
   found<T extends { projectId: string }>(events: readonly T[]): T[] {
     const ids = new Set(events.map(({ projectId }) => projectId));
     this.#parts.onFound(ids);
     this.#letGo([...this.#held.keys()].filter((id) => !ids.has(id)));
     const turn = (id: string): number => {
-      const dear = this.#held.get(id);
-      if (dear === undefined) return 1;
-      return dear.isOwed ? 0 : 2;
+      const project = this.#held.get(id);
+      if (project === undefined) return 1;
+      return project.isNext ? 0 : 2;
     };
     return events.toSorted((a, b) => turn(a.projectId) - turn(b.projectId));
   }
 
-  /** Notes what the claim took up of each project, and lets go of all. */
+  /** Records the consumption of the claim by project, and releases all projects. */
   close(taken: ReadonlyMap<string, Taken>): void {
-    for (const [id, dear] of this.#held) dear.isOwed = (taken.get(id)?.events ?? 0) === 0;
+    for (const [id, project] of this.#held) project.isNext = (taken.get(id)?.events ?? 0) === 0;
     for (const [id, of] of taken) this.#parts.onTaken(id, of);
     this.#letGo([...this.#held.keys()]);
   }

@@ -1,86 +1,87 @@
 import { outageOf, throwOutage } from "../kernel/outages.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import { savepoint } from "../kernel/savepoint.ts";
-import { type BatchEars, runBatch, sharedKeys } from "./batch.ts";
+import { type BatchObserver, runBatch, sharedKeys } from "./batch.ts";
 import { lockUnheld } from "./batch-players.ts";
 import { CLAIM_STEPS_MAX, ClaimBudget } from "./claim-budget.ts";
-import { type ClaimLimits, partsOf, seek, seekFirst } from "./claim-look.ts";
+import { type ClaimLimits, partsOf, scanEvents, scanFavoured } from "./claim-look.ts";
 import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
 import { countTry } from "./fail-event.ts";
 import { type PlanCache, tryLoadPlans } from "./plan.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
-import { type Place, placesAgain, type QueuedEvent } from "./queue.ts";
+import { type PartitionCursor, nextCursors, type QueuedEvent } from "./queue.ts";
 import { lockUnheldCounters } from "./lock-shared-counters.ts";
 import { blameSlowest } from "./starved.ts";
 import { EventsUnready } from "./unready.ts";
 
-export type ProcessOptions = BatchEars &
+export type ProcessOptions = BatchObserver &
   ClaimLimits & {
     transact: Transact;
     plans: PlanCache;
-    /** Shares the claims of the process among projects; default: there are no other claims. */
+    /** Shares the claims of the process among projects; default: this is the only claim. */
     shares?: ClaimShares;
-    /** How often in a row claims of these partitions have been undone because the database was busy. */
+    /** Consecutive claims of these partitions that were rolled back because the database was busy. */
     busyInRow?: number;
-    /** The CPU that evaluation has taken, in ms; default: that of this thread. */
+    /** CPU time of evaluation, in ms; default: that of this thread. */
     cpuMs?: () => number;
-    /** Hears of the places that a claim leaves, before it goes on. */
-    onLeft: (places: readonly Place[]) => void;
+    /** Called with the partitions that the claim leaves to others, before it goes on. */
+    onLeft: (cursors: readonly PartitionCursor[]) => void;
     onError: (error: unknown, event: QueuedEvent) => void;
   };
 
 export type Processed = {
   events: number;
-  /** The partitions whose events they were. */
+  /** The claimed partitions. */
   parts: readonly number[];
-  /** Where to look again, since more waits there than was claimed. */
-  again: readonly Place[];
-  /** Partitions that another worker has. */
+  /** Where to claim again, since more events wait than were claimed. */
+  again: readonly PartitionCursor[];
+  /** Partitions locked by another worker. */
   busy: readonly number[];
-  /** Partitions where events wait that other claims of the process keep from this one, until `reopened`. */
+  /** Partitions with events that other claims of the process hold until `reopened`. */
   closed: readonly number[];
-  /** When it is time to look there again; never rejects. */
+  /** Resolves when it is time to claim these again; never rejects. */
   reopened: Promise<void>;
   /**
-   * Where events wait for the plan of their project, which is compiled now: resolves with these partitions
-   * when it is time to look there again, and never rejects.
+   * Resolves with the partitions whose events wait for a plan that is being compiled, once they can be
+   * claimed again; never rejects.
    */
   preparing?: Promise<readonly number[]>;
 };
 
 /**
- * Processes one claim in one transaction: lock, claim, lock players, load, evaluate, save. A constant number
- * of statements whatever the number of events and of partitions, so a claim takes as many of `places`, in
- * this order, as make up a batch; `onLeft` hears at once of those that it leaves to others. When a claim
- * fails, it is undone and its events are tried one by one under savepoints, so that a poisoned event delays
- * and fails only itself, and definitions that cannot be read only their own project. Events of projects whose
+ * Processes one claim in one transaction: lock, claim, lock players, load, evaluate, save. The number of
+ * statements is constant whatever the number of events and partitions, so a claim takes as many of `cursors`,
+ * in this order, as make up a batch; `onLeft` is called at once with those that it leaves to others. A claim
+ * that fails is rolled back and its events are tried one by one under savepoints, so that a poisoned event
+ * delays and fails only itself, and unreadable definitions only their own project. Events of projects whose
  * definitions are being changed, or whose plan takes long to compile, stay in the queue meanwhile.
- * @throws what is no event's fault (`outages.ts`): all is undone, no try is counted, and it is to be run
- * again. Where the database was too busy BUSY_MAX times in a row, an event is to blame that alone cannot be
- * saved while others of the claim can; at once, an event that took so long that its transaction was ended
+ * @throws errors that no event caused (`outages.ts`): everything is rolled back, no attempt is counted, and
+ * the claim is to be retried. After BUSY_MAX consecutive attempts against a busy database, an event is blamed
+ * that cannot be saved alone while others of the claim can; an event that took so long that its transaction
+ * was ended is blamed at once
  */
 export const processPartitions = async (
   options: ProcessOptions,
-  places: readonly Place[],
+  cursors: readonly PartitionCursor[],
 ): Promise<Processed> => {
-  const claim = { places };
+  const claim = { cursors };
   try {
     return prepared(options, await processClaim(options, claim, runTogether));
   } catch (error) {
     throwUnlessTried(error, options);
-    // What it was is logged below, by the event that does it again alone.
+    // The cause is logged below, by the event that reproduces it alone.
     return prepared(options, await processClaim(options, claim, runOneByOne));
   }
 };
 
-/** Claims in a row that may be undone because the database was busy, before events are tried one by one. */
+/** Consecutive claims rolled back by a busy database before the events are tried one by one. */
 export const BUSY_MAX = 10;
-/** Events of a claim that may be found to keep the database busy by themselves; more are somebody else's. */
+/** Events of a claim that may each be blamed for a busy database; more have another cause. */
 const BUSY_ALONE_MAX = 3;
 
 const isTooOftenBusy = ({ busyInRow = 0 }: ProcessOptions): boolean => busyInRow >= BUSY_MAX;
 
-/** A claim, with what is to be compiled before those of its events are taken up that it had to leave. */
+/** A claim with the plans to prepare before its skipped events can be processed. */
 type DoneClaim = Processed & { unprepared: readonly EventsUnready[]; waiting: readonly number[] };
 
 const prepared = (options: ProcessOptions, { unprepared, waiting, ...done }: DoneClaim): Processed =>
@@ -91,20 +92,20 @@ const prepareAll = async (
   unprepared: readonly EventsUnready[],
   parts: readonly number[],
 ): Promise<readonly number[]> => {
-  // What could not be read now is asked for again by the next claim.
+  // Plans that could not be read now are requested again by the next claim.
   await Promise.allSettled(unprepared.map((plans) => plans.prepare(transact)));
   return parts;
 };
 
 type Claim = { events: readonly QueuedEvent[]; steps: ClaimBudget };
-/** @returns the events that were taken up; those after them stay in the queue */
+/** @returns the leading events that were evaluated; the rest stays in the queue */
 type RunClaim = (work: Work, claim: Claim, options: ProcessOptions) => Promise<readonly QueuedEvent[]>;
 
-type TryClaim = { claim: { places: readonly Place[] }; share: ClaimShare; steps: ClaimBudget };
+type TryClaim = { claim: { cursors: readonly PartitionCursor[] }; share: ClaimShare; steps: ClaimBudget };
 
 const processClaim = async (
   options: ProcessOptions,
-  claim: { places: readonly Place[] },
+  claim: { cursors: readonly PartitionCursor[] },
   run: RunClaim,
 ): Promise<DoneClaim> => {
   const share = (options.shares ?? new ClaimShares()).open();
@@ -116,7 +117,7 @@ const processClaim = async (
     const blamed = await blameSlowest(transact, { error, steps, onError });
     if (blamed === undefined) throw error;
     const none = { events: 0, busy: [], closed: [], unprepared: [], waiting: [] };
-    return { ...none, parts: [blamed.part], again: claim.places, reopened: share.reopened };
+    return { ...none, parts: [blamed.part], again: claim.cursors, reopened: share.reopened };
   } finally {
     share.close(steps.taken);
   }
@@ -130,12 +131,13 @@ const tryClaim = async (
   const { claimLimit, onLeft } = options;
   const { reopened } = share;
   const sought =
-    (await seekFirst(work, { claim, share }, options)) ?? (await seek(work, { claim, share }, options));
+    (await scanFavoured(work, { claim, share }, options)) ??
+    (await scanEvents(work, { claim, share }, options));
   const { looked, claimed } = sought;
   const left = looked.filter(({ state }) => state === "LEFT");
-  // What was left is another's from now on, also when this is tried again.
+  // The partitions left are no longer ours, also when this claim is retried.
   const leftParts = new Set(partsOf(left));
-  claim.places = claim.places.filter(({ part }) => !leftParts.has(part));
+  claim.cursors = claim.cursors.filter(({ part }) => !leftParts.has(part));
   if (left.length > 0) onLeft(left);
   const found = share.found(claimed.events);
   const { events, taken, unprepared } = await takeReady(work, { found, run, steps }, options);
@@ -144,10 +146,10 @@ const tryClaim = async (
   return {
     events: taken.length,
     parts: partsOf(taken),
-    // Those who were put off wait in any of them.
+    // Events of tenants that were put off may wait in any of them.
     again: sought.isFirst
-      ? claim.places
-      : placesAgain(looked, { found, large: claimed.cut, events, taken }, claimLimit),
+      ? claim.cursors
+      : nextCursors(looked, { found, large: claimed.cut, events, taken }, claimLimit),
     unprepared,
     waiting,
     busy: looked.filter(({ state }) => state === "BUSY").map(({ part }) => part),
@@ -156,7 +158,7 @@ const tryClaim = async (
   };
 };
 
-/** Runs those of the events that were found whose projects have their plans, or can have them at once. */
+/** Runs the events whose plans are cached or can be compiled at once. */
 const takeReady = async (
   work: Work,
   { found, run, steps }: { found: readonly QueuedEvent[]; run: RunClaim; steps: ClaimBudget },
@@ -185,7 +187,7 @@ const runTogether: RunClaim = async (work, { events, steps }, options) => {
   return runBatch(work, { events, plans, steps }, options);
 };
 
-/** The plan of one project, or what was thrown when it was loaded. */
+/** The plan of one project, or the error of loading it. */
 type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
 
 const runOneByOne: RunClaim = async (work, { events, steps }, options) => {
@@ -198,7 +200,7 @@ const runOneByOne: RunClaim = async (work, { events, steps }, options) => {
   for (const event of ahead) {
     if (taken.length > 0 && steps.isSpent) break;
     const error = await runAlone(work, { event, plan: loaded.get(event.projectId)!, options, steps });
-    // What was done already is not to be done again: the rest stays in the queue.
+    // Completed events must not be repeated: the rest stays in the queue.
     if (error instanceof EventsUnready && taken.length > 0) break;
     if (error instanceof EventsUnready) throw error;
     if (error !== undefined) busy.push({ event, error });
@@ -209,18 +211,18 @@ const runOneByOne: RunClaim = async (work, { events, steps }, options) => {
   return taken;
 };
 
-/** Counts a try of the events that could not be saved where others of the claim could. */
+/** Counts a failed attempt for events that could not be saved where others of the claim could. */
 const blameBusy = async (
   work: Work,
   { busy, taken }: { busy: readonly { event: QueuedEvent; error: unknown }[]; taken: readonly QueuedEvent[] },
   { onError }: ProcessOptions,
 ): Promise<void> => {
-  // Where none could be saved, the database is to blame.
+  // If none could be saved, the database is to blame.
   if (busy.length > 0 && busy.length === taken.length) throw busy[0]!.error;
   for (const { event, error } of busy) await countTry(work, { event, error, onError });
 };
 
-/** @param events those of one project */
+/** @param events events of one project */
 const tryPlan = async (work: Work, events: readonly QueuedEvent[], cache: PlanCache): Promise<LoadedPlan> => {
   try {
     return { plans: await savepoint(work, () => tryLoadPlans(work, events, cache)) };
@@ -232,9 +234,9 @@ const tryPlan = async (work: Work, events: readonly QueuedEvent[], cache: PlanCa
 };
 
 /**
- * Takes the locks of a whole claim at once, in the one order that everybody keeps: events that are tried one
- * by one would take them in theirs, and wait for others in a ring.
- * @returns the events whose locks it has taken: the first ones, and at least one
+ * Takes the locks of a whole claim at once, in the global lock order: events tried one by one would take them
+ * in their own order, and could deadlock.
+ * @returns the leading events whose locks were taken, at least one
  */
 const lockAhead = async (
   work: Work,
@@ -252,7 +254,7 @@ const lockAhead = async (
   } catch (error) {
     if (error instanceof EventsUnready) throw error;
     throwUnlessTried(error, options);
-    // Each event then takes its own, and shows what is wrong.
+    // Each event then takes its own locks, and shows its own error.
     return events;
   }
 };
@@ -260,8 +262,9 @@ const lockAhead = async (
 type Alone = { event: QueuedEvent; plan: LoadedPlan; options: ProcessOptions; steps: ClaimBudget };
 
 /**
- * @returns the error of an event that could not be saved because the database was busy, or that of one that
- * others hold
+ * Runs one event alone.
+ * @returns the error of an event that could not be saved because the database was busy or others hold its
+ * player
  */
 const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Promise<unknown> => {
   try {
@@ -277,7 +280,7 @@ const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Pro
   return undefined;
 };
 
-/** Throws an outage on, but not that of a busy database that has been waited for long enough. */
+/** Rethrows outages, except a busy database that has been retried often enough. */
 const throwUnlessTried = (error: unknown, options: ProcessOptions): void => {
   if (outageOf(error) !== "busy" || !isTooOftenBusy(options)) throwOutage(error);
 };

@@ -1,10 +1,10 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 
-/** A player for whom something is due, and the place in the order by which pages are read. */
+/** A player with something due, and its position in the page order. */
 export type Due = { at: string; projectId: string; playerId: string };
 
-/** Players of one page. */
+/** Players per page. */
 export const DUE_PAGE = 200;
 
 const BEGINNING: Due = {
@@ -14,8 +14,8 @@ const BEGINNING: Due = {
 };
 
 /**
- * The next players, of any project, who have a row in `table` whose `column` (`expires_at` unless told) is
- * over, by its index on (column, project_id, player_id). `where`: which rows that index holds.
+ * Finds the next players, of any project, with a row in `table` whose `column` (default `expires_at`) has
+ * passed, by its index on (column, project_id, player_id). `where`: the predicate of that index.
  */
 export const findDue = async (
   { db, now }: Work,
@@ -37,7 +37,7 @@ export const findDue = async (
   return rows;
 };
 
-/** A page by project: what is done for the players of one project is one transaction. */
+/** Groups a page by project: the players of one project are changed in one transaction. */
 export const byProject = (page: readonly Due[]): Map<string, string[]> => {
   const groups = new Map<string, Set<string>>();
   for (const { projectId, playerId } of page) {

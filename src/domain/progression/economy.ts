@@ -19,12 +19,12 @@ import type { Spender } from "../evaluation/event-accounts.ts";
 import type { Level } from "../evaluation/xp/level.ts";
 import type { Economy } from "../evaluation/project-plan.ts";
 
-/** A project's active definitions by kind. */
+/** Active definitions of a project by kind. */
 export type DefinitionsByKind = ReadonlyMap<string, readonly Stored[]>;
 
 type Given = { definitions: DefinitionsByKind; leftOut: LeftOut[] };
 
-/** What cannot be compiled is left out, and keeps nothing else from being compiled. */
+/** Compiles the definitions of a kind; those that fail are left out and reported, and affect no others. */
 function* compiled<D, C>(
   { definitions, leftOut }: Given,
   kind: string,
@@ -48,11 +48,11 @@ function* compiled<D, C>(
   return found;
 }
 
-/** Compiles a project's definitions of the economy, with the metrics that they and its rules read. */
+/** Compiles the economy definitions of a project, with the metrics that they and its rules read. */
 export const compileEconomy = (definitions: DefinitionsByKind, rules: RuleSet): Economy =>
   atOnce(economyPieces(definitions, rules));
 
-/** As `compileEconomy`, in pieces. */
+/** As `compileEconomy`, in slices. */
 export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): Pieces<Economy> {
   const leftOut: LeftOut[] = [...rules.leftOut];
   const given = { definitions, leftOut };
@@ -74,7 +74,7 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
     badges,
     badgesByMetric: indexFollowers(badges),
     streaks,
-    streaksHearing: indexStreaks(streaks),
+    streaksByEventType: indexStreaks(streaks),
     segments,
     segmentIndex: indexSegments([...segments.values()]),
     rewards,
@@ -83,9 +83,9 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
     boosts: [...(yield* compiled(given, "boost", compileCampaign)).values()],
     leftOut,
     metrics: index,
-    hears: (eventType) =>
+    hasListeners: (eventType) =>
       rules.listeners(eventType).length > 0 ||
       index.forEvent(eventType).length > 0 ||
-      [...streaks.values()].some((streak) => streak.hears(eventType)),
+      [...streaks.values()].some((streak) => streak.listensTo(eventType)),
   };
 }

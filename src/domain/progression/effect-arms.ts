@@ -5,7 +5,7 @@ import { type OutboxRow, outboxQueueRows } from "../kernel/outbox-row.ts";
 import { at, type Arm } from "./parts/part.ts";
 import type { Effects } from "../evaluation/effects.ts";
 
-/** The members of the save statement that write what a batch has caused. */
+/** Arms of the save statement that write the effects of a batch. */
 export const effectArms = (effects: Effects, outbox: readonly OutboxRow[]): Arm[] => [
   ...outboxArms(outbox),
   ledgerArm(effects),
@@ -49,7 +49,7 @@ const executionArm = ({ executions }: Effects): Arm => ({
       "playerId" uuid, "eventId" uuid, depth smallint, mode text, effects jsonb)`,
 });
 
-/** Events that the service sends to itself: stored, and queued now or later. An id is stored once. */
+/** Events that the service emits itself: stored, and queued now or later. An id is stored once. */
 const spawnedArms = ({ spawned }: Effects): Arm[] => {
   const rows = spawned.map((event) => ({
     ...event,

@@ -6,7 +6,7 @@ import { postponeEvent, type QueuedEvent, RETRY_DELAYS_MS } from "./queue.ts";
 import { saveBatch } from "./save.ts";
 import { noSharedCounters } from "../evaluation/shared-counters.ts";
 
-/** Gives an event up: FAILED for good, and `event.failed` says so. */
+/** Marks an event as FAILED for good and publishes `event.failed`. */
 export const failEvent = async (work: Work, event: QueuedEvent, error: unknown): Promise<void> => {
   const { projectId, eventId, eventType, externalUserId, part, seq } = event;
   const message = (error instanceof Error ? error.message : String(error)).slice(0, 500);
@@ -34,7 +34,7 @@ export const failEvent = async (work: Work, event: QueuedEvent, error: unknown):
 
 type Failed = { event: QueuedEvent; error: unknown; onError: (error: unknown, event: QueuedEvent) => void };
 
-/** Tries the event again later, or gives it up after the last try. */
+/** Retries the event later, or fails it after the last attempt. */
 export const countTry = async (work: Work, { event, error, onError }: Failed): Promise<void> => {
   onError(error, event);
   if (event.attempts < RETRY_DELAYS_MS.length) await postponeEvent(work, event);

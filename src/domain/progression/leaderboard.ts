@@ -17,11 +17,11 @@ export const LeaderboardSchema = defineEntity({
     version: p.integer(),
     /** The one period of an ALL_TIME board; entries and rank index belong to it. */
     periodId: p.uuid(),
-    /** How often the board was reset: part of the keys of its windows. */
+    /** Number of resets; part of the keys of its windows. */
     resets: p.integer().default(0),
-    /** When it was reset last: what happened before belongs to windows that are closed. */
+    /** Time of the last reset: earlier events belong to closed windows. */
     resetAt: p.datetime(3).nullable(),
-    /** When its next window begins, which a sweep opens then; null for none. */
+    /** When its next window begins, to be opened by a sweep; null for none. */
     opensAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
     updatedAt: p.datetime(3),
@@ -31,7 +31,7 @@ export const LeaderboardSchema = defineEntity({
 export class Leaderboard extends LeaderboardSchema.class {}
 LeaderboardSchema.setClass(Leaderboard);
 
-/** A leaderboard as scoring needs it. */
+/** Converts a leaderboard to the form that scoring reads. */
 export const boardOf = (leaderboard: Leaderboard): Board => {
   const { id, key, periodId, resets, resetAt, status, definition } = leaderboard;
   const { ties, sort, operator, scoreDecimals, metric, period, prizesForLate } = definition;
@@ -45,7 +45,7 @@ export const boardOf = (leaderboard: Leaderboard): Board => {
   return { ...of, ...scoring, ...entering, maxSubmissions: definition.maxSubmissionsPerPeriod };
 };
 
-/** Fields that a definition may leave out, and shows as null then. */
+/** Defaults of optional fields, as the API shows them. */
 const OPTIONAL = {
   description: null,
   audience: null,
@@ -64,10 +64,10 @@ type Whole = Omit<Definition, keyof Optional> & {
   [Field in keyof Optional]: NonNullable<Definition[Field]> | Optional[Field];
 };
 
-/** A definition with what holds where it says nothing. */
+/** Fills in the defaults of a definition. */
 const wholeOf = (definition: Definition): Whole => ({ ...OPTIONAL, ...definition }) as Whole;
 
-/** A leaderboard as the API shows it. */
+/** Converts a leaderboard to its API representation. */
 export const showLeaderboard = (leaderboard: Leaderboard) => {
   const { definition } = leaderboard;
   return {

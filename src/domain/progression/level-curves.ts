@@ -10,10 +10,10 @@ type CurveRow = {
   thresholds: number[];
 };
 
-/** A project's curve with its version; version 0 is the default that nobody saved. */
+/** A project's curve with its version; version 0 is the unsaved default. */
 export type SavedCurve = LevelCurve & { version: number };
 
-/** The project's newest curve, else the default. */
+/** Returns the newest curve of a project, or the default. */
 export const getCurve = async (work: Work, projectId: string): Promise<SavedCurve> => {
   const found = await sql<CurveRow>`
     select version, type, params, thresholds from level_curves
@@ -25,11 +25,11 @@ export const getCurve = async (work: Work, projectId: string): Promise<SavedCurv
 export type CurvePut = {
   curve: CurveInput;
   /**
-   * SILENT gives every player the level that the new curve says, without telling anybody; NONE lets it come
-   * with XP.
+   * SILENT sets every player's level by the new curve without publishing events; NONE leaves levels until the
+   * next XP change.
    */
   recalculate: "NONE" | "SILENT";
-  /** The name of who saves it, for audit. */
+  /** Display name of the author, for the audit log. */
   actor: string;
 };
 
@@ -39,7 +39,7 @@ export type CurvePut = {
  */
 export const putCurve = async (work: Work, projectId: string, put: CurvePut): Promise<SavedCurve> => {
   const curve = buildCurve(put.curve);
-  // First of all: waits for batches that evaluate with the old curve, and serialises writers of the next
+  // Comes first: waits for batches that evaluate with the old curve, and serialises writers of the next
   // version.
   await changeConfig(work, projectId);
   const settings = await sql<{ allow: boolean }>`
@@ -55,7 +55,7 @@ export const putCurve = async (work: Work, projectId: string, put: CurvePut): Pr
   return { ...curve, version: inserted.rows[0]!.version };
 };
 
-/** The thresholds as a parameter: width_bucket() then counts how many of them an XP value has reached. */
+/** The thresholds as a parameter: width_bucket() counts how many of them an XP value has reached. */
 const pgArray = (curve: LevelCurve): string => `{${curve.thresholds.join(",")}}`;
 
 type Recalculation = { curve: LevelCurve; mayFall: boolean };
@@ -67,7 +67,7 @@ const recalculate = async (
 ): Promise<void> => {
   const reached = sql`width_bucket(xp, ${pgArray(curve)}::bigint[])`;
   const level = mayFall ? reached : sql`greatest(level, ${reached})`;
-  // Rows are locked in id order, as batches lock them, so that neither waits for the other in a circle.
+  // Rows are locked in id order, as in batches, to avoid deadlocks.
   await sql`
     with changed as (
       select id, ${level} as level from players
@@ -78,7 +78,7 @@ const recalculate = async (
 
 export type CurvePreview = { thresholds: number[]; distribution: { level: number; players: number }[] };
 
-/** What a curve would make of the project's players; saves nothing. */
+/** Returns the level distribution that a curve would give the project's players; saves nothing. */
 export const previewCurve = async (
   work: Work,
   projectId: string,

@@ -2,7 +2,7 @@ import type { Work } from "../kernel/work.ts";
 import type { Board } from "../evaluation/boards/board.ts";
 import { Leaderboard, boardOf } from "./leaderboard.ts";
 
-/** The boards that evaluation may touch: all but the archived ones. */
+/** Loads the boards that evaluation may touch: all except archived ones. */
 export const loadBoards = async ({ em }: Work, projectId: string): Promise<Board[]> => {
   const leaderboards = await em.find(
     Leaderboard,

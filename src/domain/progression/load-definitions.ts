@@ -18,7 +18,7 @@ const byKindOf = (projectId: string, rows: readonly Row[]): ByKind => {
   return byKind;
 };
 
-/** The definitions of a project that are not archived, by kind: one statement. */
+/** Loads the active definitions of a project by kind, in one statement. */
 export const loadDefinitions = async ({ db }: Work, projectId: string): Promise<ByKind> => {
   const found = await sql<Row>`
     select id, kind, definition, version from definitions
@@ -26,7 +26,7 @@ export const loadDefinitions = async ({ db }: Work, projectId: string): Promise<
   return byKindOf(projectId, found.rows);
 };
 
-/** As `loadDefinitions`, without those that are too large to be evaluated. */
+/** As `loadDefinitions`, without those too large to be evaluated. */
 export const loadRunning = async (
   { db }: Work,
   projectId: string,
@@ -43,7 +43,7 @@ export const loadRunning = async (
   return { definitions: byKindOf(projectId, rows), leftOut };
 };
 
-/** As `loadDefinitions`, only those of the given names. */
+/** As `loadDefinitions`, only those with the given names. */
 export const loadDefinitionsNamed = async (
   { db }: Work,
   projectId: string,

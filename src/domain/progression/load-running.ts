@@ -14,7 +14,7 @@ type Row = {
   definition: RuleDocument | null;
 };
 
-/** The rules that run in a project, SHADOW included, without reading those too large to be evaluated. */
+/** Loads the running rules of a project, SHADOW included, without reading those too large to be evaluated. */
 export const loadRunningRules = async (
   work: Work,
   projectId: string,

@@ -13,23 +13,23 @@ import type { ProjectPlan } from "../evaluation/project-plan.ts";
 
 /** Bytes of documents, as JSON, that a claim or a page of players loads: some tens of MB in memory. */
 export const PAGE_BYTES_MAX = 4 * 1024 * 1024;
-/** Bytes of documents that a request loads which changes many players at once. */
+/** Bytes of documents that a request loads when it changes many players at once. */
 export const REQUEST_BYTES_MAX = 32 * 1024 * 1024;
-/** Rows that are loaded for several players at once, beside their documents. */
+/** Rows loaded for several players at once, besides their documents. */
 export const LOADED_ROWS_MAX = 100_000;
 /**
- * How much larger than in the table a document may be that was written before its bytes were noted: those of
- * rolling windows compress to a thirteenth.
+ * Maximum ratio of a document's JSON size to its stored size, for documents whose byte count was not
+ * recorded: those of rolling windows compress 13 to 1.
  */
 const UNCOMPRESSED = 24;
 
-/** `bytesMax`: of documents; `rowsMax`: of all else. One player alone is loaded whatever there is. */
+/** `bytesMax`: of documents; `rowsMax`: of all other rows. The limits do not apply to a single player. */
 export type LoadLimits = { bytesMax: number; rowsMax: number };
 
-/** Stands for all players whose documents fit. */
+/** Tag of the row that counts the players whose documents fit. */
 const COUNT_TAG = "n";
 
-/** The players whose documents come to `bytesMax` at most: `r(i, p, doc, bytes)`. */
+/** SQL for the leading players whose documents total at most `bytesMax`: `r(i, p, doc, bytes)`. */
 const playersWithDocs = (rows: string, bytesMax: number): RawBuilder<unknown> => sql`
   q as materialized (select * from json_to_recordset(${rows}::json) as q(n int, i uuid, p uuid)),
   z as materialized (
@@ -46,10 +46,10 @@ const playersAlone = (rows: string): RawBuilder<unknown> => sql`
   r as materialized (select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid))`;
 
 /**
- * Loads what evaluation under `plans` may touch of `players`, beside their rows: one statement, by primary
- * keys only. A document that is larger than it may be loses what nothing reads any more.
- * @returns how many of the players were loaded, the first ones; undefined when there were more than
- * `rowsMax` rows: then nothing was
+ * Loads the state of `players` that evaluation under `plans` may touch, besides their rows: one statement, by
+ * primary keys only. An oversized document loses the parts that nothing reads any more.
+ * @returns the number of leading players loaded; undefined when there were more than `rowsMax` rows: then
+ * nothing was loaded
  */
 export const loadFirst = async (
   work: Work,
@@ -89,7 +89,7 @@ export const loadFirst = async (
   return count;
 };
 
-/** More than there can be. */
+/** Limits that are never reached. */
 const UNLIMITED: LoadLimits = { bytesMax: Number.MAX_SAFE_INTEGER, rowsMax: 1_000_000_000 };
 
 const nameLists = async (
@@ -104,14 +104,14 @@ const nameLists = async (
   }
 };
 
-/** The parts of players that evaluation under the plans may touch. */
+/** Returns the player parts that evaluation under the plans may touch. */
 export const partsFor = (plans: readonly ProjectPlan[]): PlayerPart[] =>
   PLAYER_PARTS.filter((part) => plans.some((plan) => part.isNeeded(plan)));
 
 /**
- * As `loadFirst`, for all of the players or none.
- * @param parts what is loaded; a merge takes everything, whether or not there is still a definition of it
- * @throws DomainError CONFLICT TOO_MUCH_AT_ONCE when players have too much to be loaded together
+ * As `loadFirst`, for all players or none.
+ * @param parts the parts to load; a merge takes all, including those of archived definitions
+ * @throws DomainError CONFLICT TOO_MUCH_AT_ONCE when the players have too much state to be loaded together
  */
 export const loadStates = async (
   work: Work,
@@ -128,12 +128,12 @@ export const loadStates = async (
     );
 };
 
-/** As LOADED_ROWS_MAX, for what is loaded with all players whom a request names. */
+/** As LOADED_ROWS_MAX, for the players named in a request. */
 const REQUEST_ROWS_MAX = 2 * LOADED_ROWS_MAX;
 
 /**
- * As `loadFirst`, for a page of players of whom the first ones will do.
- * @returns those who were loaded: at least one, where there are any
+ * As `loadFirst`, for a page of players that may be cut short.
+ * @returns the players loaded, at least one unless the page is empty
  */
 export const loadPage = async (
   work: Work,
@@ -149,7 +149,7 @@ export const loadPage = async (
   }
 };
 
-/** Bytes that a row beside the document stands for. */
+/** Estimated bytes of a row besides the document. */
 const ROW_BYTES = 100;
 
 const rowsOf = (table: string, projectId: string): RawBuilder<unknown> => sql`(
@@ -157,8 +157,8 @@ const rowsOf = (table: string, projectId: string): RawBuilder<unknown> => sql`(
   where t.project_id = ${projectId} and t.player_id = p.id)`;
 
 /**
- * The first of some players, by id, whose documents, lots and badges fit into one page: at least one, where
- * there are any. Who was merged is the other player.
+ * Returns the leading players, by id, whose documents, lots and badges fit into one page: at least one unless
+ * the list is empty. Merged players stand for the player they were merged into.
  */
 export const fittingPlayers = async (
   { db }: Work,

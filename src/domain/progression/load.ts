@@ -45,10 +45,10 @@ const COLUMNS = sql.raw(
     .join(", "),
 );
 
-/** A row with the name or id by which it was asked for: its own, or that of one merged into it. */
+/** A row with the name or id it was requested by: its own, or that of a player merged into it. */
 type FoundRow = PlayerRow & { ref: string };
 
-/** Expressions of players by the names asked for: `n` has the names of those who count. */
+/** SQL for players by requested name: `n` has the names of the merge targets. */
 const namedBy = (refs: readonly ExternalRef[]) => {
   const wanted = refs.map(({ projectId, externalUserId }) => ({ p: projectId, u: externalUserId }));
   return sql`r as materialized (
@@ -65,12 +65,12 @@ const keyOfRef = (row: FoundRow): string =>
   externalKey({ projectId: row.project_id, externalUserId: row.ref });
 
 /**
- * Locks the players that exist, in id order, and reads them, in one statement. Who has been merged into
- * another is that other player; so one player may stand for several of `refs`. The others' own rows are not
- * locked: what all who lock players have in common is the order of the rows that count. Row security lets
- * only a plain column be looked up in the index.
- * @returns the players by `externalKey` of what was asked for. One who is renamed at the same moment may be
- *   missing, and is there when asked for again
+ * Locks existing players in id order and reads them, in one statement. A merged player resolves to its merge
+ * target, so one player may stand for several of `refs`. The rows of merged players are not locked: only the
+ * order of the target rows matters to avoid deadlocks. Row security allows only a plain column to be looked
+ * up in the index.
+ * @returns the players by the `externalKey` of each request. A player that is renamed concurrently may be
+ * missing, and is found by the next request
  */
 export const lockPlayers = async (
   work: Work,
@@ -88,8 +88,8 @@ export const lockPlayers = async (
 };
 
 /**
- * As `lockPlayers`, without waiting for whoever holds some of them.
- * @returns the players who were free, and which of `refs` are held by others
+ * As `lockPlayers`, without waiting for locked players.
+ * @returns the players that were free, and the `refs` whose players are locked by others
  */
 export const lockFreePlayers = async (
   work: Work,
@@ -114,7 +114,7 @@ export const lockFreePlayers = async (
   return { players: await playersOf(work, free, keyOfRef), held };
 };
 
-/** As `lockPlayers`, by id: the players by the ids that were asked for. */
+/** As `lockPlayers`, by id; keyed by the ids requested. */
 export const lockPlayersById = async (
   work: Work,
   projectId: string,
@@ -132,8 +132,8 @@ export const lockPlayersById = async (
 };
 
 /**
- * The players of locked rows by the key of each. A row that was merged while its lock was waited for is
- * followed to where it went.
+ * Maps locked rows to players by key. A row that was merged while its lock was waited for is resolved to its
+ * merge target.
  */
 const playersOf = async (
   work: Work,
@@ -162,7 +162,7 @@ const playersOf = async (
   return found;
 };
 
-/** Locks one player by id, or whom it was merged into; undefined when the project has none. */
+/** Locks one player by id, or its merge target; undefined when the project has none. */
 export const lockPlayer = async (
   work: Work,
   projectId: string,
@@ -170,7 +170,7 @@ export const lockPlayer = async (
 ): Promise<PlayerState | undefined> =>
   (await lockPlayersById(work, projectId, [playerId])).get(playerId.toLowerCase());
 
-/** Reads one player without a lock, for simulation: the one merged into, where there was a merge. */
+/** Reads one player (or its merge target) without a lock, for simulation. */
 export const readPlayer = async (work: Work, ref: ExternalRef): Promise<PlayerState | undefined> => {
   const result = await sql<PlayerRow>`
     select ${COLUMNS} from players t
@@ -180,10 +180,10 @@ export const readPlayer = async (work: Work, ref: ExternalRef): Promise<PlayerSt
   return result.rows[0] && stateOf(result.rows[0]);
 };
 
-/** Where a page of players begins, by id: those made after it, or those made before it, newest first. */
+/** Cursor of a page of players by id: created after it, or created before it with the newest first. */
 export type PlayersFrom = { after: string } | { before: string };
 
-/** Reads a page of players without locks, but for those who were merged or erased. */
+/** Reads a page of players without locks, except merged and erased ones. */
 export const readPlayersPage = async (
   work: Work,
   projectId: string,
@@ -203,7 +203,7 @@ export const readPlayersPage = async (
 
 type NewPlayer = ExternalRef & { id: string };
 
-/** Creates players that do not exist yet and answers the ids of those it made: one statement. */
+/** Inserts the players that do not exist yet and returns the ids inserted, in one statement. */
 export const insertPlayers = async (work: Work, players: readonly NewPlayer[]): Promise<Set<string>> => {
   const rows = players.map(({ id, projectId, externalUserId }) => ({
     i: id,
@@ -251,11 +251,11 @@ const stateOf = (row: PlayerRow): PlayerState => ({
   tags: row.tags,
   createdAt: asDate(row.created_at),
   lastSeenAt: row.last_seen_at === null ? null : asDate(row.last_seen_at),
-  ...emptyHanded(),
+  ...emptyHoldings(),
 });
 
-/** A player who holds nothing yet, for all that is kept beside the row. */
-export const emptyHanded = () => ({
+/** The initial state of a player besides the row. */
+export const emptyHoldings = () => ({
   doc: {},
   docSize: { bytes: 0, isExact: false, isPruned: false },
   lists: new Map(),

@@ -37,8 +37,8 @@ const countersOf = (rows: readonly Row[], isOpen: boolean): SharedCounters => {
 };
 
 /**
- * Locks counters until commit, in one order, making those that do not exist: one statement, none for no
- * keys. Call it after the players' locks.
+ * Locks counters until commit, in a fixed order, creating missing ones: one statement, or none without keys.
+ * To be called after the players are locked.
  */
 export const lockSharedCounters = async (work: Work, keys: readonly SharedKey[]): Promise<SharedCounters> => {
   if (keys.length === 0) return noSharedCounters();
@@ -47,7 +47,7 @@ export const lockSharedCounters = async (work: Work, keys: readonly SharedKey[])
 };
 
 const lockRows = async ({ db, now }: Work, keys: readonly SharedKey[]): Promise<Row[]> => {
-  // An update of nothing else waits for the row, and sees it as it is when the lock is granted.
+  // The no-op update waits for the row and returns it as of the moment the lock is granted.
   const result = await kept(
     db,
     sql<Row>`
@@ -62,9 +62,9 @@ const lockRows = async ({ db, now }: Work, keys: readonly SharedKey[]): Promise<
 };
 
 /**
- * As `lockSharedCounters`, for a claim: counters that are held by others are waited for only briefly, since
- * events of other projects are in the claim. One statement where all are free.
- * @throws EventsHeld for projects whose counters are held for longer
+ * As `lockSharedCounters`, for a claim: waits only briefly for counters locked by others, since the claim has
+ * events of other projects. One statement where all are free.
+ * @throws EventsHeld for projects whose counters stay locked for longer
  */
 export const lockUnheldCounters = async (work: Work, keys: readonly SharedKey[]): Promise<SharedCounters> => {
   if (keys.length === 0) return noSharedCounters();

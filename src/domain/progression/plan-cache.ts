@@ -1,54 +1,56 @@
-import { FairLine } from "../kernel/fair-line.ts";
+import { FairQueue } from "../kernel/fair-queue.ts";
 import { createSizedCache } from "../kernel/sized-cache.ts";
 import type { Version } from "./plan-parts.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 
-/** Plans kept in a cache; a plan that has gone is compiled again. */
+/** Maximum plans in a cache; an evicted plan is compiled again. */
 const PLANS_MAX = 1_000;
-/** Bytes of JSON from which the plans of a cache were compiled: their memory is a multiple. */
+/** Maximum bytes of JSON that the cached plans were compiled from: their memory is a multiple. */
 const PLANS_MAX_BYTES = 32 * 1024 * 1024;
-/** The same, of plans that were prepared and have not been asked for since. */
+/** Maximum bytes of plans that were prepared and not requested since. */
 const UNUSED_MAX_BYTES = PLANS_MAX_BYTES / 2;
 /**
  * Steps that compiling a plan may take within a transaction, which holds locks meanwhile: about 50 ms. A
- * larger one is compiled outside.
+ * larger plan is compiled outside.
  */
 export const PLAN_STEPS_MAX = 250_000;
-/** Projects of which a cache remembers that their plans are larger. */
+/** Maximum projects remembered as having larger plans. */
 const LARGE_MAX = 10_000;
-/** How long definitions that cannot be compiled are not tried again, in ms. */
+/** How long definitions that fail to compile are not retried, in ms. */
 export const BROKEN_MS = 10_000;
 
-/** Compiled plans by project, valid for one config version; a tenant's do not displace those of others. */
+/**
+ * Cache of compiled plans by project, valid for one config version; tenants do not evict each other's plans.
+ */
 export type PlanCache = {
   get(projectId: string): ProjectPlan | undefined;
-  /** Keeps a plan, in the place of others when there are too many or they are too large. Answers it. */
+  /** Caches a plan, evicting others when there are too many or they are too large. Returns the plan. */
   keep(plan: ProjectPlan): ProjectPlan;
-  /** Keeps a plan until it is first asked for, whatever becomes of others meanwhile, and then as `keep`. */
-  hand(plan: ProjectPlan): void;
-  /** Whether a project's plan took more than PLAN_STEPS_MAX when it was compiled last. */
+  /** Pins a plan until it is first requested, and then caches it as `keep` does. */
+  pin(plan: ProjectPlan): void;
+  /** Returns whether a project's plan took more than PLAN_STEPS_MAX when it was last compiled. */
   isLarge(projectId: string): boolean;
   noteSteps(version: Version, steps: number): void;
-  /** Why a version cannot be compiled, if that was found within the last BROKEN_MS. */
+  /** Returns the error of a version that failed to compile within the last BROKEN_MS. */
   brokenBy(version: Version): Error | undefined;
   noteBroken(version: Version, error: unknown): void;
-  /** Counts the steps of reading and compiling a project's plan. */
+  /** Charges the steps of reading and compiling a project's plan. */
   charge(projectId: string, steps: number): void;
-  /** Projects whose plan is being prepared, or is to be; `begin` tells of a further one. */
+  /** Preparations of plans that are running or queued, by project. */
   preparing: Map<string, Promise<void>>;
   begin(projectId: string, preparing: Promise<void>): void;
-  /** Where plans are prepared, one after the other. */
-  line: FairLine;
+  /** Queue in which plans are prepared one after the other. */
+  queue: FairQueue;
 };
 
 export type PlanCacheOptions = {
-  /** Of the documents of all plans that are kept. */
+  /** Maximum bytes of the documents of all cached plans. */
   maxBytes?: number;
-  /** Hears of steps that were taken for a project. */
+  /** Called with the steps taken for a project. */
   onSteps?: (projectId: string, steps: number) => void;
-  /** Hears of projects whose plan is to be prepared, and when that is over; never rejects. */
+  /** Called with a project whose plan is to be prepared, and a promise of the end that never rejects. */
   onPreparing?: (projectId: string, over: Promise<unknown>) => void;
-  /** A clock that only goes forward. */
+  /** A monotonic clock. */
   nowMs?: () => number;
 };
 
@@ -77,7 +79,7 @@ export const createPlanCache = ({
       return handed ? keep(handed) : cache.get(projectId);
     },
     keep,
-    hand: (plan) => void unused.keep(plan.projectId, plan, sizeOf(plan)),
+    pin: (plan) => void unused.keep(plan.projectId, plan, sizeOf(plan)),
     isLarge: (projectId) => large.get(projectId) ?? false,
     noteSteps: ({ projectId, tenantId }, steps) => {
       if (steps > PLAN_STEPS_MAX) large.keep(projectId, true, { owner: tenantId, bytes: 1 });
@@ -98,6 +100,25 @@ export const createPlanCache = ({
       preparing.set(projectId, running);
       onPreparing(projectId, Promise.allSettled([running]));
     },
-    line: new FairLine(),
+    queue: new FairQueue(),
   };
 };
+
+/**
+ * The plans of this process. Each is valid for one config version, whoever compiled it, so requests, rooms
+ * and workers share them.
+ */
+export const projectPlans = createPlanCache();
+
+/** The same plans for one who is to know what compiling them takes. */
+export const observedPlans = ({
+  onSteps,
+  onPreparing,
+}: Required<Pick<PlanCacheOptions, "onSteps" | "onPreparing">>): PlanCache => ({
+  ...projectPlans,
+  charge: onSteps,
+  begin: (projectId, running) => {
+    projectPlans.begin(projectId, running);
+    onPreparing(projectId, Promise.allSettled([running]));
+  },
+});

@@ -19,7 +19,7 @@ import { getCurve } from "./level-curves.ts";
 import type { LevelCurve } from "../evaluation/xp/levels.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 
-/** A version of a project's definitions, and whose they are. */
+/** A config version of a project, and its tenant. */
 export type Version = { projectId: string; tenantId: string; configVersion: number };
 
 export type ProjectRow = {
@@ -52,21 +52,21 @@ export const versionOf = (row: ProjectRow): Version => ({
   configVersion: Number(row.config_version),
 });
 
-/** Everything that a plan is made of, as it was read. */
+/** The parts that a plan is compiled from, as read. */
 export type PlanParts = {
   row: ProjectRow;
   boards: readonly Board[];
   rules: readonly PublishedRule[] | RuleSet;
   definitions: DefinitionsByKind;
   curve: LevelCurve;
-  /** What was not even read. */
+  /** Definitions that were not read because of their size. */
   unread: readonly LeftOut[];
 };
 
-/** How often definitions are read again that change while they are read. */
+/** How often definitions are read again when they change during the read. */
 const READS_MAX = 5;
 
-/** Seconds after which who met changes comes back. */
+/** Seconds after which a client that met such changes retries. */
 const RETRY_SECONDS = 1;
 
 const changing = (): DomainError =>
@@ -76,8 +76,8 @@ const changing = (): DomainError =>
   });
 
 /**
- * Reads a project's definitions without holding them: all of one version.
- * @throws DomainError SERVICE_UNAVAILABLE BUSY when they change all the time
+ * Reads a project's definitions without locking them, all of one version.
+ * @throws DomainError SERVICE_UNAVAILABLE BUSY when they keep changing
  */
 export const readParts = async (work: Work, projectId: string): Promise<PlanParts | undefined> => {
   let row = await readProject(work, projectId);
@@ -99,7 +99,7 @@ export const readPartsOf = async (work: Work, row: ProjectRow, given?: RuleSet):
   return { row, boards, rules, definitions: found.definitions, curve: await getCurve(work, row.id), unread };
 };
 
-/** Bytes of documents as JSON, in pieces. */
+/** Computes the bytes of documents as JSON, in slices. */
 function* sizePieces(documents: readonly object[]): Pieces<number> {
   let sum = 0;
   for (const document of documents) {

@@ -5,15 +5,15 @@ import type { PlanCache } from "./plan-cache.ts";
 import { compileParts, readParts, type Version } from "./plan-parts.ts";
 
 /**
- * Compiles the plan of one project outside of any transaction, together with all who want it, and hands it to
- * the first who asks for it then. Plans of a process are prepared one by one, fairly between tenants.
- * @throws what is wrong with its definitions, and no outage: that version is not tried again for a while
+ * Compiles the plan of one project outside any transaction, once for all who wait for it, and hands it to the
+ * next to request it. Plans of a process are prepared one by one, fairly between tenants.
+ * @throws errors of the definitions, but not outages: that version is not retried for a while
  */
 export const preparePlan = (transact: Transact, version: Version, cache: PlanCache): Promise<void> => {
   const { projectId, tenantId } = version;
   const running = cache.preparing.get(projectId);
   if (running) return running;
-  const preparing = cache.line
+  const preparing = cache.queue
     .run(tenantId, (steps) => prepareNow(transact, version, { cache, steps }))
     .finally(() => cache.preparing.delete(projectId));
   cache.begin(projectId, preparing);
@@ -27,7 +27,7 @@ const prepareNow = async (
 ): Promise<void> => {
   try {
     const parts = await transact((work) => readParts(work, version.projectId));
-    if (parts) cache.hand(await compileParts(parts, steps));
+    if (parts) cache.pin(await compileParts(parts, steps));
     cache.noteSteps(version, steps.spent);
   } catch (error) {
     throwOutage(error);

@@ -1,4 +1,4 @@
-import { shareConfig, tryShareConfig } from "../kernel/config-lock.ts";
+import { mayChangeConfig, shareConfig, tryShareConfig } from "../kernel/config-lock.ts";
 import { notFound } from "../kernel/errors.ts";
 import { PacedBudget } from "../kernel/pace.ts";
 import type { RuleSet } from "../evaluation/running/compile.ts";
@@ -21,14 +21,14 @@ import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { EventsHeld, EventsUnready } from "./unready.ts";
 
-export { createPlanCache, type PlanCache } from "./plan-cache.ts";
+export { createPlanCache, observedPlans, type PlanCache, projectPlans } from "./plan-cache.ts";
 
-/** Steps of all plans that are compiled in one transaction: about 100 ms. */
+/** Steps of all plans compiled in one transaction: about 100 ms. */
 const PLANS_STEPS_MAX = 2 * PLAN_STEPS_MAX;
 
 /**
- * Thrown where the plans of projects take too long to be compiled in a transaction. Nothing has been done
- * but that the definitions of all projects asked for are held.
+ * Thrown where plans take too long to be compiled in a transaction. Only the shared locks on the definitions
+ * of all requested projects have been taken.
  */
 export class PlansUnprepared extends EventsUnready {
   readonly versions: readonly Version[];
@@ -44,16 +44,16 @@ export class PlansUnprepared extends EventsUnready {
     return this.versions.some(({ projectId }) => projectId === event.projectId);
   }
 
-  /** Until the first of them is ready: those that are not yet are asked for again. */
+  /** Resolves when the first of them is ready: the others are requested again. */
   override prepare(transact: Transact): Promise<void> {
     return Promise.race(this.versions.map((version) => preparePlan(transact, version, this.#cache)));
   }
 }
 
 /**
- * The plans of `projectIds`, for evaluation in this transaction: a change of definitions waits for batches
- * that evaluate the old version, and batches that come later see the new one (config-lock.ts). Two
- * statements, plus the definitions of projects whose version moved.
+ * Loads the plans of `projectIds` for evaluation in this transaction: a change of definitions waits for
+ * batches that evaluate the old version, and later batches see the new one (config-lock.ts). Two statements,
+ * plus the definitions of projects whose version changed.
  * @throws PlansUnprepared
  */
 export const loadPlans = async (
@@ -66,8 +66,8 @@ export const loadPlans = async (
 };
 
 /**
- * As `loadPlans`, of the projects of a claim's events: none of them waits for others who are at work on the
- * definitions or the events of one.
+ * As `loadPlans`, for the projects of a claim, without waiting for others that are processing the definitions
+ * or events of a project.
  * @throws EventsUnready
  */
 export const tryLoadPlans = async (
@@ -76,7 +76,8 @@ export const tryLoadPlans = async (
   cache: PlanCache,
 ): Promise<Map<string, ProjectPlan>> => {
   const projectIds = [...new Set(events.map(({ projectId }) => projectId))];
-  // Sent together: rows are read after locks are asked for, and those of projects that are held are not used.
+  // Sent together: rows are read after the locks are requested, and rows of projects that are held are not
+  // used.
   const [kept, rows] = await Promise.all([
     tryShareConfig(work, projectIds, events),
     readRows(work, projectIds),
@@ -97,7 +98,7 @@ const plansFrom = async (
   const steps = new StepBudget(PLANS_STEPS_MAX);
   for (const row of rows) {
     const read = (): Promise<PlanParts> => readPartsOf(work, row);
-    const plan = currentPlan(row, cache) ?? (await compileHere(row, { cache, steps, read }));
+    const plan = currentPlan(row, cache) ?? (await compileHere(work, row, { cache, steps, read }));
     if (plan) plans.set(row.id, plan);
     else unprepared.push(versionOf(row));
   }
@@ -110,15 +111,16 @@ const currentPlan = (row: ProjectRow, cache: PlanCache): ProjectPlan | undefined
   return known?.configVersion === Number(row.config_version) ? known : undefined;
 };
 
-/** `steps`: what all plans of the transaction may take together. */
+/** `steps`: the shared budget of all plans of the transaction. */
 type Here = { cache: PlanCache; steps: StepBudget; read: () => Promise<PlanParts> };
 
 /**
  * Compiles a plan in the transaction.
- * @returns undefined when it takes too many steps; one that did so before is not even read
- * @throws what is wrong with its definitions
+ * @returns undefined when it takes too many steps; a plan that did so before is not even read
+ * @throws errors of its definitions
  */
 const compileHere = async (
+  work: Work,
   row: ProjectRow,
   { cache, steps, read }: Here,
 ): Promise<ProjectPlan | undefined> => {
@@ -128,7 +130,9 @@ const compileHere = async (
   if (steps.left === 0 || cache.isLarge(row.id)) return undefined;
   const own = new PacedBudget(Math.min(PLAN_STEPS_MAX, steps.left));
   try {
-    return cache.keep(await compileParts(await read(), own));
+    const plan = await compileParts(await read(), own);
+    // A version that is undone is that of another change next.
+    return mayChangeConfig(work, row.id) ? plan : cache.keep(plan);
   } catch (error) {
     if (!(error instanceof StepsExceeded && error.budget === own)) throw error;
     cache.noteSteps(version, own.spent);
@@ -140,7 +144,7 @@ const compileHere = async (
 };
 
 /**
- * The plan of one project for reads that are as good with the definitions of a moment ago: no lock.
+ * Returns the plan of one project without a lock, for reads that may use definitions of a moment ago.
  * @throws DomainError NOT_FOUND
  * @throws PlansUnprepared
  */
@@ -153,12 +157,14 @@ export const readPlan = async (work: Work, projectId: string, cache: PlanCache):
     return parts;
   };
   const here = { cache, steps: new StepBudget(PLANS_STEPS_MAX), read };
-  const plan = currentPlan(row, cache) ?? (await compileHere(row, here));
+  const plan = currentPlan(row, cache) ?? (await compileHere(work, row, here));
   if (!plan) throw new PlansUnprepared([versionOf(row)], cache);
   return plan;
 };
 
-/** The plan of one project for a read, with `rules` in the place of those that run: no lock, not cached. */
+/**
+ * Loads the plan of one project for a read, with `rules` in place of the running ones: no lock, not cached.
+ */
 export const loadPlan = async (
   work: Work,
   projectId: string,

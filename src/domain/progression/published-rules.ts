@@ -1,18 +1,18 @@
 import { sql } from "kysely";
-import { nextTurn } from "../kernel/slices.ts";
+import { nextSlice } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
 import type { RuleStatus } from "../evaluation/running/rule-status.ts";
 import type { PublishedRule } from "../evaluation/running/compile.ts";
 
-/** Documents that one statement reads: a page of large ones is parsed within a slice or two. */
+/** Documents read by one statement: a page of large ones is parsed within a slice or two. */
 export const PAGE_RULES = 25;
 
 type Version = { id: string; version: number };
 
 /**
- * Reads published versions of rules in pages, giving way to others in between.
- * @param take called once for each version that is there
+ * Reads published versions of rules in pages, yielding to the event loop in between.
+ * @param take called once for each version found
  */
 export const loadVersions = async <V extends Version>(
   { db }: Work,
@@ -20,7 +20,7 @@ export const loadVersions = async <V extends Version>(
   take: (version: V, definition: RuleDocument) => void,
 ): Promise<void> => {
   for (let from = 0; from < versions.length; from += PAGE_RULES) {
-    if (from > 0) await nextTurn();
+    if (from > 0) await nextSlice();
     const page = new Map(versions.slice(from, from + PAGE_RULES).map((one) => [one.id, one]));
     const ids = `{${[...page.keys()].join(",")}}`;
     const numbers = `{${[...page.values()].map(({ version }) => version).join(",")}}`;
@@ -56,7 +56,7 @@ type PublishedRow = {
   definition: RuleDocument;
 };
 
-/** The rules that run in a project, as published; those in SHADOW too. */
+/** Loads the published versions of the running rules of a project, SHADOW included. */
 export const loadPublished = async (work: Work, projectId: string): Promise<PublishedRule[]> => {
   const found = await sql<PublishedRow>`
     select r.id, r.key, r.status, r.created_at, v.version, v.definition

@@ -5,9 +5,9 @@ import type { Work } from "../kernel/work.ts";
 import { kept, unanswered } from "../kernel/statements.ts";
 import { storedBytes } from "../kernel/stored-bytes.ts";
 
-/** First key of the advisory locks that give one worker one partition. */
+/** First key of the advisory locks that assign a partition to one worker. */
 const LOCK_SPACE = 77;
-/** Projects of a partition served by one claim; the next claim goes on with the next ones. */
+/** Projects of a partition served by one claim; the next claim continues with the following ones. */
 export const CLAIM_PROJECTS = 4;
 
 /** A tracked event as claimed from the queue. */
@@ -23,49 +23,53 @@ export type QueuedEvent = {
   occurredAt: Date;
 };
 
-/** A partition, and the project after which its next claim goes on: FIRST_PROJECT when it begins anew. */
-export type Place = { part: number; afterProject: string };
+/** A partition and the project after which its next claim begins; FIRST_PROJECT to start over. */
+export type PartitionCursor = { part: number; afterProject: string };
 
 export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
 const LAST_PROJECT = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 /**
- * `together`: partitions are taken until so many events wait in them; `each`: counted in one at most;
- * `closed`: ids of projects whose events are not looked at.
+ * `together`: partitions are locked until this many events wait in them; `each`: maximum counted in one;
+ * `closed`: ids of projects whose events are ignored.
  */
 export type ClaimSizes = { together: number; each: number; closed: readonly string[] };
 
 /**
- * What became of a place: MINE is locked until commit, and `waiting` events were seen in it before. In one
- * that has `more` events of closed projects wait.
+ * Result of trying to lock a partition: MINE is locked until commit, with `waiting` events seen before. With
+ * `more`, events of closed projects wait in it.
  */
-export type Looked = Place & { waiting: number; more: boolean; state: "MINE" | "EMPTY" | "BUSY" | "LEFT" };
+export type PartitionScan = PartitionCursor & {
+  waiting: number;
+  more: boolean;
+  state: "MINE" | "EMPTY" | "BUSY" | "LEFT";
+};
 
 /**
- * Bytes of properties that a claim reads of waiting events, beside the first event of each project and
- * partition: what is parsed of them may take twenty times as much memory.
+ * Bytes of event properties read by a claim, besides the first event of each project and partition: parsed,
+ * they may take twenty times as much memory.
  */
 export const CLAIM_BYTES_MAX = 2 * 1024 * 1024;
 
-/** The ids between those of closed projects, as ranges without their ends. */
+/** Returns the ranges of ids between those of closed projects, ends excluded. */
 const gapsOf = (closed: readonly string[]): { lo: string; hi: string }[] => {
   const ends = [FIRST_PROJECT, ...closed.toSorted(), LAST_PROJECT];
   return ends.slice(1).map((hi, i) => ({ lo: ends[i]!, hi }));
 };
 
 /**
- * Takes partitions for this transaction, in the order given, until enough events wait in them for a batch:
- * many where few events come, one where many wait. In a statement of its own on purpose: a statement that
- * also read the queue would read it as it was before the lock was granted, and apply events twice; what is
- * counted here says only how much to take. Nobody is waited for, so takers cannot wait in a ring.
+ * Locks partitions for this transaction, in the order given, until enough events wait in them for a batch:
+ * many partitions where few events arrive, one where many wait. A separate statement on purpose: one that
+ * also read the queue would see it as of before the lock was granted, and apply events twice; the counts here
+ * only decide how much to take. It waits for nobody, so it cannot deadlock.
  */
 export const lockPartitions = async (
   { db }: Work,
-  places: readonly Place[],
+  cursors: readonly PartitionCursor[],
   { together, each, closed }: ClaimSizes,
-): Promise<Looked[]> => {
-  const asked = places.map(({ part, afterProject }, o) => ({ o, p: part, a: afterProject }));
-  // One row after the other: the lock of a partition is asked for only when those before were not enough.
+): Promise<PartitionScan[]> => {
+  const asked = cursors.map(({ part, afterProject }, o) => ({ o, p: part, a: afterProject }));
+  // Row by row: the lock of a partition is requested only if the ones before were not enough.
   const result = await kept(
     db,
     sql<{ o: number; n: string | number; ok: boolean | null; more: boolean }>`
@@ -94,13 +98,13 @@ export const lockPartitions = async (
     from w join x on x.o = w.o order by w.o`,
   );
   return result.rows.map(({ o, n, ok, more }) => {
-    const place = { ...places[o]!, waiting: Math.max(0, Number(n)), more };
+    const place = { ...cursors[o]!, waiting: Math.max(0, Number(n)), more };
     if (ok !== null) return { ...place, state: ok ? "MINE" : "BUSY" };
     return { ...place, state: Number(n) < 0 ? "LEFT" : "EMPTY" };
   });
 };
 
-/** Waits until nobody processes events of a partition, and keeps everybody from it until commit. */
+/** Waits until nobody processes events of a partition, and locks it until commit. */
 export const holdPartition = async ({ db }: Work, part: number): Promise<void> => {
   await unanswered(
     db,
@@ -119,27 +123,27 @@ type ClaimRow = {
   event_type: string;
   properties: Json;
   occurred_at: Date | string;
-  /** Whether more of the partition waits that did not fit. */
+  /** Whether events of the partition were left because they did not fit. */
   is_cut: boolean;
 };
 
-/** What a claim has read; `cut`: the partitions of which it left events for their size. */
-export type Found = { events: QueuedEvent[]; cut: ReadonlySet<number> };
+/** Events read by a claim; `cut`: the partitions whose events did not all fit. */
+export type ClaimedEvents = { events: QueuedEvent[]; cut: ReadonlySet<number> };
 
 /**
- * Reads the next events of locked partitions: for each of the next few projects after `afterProject`, its
- * oldest, as many as were seen waiting in the partition at most, and as CLAIM_BYTES_MAX says: who has had
- * fewer bytes comes first, and each has one event at least. So a project with a million waiting events
- * delays the others by a batch, not by the million. Those of `closed` projects stay. The limit of 1 keeps
- * the planner to one index look-up for each event: as a join it read every event there is.
+ * Reads the next events of locked partitions: for each of the next few projects after `afterProject` its
+ * oldest, at most as many as were seen waiting in the partition, and within CLAIM_BYTES_MAX: projects with
+ * fewer bytes come first, and each gets at least one event. So a project with a million waiting events delays
+ * the others by one batch, not by a million events. Those of `closed` projects stay. The limit of 1 keeps the
+ * planner to one index look-up per event: as a join it scanned all events.
  */
 export const claimEvents = async (
   { db }: Work,
-  places: readonly Looked[],
+  cursors: readonly PartitionScan[],
   closed: readonly string[] = [],
-): Promise<Found> => {
-  if (places.length === 0) return { events: [], cut: new Set() };
-  const asked = places.map(({ part, afterProject, waiting }) => ({ p: part, a: afterProject, m: waiting }));
+): Promise<ClaimedEvents> => {
+  if (cursors.length === 0) return { events: [], cut: new Set() };
+  const asked = cursors.map(({ part, afterProject, waiting }) => ({ p: part, a: afterProject, m: waiting }));
   const result = await kept(
     db,
     sql<ClaimRow>`
@@ -192,14 +196,14 @@ const eventOf = (row: ClaimRow): QueuedEvent => ({
 });
 
 /**
- * Where a claim has not taken everything that was waiting when it looked; what has come since has rung. The
- * next claim of a partition goes on after the last project of this one, or begins anew. One that has spent
- * its steps is followed by the project after the one that it was at: everybody gets a turn. `large` are
- * partitions whose events did not fit into the claim. Where nothing could be taken up yet, there is nothing
- * to look for again until plans are prepared.
+ * Returns where to claim again because a claim has not taken everything seen waiting; later events have
+ * triggered a notification of their own. The next claim of a partition continues after the last project of
+ * this one, or starts over. A claim that has spent its steps is followed by the project after its current
+ * one, so that every project is served. `large`: partitions whose events did not fit into the claim. Where
+ * nothing could be processed yet, there is nothing to claim until plans are prepared.
  */
-export const placesAgain = (
-  looked: readonly Looked[],
+export const nextCursors = (
+  looked: readonly PartitionScan[],
   {
     found,
     large,
@@ -209,7 +213,7 @@ export const placesAgain = (
     large: ReadonlySet<number>;
   },
   claimLimit: number,
-): Place[] => {
+): PartitionCursor[] => {
   const byPart = Map.groupBy(found, ({ part }) => part);
   const isReady = new Set(events.map(({ part }) => part));
   const lastTaken = new Map(taken.map(({ part, projectId }) => [part, projectId]));
@@ -225,20 +229,20 @@ export const placesAgain = (
   });
 };
 
-/** Whether nothing was left in a partition whose last projects were looked at. */
+/** Returns whether nothing was left in a partition whose last projects were read. */
 const isAllTaken = (
-  { part, waiting, afterProject }: Looked,
+  { part, waiting, afterProject }: PartitionScan,
   claimLimit: number,
   large: ReadonlySet<number>,
 ): boolean => waiting < claimLimit && afterProject === FIRST_PROJECT && !large.has(part);
 
 /**
- * Waits before the 2nd, 3rd and 4th try of an event whose evaluation failed, in ms; after the 4th it is
+ * Delays before the 2nd, 3rd and 4th attempt of an event whose evaluation failed, in ms; after the 4th it is
  * FAILED.
  */
 export const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
 
-/** Puts a failed event aside until it is due, so that it blocks nobody. */
+/** Postpones a failed event until it is due, so that it blocks no others. */
 export const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Promise<void> => {
   const dueAt = new Date(now.getTime() + RETRY_DELAYS_MS[event.attempts]!).toISOString();
   await sql`
@@ -252,10 +256,10 @@ export const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Prom
   );
 };
 
-/** Events moved back in one sweep. */
+/** Maximum events requeued in one sweep. */
 const SWEEP_MAX = 1_000;
 
-/** Puts events whose time has come back into the queue. Works over all projects. */
+/** Requeues events whose delay is over, across all projects. */
 export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
   await sql`
     with due as (
@@ -268,7 +272,7 @@ export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
     select project_id, part, event_id, attempts from due`.execute(db);
 };
 
-/** The partitions that have work, of tracked events and of the outbox. Works over all projects. */
+/** Returns the partitions with waiting tracked events and outbox rows, across all projects. */
 export const waitingParts = async ({ db }: Work): Promise<{ events: number[]; outbox: number[] }> => {
   const result = await sql<{ part: number; events: boolean; outbox: boolean }>`
     select part, exists (select 1 from event_q q where q.part = p.part) as events,

@@ -9,20 +9,20 @@ import type { Work } from "../kernel/work.ts";
 export type PlayerKey = { projectId: string; id: string };
 
 /**
- * The ledger key of a change that somebody asks for under a reference, an order's number, say. Keys are part
- * of the chain and stay when a player is erased, so the text, which may tell of a person, is not in it.
+ * Returns the ledger key of a change requested under a reference, such as an order number. Keys are part of
+ * the hash chain and stay when a player is erased, so the text, which may be personal data, is hashed.
  */
 export const referenceKey = (reference: string): string => `api:ref:${hash("sha256", reference, "hex")}`;
 
 /**
- * Whether a player, or one who was merged into that player, has a line or a hold by this reference. Only a
- * locked player's answer lasts.
+ * Returns whether a player, or one merged into it, has a ledger line or hold with this reference. The result
+ * only holds while the player is locked.
  */
 export const isReferenceUsed = async (
   { db }: Work,
   { projectId, playerId, reference }: { projectId: string; playerId: string; reference: string },
 ): Promise<boolean> => {
-  // The second is how keys were written at first.
+  // The second is the original format of keys.
   const keys = [referenceKey(reference), `api:ref:${reference}`];
   const { rows } = await sql`
     with own as (
@@ -37,8 +37,8 @@ export const isReferenceUsed = async (
 };
 
 /**
- * Locks a player, or whom it was merged into, in the order in which batches lock: the project's definitions
- * first, or a change of them could wait in a ring with us. @throws DomainError NOT_FOUND
+ * Locks a player, or its merge target, in the lock order of batches: the project's definitions first, to
+ * avoid deadlocks with a change of them. @throws DomainError NOT_FOUND
  */
 export const lockPlayerRow = async (work: Work, { projectId, id }: PlayerKey): Promise<PlayerKey> => {
   await shareConfig(work, [projectId]);
@@ -48,8 +48,8 @@ export const lockPlayerRow = async (work: Work, { projectId, id }: PlayerKey): P
 };
 
 /**
- * The ledger key of a change that somebody asks for. A reference serves a player once, whatever it is given
- * for: of two at once, the second looks when the first is done.
+ * Returns the ledger key of a requested change. A reference can be used once per player, for any purpose: of
+ * two concurrent uses, the second looks after the first is done.
  * @throws DomainError CONFLICT REFERENCE_USED
  */
 export const keyOfReference = async (

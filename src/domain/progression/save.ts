@@ -13,10 +13,10 @@ import type { PlayerState } from "../evaluation/player-state.ts";
 import type { SharedCounters } from "../evaluation/shared-counters.ts";
 import type { Effects } from "../evaluation/effects.ts";
 
-/** A processed event's place in the queue. */
+/** Key of a processed event in the queue. */
 export type QueueRef = { projectId: string; part: number; seq: number };
 
-/** An event that had no effect and never will have one. */
+/** The result of an event that had no effect and never will. */
 export type EventVerdict = {
   projectId: string;
   eventId: string;
@@ -34,9 +34,10 @@ export type Batch = {
 };
 
 /**
- * Writes everything a batch did in one statement: players, what they hold, ledger, outbox, verdicts, and the
- * queue rows away; then rings for what the commit has made. What there is nothing of is not in the statement.
- * The queue rows are the proof that nobody else did it: fewer than expected is a bug and undoes the batch.
+ * Writes all results of a batch in one statement: players, their holdings, ledger, outbox and verdicts, and
+ * deletes the queue rows; then notifies the consumers of what was committed. Arms without rows are left out.
+ * The deleted queue rows prove that nobody else processed the events: fewer than expected is a bug and rolls
+ * the batch back.
  */
 export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
   const { effects, players, done } = batch;
@@ -131,10 +132,10 @@ const doneArm = (done: readonly QueueRef[]): Arm => ({
     where t.project_id = x."projectId" and t.part = x.part and t.seq = x.seq returning 1`,
 });
 
-/** Players of these statuses are on no board and in no list. */
+/** Statuses of players that appear on no board and in no list. */
 export const HIDDEN_STATUSES: ReadonlySet<string> = new Set(["BANNED", "MERGED", "ERASED"]);
 
-/** One outbox row for each period that changed, with the new values of all its players in this batch. */
+/** Returns one outbox row for each changed period, with the new values of all its players in this batch. */
 const entryRows = (players: readonly PlayerState[]): OutboxRow[] => {
   const changes = new Map<string, { projectId: string; periodId: string; entries: EntryChange[] }>();
   for (const { projectId, id, entries, dirty, status, isDeleted = false } of players) {

@@ -1,40 +1,44 @@
 import { sql } from "kysely";
 import { outageOf } from "../kernel/outages.ts";
-import { BATCH, chosenPatience } from "../kernel/patience.ts";
+import { BATCH, chosenTimeouts } from "../kernel/timeouts.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import { SLOW_EVENT_MS } from "./claim-shares.ts";
 import type { ClaimBudget } from "./claim-budget.ts";
 import { countTry } from "./fail-event.ts";
 import { holdPartition, type QueuedEvent } from "./queue.ts";
 
-/** Why an event counts a try whose claim was undone: computing it kept the process from its connections. */
-class TookTooLong extends Error {
+/** Error of an attempt that blocked the process for so long that its transaction was lost. */
+class EvaluationTooLong extends Error {
   constructor(ms: number) {
     super(`evaluation took ${Math.round(ms)} ms without a pause, and its transaction was lost meanwhile`);
   }
 }
 
-type Undone = { error: unknown; steps: ClaimBudget; onError: (error: unknown, event: QueuedEvent) => void };
+type FailedClaim = {
+  error: unknown;
+  steps: ClaimBudget;
+  onError: (error: unknown, event: QueuedEvent) => void;
+};
 
 /**
- * Counts a try of the slowest event of a claim that an outage has undone, where that event has kept this
- * process from everything else for half as long as a transaction may stand still: PostgreSQL ends those that
- * do and gives up clients that do not answer, so the outage is of the event's own making. In a transaction of
- * its own.
- * @returns the event that counts a try; undefined when there is none: then `error` tells of a true outage
+ * Counts a failed attempt for the slowest event of a claim that an outage rolled back, if that event blocked
+ * this process for half as long as a transaction may be idle: PostgreSQL ends such transactions and drops
+ * unresponsive clients, so the event itself caused the outage. Runs in its own transaction.
+ * @returns the event that was blamed; undefined when there is none: then `error` is a genuine outage
  */
 export const blameSlowest = async (
   transact: Transact,
-  { error, steps: { slowest }, onError }: Undone,
+  { error, steps: { slowest }, onError }: FailedClaim,
 ): Promise<QueuedEvent | undefined> => {
   if (outageOf(error) === undefined || slowest === undefined) return undefined;
-  const { idleMs } = chosenPatience() ?? BATCH;
+  const { idleMs } = chosenTimeouts() ?? BATCH;
   if (slowest.ms < Math.min(SLOW_EVENT_MS, idleMs / 2)) return undefined;
   const { event, ms } = slowest;
   try {
     await transact(async (work) => {
       await holdPartition(work, event.part);
-      if (await isWaiting(work, event)) await countTry(work, { event, error: new TookTooLong(ms), onError });
+      if (await isWaiting(work, event))
+        await countTry(work, { event, error: new EvaluationTooLong(ms), onError });
     });
     return event;
   } catch (again) {
@@ -43,7 +47,7 @@ export const blameSlowest = async (
   }
 };
 
-/** Whether nobody has taken the event up, or counted a try of it, since it was claimed. */
+/** Returns whether the event is still queued, with no attempt counted since it was claimed. */
 const isWaiting = async ({ db }: Work, event: QueuedEvent): Promise<boolean> => {
   const { rows } = await sql`
     select 1 from event_q where project_id = ${event.projectId} and part = ${event.part}

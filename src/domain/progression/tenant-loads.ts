@@ -1,42 +1,52 @@
-/** After so long half of what a tenant has taken is forgotten, in ms. */
+/** Half-life of a tenant's recorded consumption, in ms. */
 const HALF_LIFE_MS = 5_000;
-/** Steps of all tenants together, within about a half-life, below which nobody has to wait for another. */
+/** Total steps of all tenants, within about a half-life, below which nobody has to wait for another. */
 export const BUSY_STEPS = 4_000_000;
-/** Projects that are put off at once: the queue is read around each of them. */
+/** Maximum projects put off at once: the queue is read around each of them. */
 const PUT_OFF_MAX = 100;
-/** Projects that are remembered; the one that was charged longest ago is forgotten. */
+/** Maximum projects remembered; the one charged longest ago is forgotten. */
 const PROJECTS_MAX = 2_000;
+
+export type ProjectOwner = { projectId: string; tenantId: string };
 
 type Load = { tenantId: string; steps: number; atMs: number };
 
-/** Parts of an equal share; who has had more than one of them comes after those who have had less. */
+/** Fractions of an equal share; tenants above one of them come after those below it. */
 const TIERS = [1 / 8, 1];
 
 /**
- * `putOff`: for each of TIERS, the projects of tenants who have had more, those that have taken most at the
- * front; empty while nobody is put off. `loads`: what the tenant of a project has taken, by the project.
+ * `putOff`: for each of TIERS, the projects of tenants above it, the largest consumers first; empty while
+ * nobody is put off. `loads`: consumption of the project's tenant, by project. `maxOf`: the highest
+ * consumption of tenants in each tier.
  */
-export type Order = { putOff: readonly (readonly string[])[]; loads: ReadonlyMap<string, number> };
+export type Order = {
+  putOff: readonly (readonly string[])[];
+  loads: ReadonlyMap<string, number>;
+  maxOf: readonly number[];
+};
 
-const NO_ORDER: Order = { putOff: [], loads: new Map() };
+const NO_ORDER: Order = { putOff: [], loads: new Map(), maxOf: [] };
 
 /**
- * What tenants have taken of a process lately, however many projects they spread it over. A tenant who has
- * had more than an equal share, with one more tenant counted who has had nothing, lets the others go first,
- * and so does one who has had more than an eighth of it with those who have had less. So whoever comes with
- * little never waits for the queues of those who take much, and two who take much share what is left. What
- * is remembered decides who goes first, and nothing else: it may be lost.
+ * Tracks the recent consumption of tenants in a process, however many projects they spread it over. A tenant
+ * above an equal share, counting one idle tenant more, lets the others go first, and a tenant above an eighth
+ * of it goes after those below. So a tenant with little work never waits for the queues of large ones, and
+ * large ones share the rest. The state only decides the order, so it may be lost.
  */
 export class TenantLoads {
   readonly #nowMs: () => number;
   readonly #projects = new Map<string, Load>();
 
-  /** @param nowMs a clock that only goes forward */
+  /** @param nowMs a monotonic clock */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
   }
 
-  charge(projectId: string, tenantId: string, steps: number): void {
+  knows(projectId: string): boolean {
+    return this.#projects.has(projectId);
+  }
+
+  charge({ projectId, tenantId }: ProjectOwner, steps: number): void {
     const known = this.#projects.get(projectId);
     this.#projects.delete(projectId);
     const atMs = this.#nowMs();
@@ -44,7 +54,7 @@ export class TenantLoads {
     if (this.#projects.size > PROJECTS_MAX) this.#projects.delete(this.#projects.keys().next().value!);
   }
 
-  /** Who lets others go first now. */
+  /** Returns which projects are put off now. */
   order(): Order {
     const nowMs = this.#nowMs();
     const projects = [...this.#projects].map(([id, load]) => ({ ...load, id, steps: leftOf(load, nowMs) }));
@@ -60,7 +70,8 @@ export class TenantLoads {
         .slice(0, PUT_OFF_MAX)
         .map(({ id }) => id),
     );
-    return { putOff, loads: new Map(projects.map(({ id, tenantId }) => [id, byTenant.get(tenantId)!])) };
+    const loads = new Map(projects.map(({ id, tenantId }) => [id, byTenant.get(tenantId)!]));
+    return { putOff, loads, maxOf: TIERS.map((part) => share * part) };
   }
 }
 

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 import type { RuleCounts } from "../evaluation/running/stats.ts";
 
-/** Sums two histograms of a row that is there already. */
+/** Adds two histograms on conflict with an existing row. */
 const sums = (column: string) => sql`(
   select coalesce(jsonb_object_agg(name, n), '{}') from (
     select name, sum(value::numeric) as n from (
@@ -10,7 +10,7 @@ const sums = (column: string) => sql`(
       union all select key, value from jsonb_each_text(excluded.${sql.ref(column)})) both_
     group by name) summed)`;
 
-/** Adds counts to what is stored: one statement. */
+/** Adds counts to the stored statistics, in one statement. */
 export const writeStats = async ({ db }: Work, counts: readonly RuleCounts[]): Promise<void> => {
   if (counts.length === 0) return;
   const rows = JSON.stringify(counts.map(({ hourMs, ...row }) => ({ ...row, hour: new Date(hourMs) })));

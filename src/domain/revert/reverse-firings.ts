@@ -56,14 +56,14 @@ export function* reverseFirings(
     const controls = rules.get(firingKey(firing));
     yield stepsOf(controls);
     if (!controls) continue;
-    controls.limits?.giveBack(turn);
-    for (const limit of controls.globalLimits) limit.giveBack(turn);
+    controls.limits?.refund(turn);
+    for (const limit of controls.globalLimits) limit.refund(turn);
     if (counted.has(firing.ruleId)) continue;
     counted.add(firing.ruleId);
     if (controls.budgets.length === 0) continue;
     yield ((1 + controls.budgets.length) * (ledger.length + grants.length)) / LINES_PER_STEP;
     const own = ledger.filter(({ cause }) => cause.ruleId === firing.ruleId);
-    for (const budget of controls.budgets) budget.giveBack(turn, givenBy(budget.asset, own, grants));
+    for (const budget of controls.budgets) budget.refund(turn, givenBy(budget.asset, own, grants));
   }
 }
 

@@ -29,7 +29,7 @@ export const reverseStreaks = (
   for (const streak of turn.project.streaks.values()) {
     const { key } = streak.definition;
     const extended = extensions.get(key);
-    if (!extended && !streak.hears(event.type)) continue;
+    if (!extended && !streak.listensTo(event.type)) continue;
     const isShorter = reverseStreak(turn, streak, { extended, longest: longestRuns.get(key) ?? 0 });
     if (isShorter) shortened.add(key);
     else if (extended) reversal.left.add(`streak ${key}: the period that it extended`);
@@ -66,7 +66,7 @@ const withoutEvent = (streak: CompiledStreak, state: Streak, turn: Turn): Streak
   const period = periodAt(streak.calendar, zone, event.at);
   if (!progress.periods.some(([one]) => one === period)) return undefined;
   const states = [...statesOf(streak, progress, period)];
-  for (const place of streak.heard(event.type).parts) {
+  for (const place of streak.impactOf(event.type).parts) {
     const { metric } = streak.definition.qualify.parts[place]!;
     const sample = compileSample(metric)(turn);
     const old = states[place];

@@ -82,7 +82,7 @@ const COUNTED_MAX = 2 * DERIVED_MAX;
 const pastEvents = ({ project }: Turn, { event, emitted, isOwn }: PlayerRecord): PastEvent[] => {
   const { type, at, properties } = event;
   const own = isOwn && !type.startsWith("system.") ? [{ type, at, properties }] : [];
-  const derived = derivedOf(emitted, at).filter((one) => project.hears(one.type));
+  const derived = derivedOf(emitted, at).filter((one) => project.hasListeners(one.type));
   // Events cut off by the loop guard were emitted, but not counted.
   return [...own, ...derived.slice(0, COUNTED_MAX)];
 };

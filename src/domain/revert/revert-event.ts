@@ -4,9 +4,8 @@ import type { EventData } from "../kernel/events/domain-events.ts";
 import { conflict, type DomainError, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { partitionOf } from "../kernel/ids.ts";
-import { changePlans } from "../progression/change.ts";
 import { openTurn } from "../evaluation/evaluate.ts";
-import { loadPlans } from "../progression/plan.ts";
+import { loadPlans, projectPlans } from "../progression/plan.ts";
 import { saveBatch } from "../progression/save.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
 import { StepsExceeded } from "../kernel/step-budget.ts";
@@ -175,7 +174,7 @@ const reverseAll = async (
   projectId: string,
   { root, done, reversal, revert }: Reversing,
 ): Promise<number> => {
-  const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId);
+  const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
   if (!plan) throw notFound("project");
   const ids = done.map(({ id }) => id);
   if (!(await isBounded(work, projectId, ids))) throw tooLarge("it has caused too many effects");

@@ -2,7 +2,7 @@ import { audit } from "../accounts/audit/audit.ts";
 import type { Json } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
 
-/** Writes who did something to an event or to an event type, into the log of their tenant. */
+/** Records an action on an event or event type in the audit log of the tenant. */
 export const auditEvent = async (
   work: Work,
   action: string,

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 
-/** Of a project: events not processed yet, and commits whose effects have not reached ranks and sockets. */
+/** Unprocessed events of a project, and commits whose effects have not reached ranks and sockets yet. */
 export type Backlog = { events: number; commits: number };
 
 export const countBacklog = async ({ db }: Work, projectId: string): Promise<Backlog> => {

@@ -10,19 +10,21 @@ import type { StepBudget } from "../kernel/step-budget.ts";
 import type { EventSchemas, Mismatch } from "./event-schemas.ts";
 import { refuseHostile } from "../kernel/hostile-json.ts";
 
-/** Events in one batch request. */
+/** Maximum events of one batch request. */
 export const BATCH_MAX_EVENTS = 1_000;
 
-/** Bytes of a batch request's body. */
+/** Maximum bytes of a batch request's body. */
 export const BATCH_MAX_BYTES = 5 * 1024 * 1024;
 
-/** Bytes of one event's `properties` as JSON. */
+/** Maximum bytes of one event's `properties` as JSON. */
 export const PROPERTIES_MAX_BYTES = 16 * 1024;
 
-/** How far ahead of our clock an event's timestamp may be, in ms. */
+/** How far ahead of the server's clock an event's timestamp may be, in ms. */
 export const FUTURE_LIMIT_MS = 24 * 3_600_000;
 
-/** The text of a time before it can be misread: databases write the year 50 as a Date reads 1950. */
+/**
+ * Earliest timestamp that is unambiguous: PostgreSQL writes the year 50 in a form that Date reads as 1950.
+ */
 const OLDEST_MS = Date.UTC(1000, 0, 1);
 
 const text = (name: string, max: number) =>
@@ -33,7 +35,9 @@ const text = (name: string, max: number) =>
     .min(1, `${name} must not be empty`)
     .max(max, `${name} must be at most ${max} characters`);
 
-/** One event as integrators send it; `properties` and hostile values are checked apart, see `readEvent`. */
+/**
+ * An event as sent by integrators; `properties` and hostile values are checked separately, see `readEvent`.
+ */
 export const EventInput = z.object({
   projectId: z
     .uuid("projectId must be a UUID")
@@ -44,7 +48,7 @@ export const EventInput = z.object({
     /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/,
     "eventType may hold letters, digits and _ . : - and must not start with a mark",
   ),
-  // Not z.record: it copies every property, and what they hold is checked by refuseHostile.
+  // Not z.record: it copies every property, and their values are checked by refuseHostile.
   properties: z
     .custom<Json>(isJsonObject, "properties must be an object")
     .meta({ override: { type: "object", additionalProperties: {} } })
@@ -60,7 +64,7 @@ export const EventInput = z.object({
 
 export type EventInput = z.infer<typeof EventInput>;
 
-/** An event on its way into the database. Short names: one JSON parameter carries thousands of these. */
+/** An event to be stored. Names are short because one JSON parameter carries thousands of these. */
 export type NewEvent = {
   id: string;
   /** project id */
@@ -77,31 +81,33 @@ export type NewEvent = {
   at: number;
   /** idempotency key */
   k: string | null;
-  /** hash of what the sender gave, 32 hexadecimal digits; null without a key */
+  /** hash of the sender's content, 32 hexadecimal digits; null without a key */
   x: string | null;
   /** queue partition */
   h: number;
-  /** what the type's schema warns of; it is told and not stored */
+  /** warnings by the type's schema; reported, not stored */
   w?: readonly string[];
 };
 
 /**
- * What decides about one event besides the event itself. `resolve` answers undefined for a project out of
+ * The context in which an event is checked. `resolve` returns undefined for a project that the caller cannot
  * reach.
  */
 export type ReadContext = {
   now: Date;
-  /** What the schemas of all events of a request may take together; each one is bounded anyway. */
+  /**
+   * Shared step budget of the schema checks of all events of a request; each check is also bounded by itself.
+   */
   checks?: StepBudget;
   resolve(
     projectId: string | undefined,
   ): { id: string; maxEventAgeDays: number | null; schemas?: EventSchemas } | undefined;
 };
 
-/** Reads and checks one event. @throws DomainError VALIDATION_ERROR whose message names the field */
+/** Parses and checks one event. @throws DomainError VALIDATION_ERROR whose message names the field */
 export const readEvent = (input: unknown, { now, resolve, checks }: ReadContext): NewEvent => {
-  refuseLong(input);
-  // Before the schema: it would drop a `__proto__` key without a word.
+  rejectOversized(input);
+  // Before the zod schema, which would silently drop a `__proto__` key.
   refuseHostile("", input);
   const parsed = EventInput.safeParse(input);
   if (!parsed.success) throw fromZod(parsed.error, input);
@@ -135,13 +141,13 @@ export const readEvent = (input: unknown, { now, resolve, checks }: ReadContext)
     h: partitionOf(project.id, externalUserId),
   };
   const mismatch = project.schemas?.check(eventType, properties, checks);
-  return mismatch ? judge(read, mismatch) : read;
+  return mismatch ? applyMismatch(read, mismatch) : read;
 };
 
 const tooLong = (): DomainError => invalidField("properties", "properties must be at most 16 KiB of JSON");
 
-/** Refuses `properties` of megabytes before anything walks, sorts or copies them. */
-const refuseLong = (input: unknown): void => {
+/** Rejects `properties` of megabytes before anything walks, sorts or copies them. */
+const rejectOversized = (input: unknown): void => {
   const properties = isJsonObject(input) ? input["properties"] : undefined;
   if (isJsonObject(properties) && isLongJson(properties, PROPERTIES_MAX_BYTES + 1)) throw tooLong();
 };
@@ -152,8 +158,8 @@ const outOfReach = (projectId: string | undefined): never => {
     : invalidField("projectId", "projectId is not a project of these credentials");
 };
 
-/** An event that its type's schema does not accept. */
-const judge = (event: NewEvent, mismatch: Mismatch): NewEvent => {
+/** Applies the result of the schema check: rejects the event or attaches warnings. */
+const applyMismatch = (event: NewEvent, mismatch: Mismatch): NewEvent => {
   if (mismatch.enforcement === "REJECT") throw rejected(mismatch);
   return { ...event, w: textsOf(mismatch) };
 };
@@ -177,7 +183,7 @@ const fromZod = (error: z.ZodError, input: unknown): DomainError => {
   return new DomainError("VALIDATION_ERROR", details.map(({ message }) => message).join("; "), { details });
 };
 
-/** Refuses times that no event may have. @throws DomainError VALIDATION_ERROR */
+/** Rejects invalid timestamps. @throws DomainError VALIDATION_ERROR */
 export const checkTime = (atMs: number, now: Date, maxEventAgeDays: number | null): void => {
   if (!Number.isFinite(atMs) || atMs < OLDEST_MS)
     throw invalidField("timestamp", "timestamp must be in year 1000 or later");
@@ -193,7 +199,7 @@ export const checkTime = (atMs: number, now: Date, maxEventAgeDays: number | nul
 
 const isSorted = (keys: readonly string[]): boolean => keys.every((key, i) => i === 0 || keys[i - 1]! < key);
 
-/** The same value with the keys of every level in order, so that equal content has equal JSON. */
+/** Sorts the keys of every level, so that equal content has equal JSON. */
 const inKeyOrder = (value: unknown): unknown => {
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value)) return value.map(inKeyOrder);
@@ -204,6 +210,6 @@ const inKeyOrder = (value: unknown): unknown => {
   return ordered;
 };
 
-/** The first 128 bits of SHA-256 in hexadecimal digits, which PostgreSQL takes for a UUID of 16 bytes. */
+/** First 128 bits of SHA-256 in hexadecimal, which PostgreSQL accepts as a UUID of 16 bytes. */
 const payloadHash = (content: readonly string[]): string =>
   hash("sha256", `[${content.join()}]`, "hex").slice(0, 32);

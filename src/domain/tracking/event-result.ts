@@ -1,6 +1,6 @@
 import type { Effect } from "./events.ts";
 
-/** What the sender of one event is told. */
+/** The response to the sender of one event. */
 export type EventResult = {
   eventId: string | null;
   status: "PENDING" | "PROCESSED" | "DUPLICATE" | "REJECTED" | "FAILED";
@@ -8,8 +8,8 @@ export type EventResult = {
   message: string;
   existingEventId?: string;
   effects?: Effect[];
-  /** How many more there are, which did not fit into the answer. */
+  /** Number of effects that did not fit into the response. */
   effectsLeftOut?: number;
-  /** What the type's schema says against the event, which was taken all the same. */
+  /** Violations of the type's schema by an event that was accepted all the same. */
   warnings?: string[];
 };

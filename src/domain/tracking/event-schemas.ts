@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
-import { FairLine } from "../kernel/fair-line.ts";
+import { FairQueue } from "../kernel/fair-queue.ts";
 import { createSizedCache } from "../kernel/sized-cache.ts";
 import type { StepBudget } from "../kernel/step-budget.ts";
 import type { Transact } from "../kernel/work.ts";
@@ -9,24 +9,24 @@ import { COMPILE_STEPS_MAX, compileSchema, type Validate } from "./json-schema/s
 export const ENFORCEMENTS = ["OFF", "WARN", "REJECT"] as const;
 export type Enforcement = (typeof ENFORCEMENTS)[number];
 
-/** What the schema of an event's type says against the event. */
+/** Violations of an event type's schema. */
 export type Mismatch = { enforcement: "WARN" | "REJECT"; failures: { field: string; message: string }[] };
 
-/** The schemas of those event types of a request that are enforced in their project. */
+/** The enforced schemas of the event types of a request. */
 export type EventSchemas = {
   /**
-   * Undefined when the type has no schema or the properties fit it.
-   * @param shared what all checks of a request may take together
+   * Returns undefined when the type has no schema or the properties match it.
+   * @param shared step budget of all checks of a request
    */
   check(eventType: string, properties: Json, shared?: StepBudget): Mismatch | undefined;
 };
 
 const PROPERTIES = "properties";
 
-/** A schema, ready. `version` rises with each change of it. */
-type Ready = { version: number; enforcement: "WARN" | "REJECT"; validate: Validate };
+/** A compiled schema. `version` rises with each change. */
+type Compiled = { version: number; enforcement: "WARN" | "REJECT"; validate: Validate };
 
-const schemasOf = (ready: ReadonlyMap<string, Ready>): EventSchemas => ({
+const schemasOf = (ready: ReadonlyMap<string, Compiled>): EventSchemas => ({
   check: (eventType, properties, shared) => {
     const type = ready.get(eventType);
     if (!type) return undefined;
@@ -42,27 +42,27 @@ const schemasOf = (ready: ReadonlyMap<string, Ready>): EventSchemas => ({
 export type SchemaProject = { id: string; tenantId: string; stamp: number | null };
 
 /**
- * Makes ready the schemas that events of these types are checked against, by project. What is not kept is
- * read and compiled: one project at a time in a process, in slices, next that of the tenant who has had the
- * least of it.
+ * Loads the compiled schemas that events of these types are checked against, by project. Schemas that are not
+ * cached are read and compiled: one project at a time in a process, in slices, next that of the tenant with
+ * the least consumption.
  */
 export type SchemaStore = (
   wanted: ReadonlyMap<SchemaProject, ReadonlySet<string>>,
 ) => Promise<Map<SchemaProject, EventSchemas>>;
 
-/** Characters of the schemas, as JSON, that the events of one request may be checked against. */
+/** Maximum characters of the schemas, as JSON, that the events of one request are checked against. */
 export const REQUEST_CHARACTERS_MAX = 2 * 1024 * 1024;
-/** Memory of compiled schemas that a process keeps, in bytes. */
+/** Maximum memory of compiled schemas in a process, in bytes. */
 const KEPT_BYTES_MAX = 64 * 1024 * 1024;
-/** What one takes for each character of its JSON at most, and beside them. */
+/** Upper bound of a compiled schema's memory for each character of its JSON, and its fixed part. */
 const BYTES_PER_CHARACTER = 36;
 const SCHEMA_BYTES = 1_024;
-/** Memory of what is known of schemas without reading them. */
+/** Maximum memory of the schemas' metadata, in bytes. */
 const HEADS_BYTES_MAX = 8 * 1024 * 1024;
 const HEAD_BYTES = 256;
 const PROJECTS_MAX = 10_000;
 
-/** A schema that is enforced, by what is known without reading it. */
+/** Metadata of an enforced schema, without the schema itself. */
 type Head = { name: string; version: number; enforcement: "WARN" | "REJECT"; characters: number };
 type Heads = { stamp: number; byName: ReadonlyMap<string, Head> };
 
@@ -75,11 +75,11 @@ const MANY: Validate = () => [
   },
 ];
 
-/** @param bytesMax what is kept between calls */
+/** @param bytesMax maximum memory of cached schemas */
 export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX): SchemaStore => {
   const heads = createSizedCache<Heads>({ items: PROJECTS_MAX, bytes: HEADS_BYTES_MAX });
-  const kept = createSizedCache<Ready>({ items: Math.ceil(bytesMax / SCHEMA_BYTES), bytes: bytesMax });
-  const line = new FairLine();
+  const kept = createSizedCache<Compiled>({ items: Math.ceil(bytesMax / SCHEMA_BYTES), bytes: bytesMax });
+  const queue = new FairQueue();
 
   const headsOf = async ({ id, tenantId, stamp }: SchemaProject): Promise<Heads["byName"]> => {
     const known = heads.get(id);
@@ -90,8 +90,8 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
     return byName;
   };
 
-  /** Puts those that are kept into `ready`. @returns the others */
-  const takeKept = ({ id }: SchemaProject, asked: readonly Head[], ready: Map<string, Ready>): Head[] =>
+  /** Copies the cached schemas to `ready`. @returns the others */
+  const takeKept = ({ id }: SchemaProject, asked: readonly Head[], ready: Map<string, Compiled>): Head[] =>
     asked.filter(({ name, version }) => {
       const found = kept.get(keyOf(id, name));
       if (!found || found.version < version) return true;
@@ -99,9 +99,9 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
       return false;
     });
 
-  const compile = ({ id, tenantId }: SchemaProject, asked: readonly Head[], ready: Map<string, Ready>) =>
-    line.run(tenantId, async (steps) => {
-      // Whoever was in front may have asked for the same.
+  const compile = ({ id, tenantId }: SchemaProject, asked: readonly Head[], ready: Map<string, Compiled>) =>
+    queue.run(tenantId, async (steps) => {
+      // A request before this one may have loaded the same.
       const missing = takeKept({ id, tenantId, stamp: null }, asked, ready);
       for (const stored of missing.length === 0 ? [] : await readSchemas(transact, id, missing)) {
         const size = {
@@ -120,7 +120,7 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
     for (const [project, types] of wanted) {
       if (project.stamp === null) continue;
       const known = await headsOf(project);
-      const ready = new Map<string, Ready>();
+      const ready = new Map<string, Compiled>();
       const asked: Head[] = [];
       for (const type of types) {
         const head = known.get(type);
@@ -141,9 +141,10 @@ const keyOf = (projectId: string, name: string): string => `${projectId} ${name}
 
 type StoredSchema = Head & { schema: unknown };
 
-const readyOf = ({ version, enforcement, schema }: StoredSchema): Ready => {
+const readyOf = ({ version, enforcement, schema }: StoredSchema): Compiled => {
   const made = compileSchema(schema);
-  // What was saved has been compiled once; a schema of another version of the server accepts everything.
+  // A stored schema has been compiled once; one of another server version that fails to compile accepts
+  // everything.
   return { version, enforcement, validate: "validate" in made ? made.validate : () => [] };
 };
 

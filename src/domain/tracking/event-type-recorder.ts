@@ -9,19 +9,21 @@ import {
   type ShapeLearner,
 } from "./property-shapes.ts";
 
-/** Event types of one project that are listed. */
+/** Maximum listed event types of one project. */
 export const EVENT_TYPES_MAX = 1_000;
-/** Types of all projects that one process learns about, and the memory of that; quiet ones give way. */
+/**
+ * Maximum types, of all projects, that a process learns shapes of, and their memory; idle ones are evicted.
+ */
 const LEARNT_MAX = 5_000;
 const LEARNT_BYTES_MAX = 64 * 1024 * 1024;
-/** Types that are counted between two flushes: of a project, which lists no more anyway, and of all. */
+/** Maximum types counted between two flushes: of a project, which lists no more anyway, and in all. */
 const COUNTED_MAX = 2 * EVENT_TYPES_MAX;
 const ALL_COUNTED_MAX = 100_000;
-/** Of each type, so many events are looked into between two flushes, and one in so many of the others. */
+/** Events of each type that are sampled first between two flushes, and the sampling interval after these. */
 const LOOKED_AT_FIRST = 50;
 const LOOK_EVERY = 64;
 
-/** What a process has seen of an event type since it last told the database. */
+/** Observations of an event type by a process since the last flush. */
 export type SeenType = {
   projectId: string;
   name: string;
@@ -35,24 +37,24 @@ export type SeenType = {
 export type SeenEvent = { projectId: string; externalUserId: string; eventType: string; properties: Json };
 
 /**
- * Counts the events that this process has taken up, by type, and learns from some of them what their
- * properties look like. Counts are exact but for what a process that is killed had not written yet, and for
- * types of a project beyond COUNTED_MAX in one flush.
+ * Counts the events that this process evaluates, by type, and learns the shapes of their properties from a
+ * sample. Counts are exact except for those not yet flushed by a process that is killed, and for types of a
+ * project beyond COUNTED_MAX in one flush.
  */
 export type EventTypeRecorder = {
-  /** Call it after the commit that took them up. */
+  /** To be called after the commit that evaluated them. */
   seen(events: readonly SeenEvent[], nowMs: number): void;
-  /** What has been seen since the last time, without shapes; it is the caller's to write now. */
+  /** Returns the observations since the last call, without shapes; the caller must write them. */
   take(): SeenType[];
-  /** A type that was taken, with what has been learnt of it. */
+  /** Adds the learnt shapes to an observation that was taken. */
   describe(type: SeenType): SeenType;
-  /** What could not be written counts again. */
-  giveBack(types: readonly SeenType[]): void;
+  /** Returns observations that could not be written, to be counted again. */
+  restore(types: readonly SeenType[]): void;
 };
 
 const keyOf = ({ projectId, name }: { projectId: string; name: string }): string => `${projectId}\0${name}`;
 
-/** @param bytesMax memory of what is learnt */
+/** @param bytesMax maximum memory of learnt shapes */
 export const createEventTypeRecorder = (bytesMax = LEARNT_BYTES_MAX): EventTypeRecorder => {
   const learners = createSizedCache<ShapeLearner>({ items: LEARNT_MAX, bytes: bytesMax });
   let counts = new Counts();
@@ -66,7 +68,7 @@ export const createEventTypeRecorder = (bytesMax = LEARNT_BYTES_MAX): EventTypeR
   return {
     seen: (events, nowMs) => {
       for (const event of events) {
-        // The service's own are no types of the integrator's.
+        // The service's own events are not among the integrator's event types.
         if (event.eventType.startsWith("system.")) continue;
         const { projectId, eventType: name } = event;
         const key = keyOf({ projectId, name });
@@ -83,13 +85,13 @@ export const createEventTypeRecorder = (bytesMax = LEARNT_BYTES_MAX): EventTypeR
       return taken;
     },
     describe: (type) => ({ ...type, shapes: learners.get(keyOf(type))?.take() ?? type.shapes }),
-    giveBack: (types) => {
+    restore: (types) => {
       for (const type of types) counts.add(keyOf(type), type);
     },
   };
 };
 
-/** Counts of types by key, bounded by project and altogether. */
+/** Counts by type key, bounded per project and in all. */
 class Counts {
   readonly #types = new Map<string, SeenType>();
   readonly #ofProject = new Map<string, number>();
@@ -98,7 +100,7 @@ class Counts {
     return this.#types.get(key);
   }
 
-  /** Begins to count a type; undefined when there are too many. */
+  /** Starts counting a type; undefined when there are too many. */
   open(key: string, type: Pick<SeenType, "projectId" | "name">, nowMs: number): SeenType | undefined {
     return this.#put(key, { ...type, total: 0, firstMs: nowMs, lastMs: nowMs, shapes: undefined });
   }
@@ -127,8 +129,8 @@ class Counts {
 type KnownRow = { project_id: string; name: string; properties: PropertyShapes };
 
 /**
- * Adds what was seen to the table: two statements. Types beyond EVENT_TYPES_MAX of a project are left out.
- * Processes that write at once take turns, in one order.
+ * Adds observations to the table in two statements. Types beyond EVENT_TYPES_MAX of a project are ignored.
+ * Concurrent processes lock in one order, so they wait for each other without deadlocks.
  */
 export const writeEventTypes = async ({ db }: Work, types: readonly SeenType[]): Promise<void> => {
   const sorted = types.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));

@@ -14,10 +14,10 @@ import { EVENT_TYPES_MAX } from "./event-type-recorder.ts";
 import { compileSchema, SCHEMA_MAX_BYTES } from "./json-schema/schema.ts";
 import type { PropertyShapes } from "./property-shapes.ts";
 
-/** Event types of a project that have a schema. */
+/** Maximum event types of a project with a schema. */
 export const SCHEMAS_MAX = 200;
 
-/** An event type as the API shows it. */
+/** An event type in the API. */
 export type EventTypeView = {
   name: string;
   total: number;
@@ -54,11 +54,11 @@ const show = (row: Row): EventTypeView => ({
 });
 
 export type ListEventTypes = PageQuery & {
-  /** Part of the name, in any case. */
+  /** Case-insensitive part of the name. */
   search?: string | undefined;
 };
 
-/** A page of a project's event types, by name. */
+/** Returns a page of a project's event types, by name. */
 export const listEventTypes = async (
   work: Work,
   projectId: string,
@@ -102,7 +102,7 @@ const checkSchema = ({ schema, enforcement }: EventTypeSchema): void => {
 };
 
 /**
- * Gives an event type a schema for its properties, or takes it away. Ingestion follows within 5 s.
+ * Sets or removes the schema of an event type's properties. Ingestion applies it within 5 s.
  * @throws DomainError VALIDATION_ERROR; CONFLICT: EVENT_TYPE_LIMIT, SCHEMA_LIMIT
  */
 export const putEventSchema = async (

@@ -9,14 +9,14 @@ import { causeOf } from "../evaluation/evaluate.ts";
 import type { Work } from "../kernel/work.ts";
 
 export type EventStatus = "PENDING" | "PROCESSED" | "FAILED" | "REJECTED" | "REVERTED";
-/** Who made an event: an integrator, a rule at its time, or the service for a rule's target or delay. */
+/** The origin of an event: an integrator, a scheduled rule, or a rule's target or delay. */
 export const EVENT_SOURCES = ["API", "SCHEDULE", "SYSTEM"] as const;
 export type EventSource = (typeof EVENT_SOURCES)[number];
 export type Effect = { type: string; data: Json; cause: Cause };
-/** Bytes of effects that are read at once: what is parsed of them may take twenty times as much memory. */
+/** Maximum bytes of effects read at once: parsed, they may take twenty times as much memory. */
 export const EFFECTS_BYTES_MAX = 1024 * 1024;
 
-/** A tracked event with what became of it. */
+/** A tracked event with its status. */
 export type TrackedEvent = {
   id: string;
   projectId: string;
@@ -33,11 +33,11 @@ export type TrackedEvent = {
 
 export type ListEvents = {
   limit: number;
-  /** Answers events older than this one. */
+  /** Returns events older than this one. */
   cursor?: string | undefined;
   eventType?: string | undefined;
   externalUserId?: string | undefined;
-  /** Of a player by `{playerId}`, those of players who were merged into it included. */
+  /** Events of a player by `{playerId}`, including those of players merged into it. */
   playerRef?: string | undefined;
   source?: EventSource | undefined;
   status?: EventStatus | undefined;
@@ -90,7 +90,7 @@ const show = (row: Row): TrackedEvent => ({
 const YEAR_1_MS = Date.parse("0001-01-01T00:00:00Z");
 const YEAR_9999_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
-/** A bound of a range as PostgreSQL takes it: it knows fewer years and zone offsets than ISO 8601. */
+/** Converts a bound of a range for PostgreSQL, which supports fewer years and zone offsets than ISO 8601. */
 const boundOf = (text: string | undefined): string | null =>
   text === undefined
     ? null
@@ -104,7 +104,7 @@ const STATUS = sql`case
 const isOneOf = (names: readonly string[]) =>
   sql`e.external_user_id in (select json_array_elements_text(${JSON.stringify(names)}::json))`;
 
-/** The external ids under which a player's events came. */
+/** Returns the external ids that a player's events were sent with. */
 const namesOf = async (work: Work, projectId: string, playerRef: string): Promise<string[]> => {
   const player = await getPlayer(work, projectId, playerRef);
   const merged = await sql<{ name: string }>`
@@ -113,7 +113,7 @@ const namesOf = async (work: Work, projectId: string, playerRef: string): Promis
   return [player.externalUserId, ...merged.rows.map(({ name }) => name)];
 };
 
-/** Conditions for what the query names, each only when it does. */
+/** Builds the conditions of the filters that the query has. */
 const filtersOf = (query: ListEvents, names: readonly string[] | undefined): RawBuilder<unknown>[] => {
   const { cursor, eventType, externalUserId, source, status } = query;
   const [from, to] = [boundOf(query.from), boundOf(query.to)];
@@ -131,8 +131,8 @@ const filtersOf = (query: ListEvents, names: readonly string[] | undefined): Raw
 };
 
 /**
- * Events of a project, newest first by arrival, and whether there are more: as many as are asked for, or as
- * PAGE_BYTES_MAX has room for.
+ * Returns a page of a project's events, newest arrival first, and whether there are more: as many as
+ * requested, or as fit into PAGE_BYTES_MAX.
  * @throws DomainError NOT_FOUND for an unknown player
  */
 export const listEvents = async (
@@ -156,7 +156,7 @@ export const listEvents = async (
   return { events: rows.map(show), nextCursor: hasMore ? rows.at(-1)!.id : null };
 };
 
-/** One event with its effects. @throws DomainError NOT_FOUND */
+/** Returns one event with its effects. @throws DomainError NOT_FOUND */
 export const getEvent = async (
   work: Work,
   projectId: string,
@@ -167,11 +167,11 @@ export const getEvent = async (
   const result = await sql<Row>`
     select e.*, 'PENDING' as status, null as error from tracked_events e
     where e.project_id = ${projectId} and e.id = ${eventId}`.execute(work.db);
-  const { status, error, eventId: id, ...told } = found;
-  return { ...show({ ...result.rows[0]!, id, status, error }), ...told };
+  const { status, error, eventId: id, ...effects } = found;
+  return { ...show({ ...result.rows[0]!, id, status, error }), ...effects };
 };
 
-/** The first effects of an event; `effectsLeftOut` of it did not fit. */
+/** The first effects of an event; `effectsLeftOut` more did not fit. */
 export type EffectsShown = { effects: Effect[]; effectsLeftOut?: number };
 export type StatusOfEvent = { eventId: string; status: EventStatus; error: string | null } & EffectsShown;
 
@@ -184,8 +184,8 @@ type StatusRow = {
 };
 
 /**
- * Status and effects of events, for `?wait=true`; unknown ids are left out, and effects beyond
- * EFFECTS_BYTES_MAX: who has had fewer bytes comes first.
+ * Reads status and effects of events, for `?wait=true`. Unknown ids are left out, and so are effects beyond
+ * EFFECTS_BYTES_MAX: events with fewer bytes come first.
  */
 export const readStatuses = async (
   { db }: Work,

@@ -4,22 +4,22 @@ import type { Transact, Work } from "../kernel/work.ts";
 import type { NewEvent } from "./event-input.ts";
 import { type Ingested, storeEvents } from "./ingest.ts";
 
-/** Stores the events of one request durably; the answer is in their order. */
+/** Stores the events of one request durably; the results are in their order. */
 export type Ingest = (events: readonly NewEvent[]) => Promise<Ingested[]>;
 
 export type GroupCommitOptions = {
   transact: Transact;
-  /** Events in one transaction; a larger request goes alone. */
+  /** Maximum events of one transaction; a larger request gets a transaction of its own. */
   maxEvents: number;
-  /** Rows in one statement. */
+  /** Rows per statement. */
   statementRows: number;
-  /** Transactions in flight. */
+  /** Maximum concurrent transactions. */
   concurrency: number;
-  /** Events that may wait; beyond it the caller is told to come back. */
+  /** Maximum waiting events; beyond it requests are rejected with a retry hint. */
   maxWaiting: number;
-  /** Called before the next transaction starts; a single-connection engine lets the sockets breathe here. */
+  /** Called before the next transaction starts; a single-connection engine serves the sockets here. */
   pause?: () => Promise<void>;
-  /** Called with the queue partitions of what has been committed. */
+  /** Called with the queue partitions of committed events. */
   onStored(parts: ReadonlySet<number>): void;
 };
 
@@ -29,7 +29,7 @@ type Request = {
   reject(error: unknown): void;
 };
 
-/** Stores the events of a request in a transaction in progress, for what must share its commit. */
+/** Stores the events of a request in an open transaction, for work that must share its commit. */
 export const ingestIn =
   ({ statementRows, onStored }: Pick<GroupCommitOptions, "statementRows" | "onStored">) =>
   (work: Work): Ingest =>
@@ -41,8 +41,8 @@ export const ingestIn =
   };
 
 /**
- * Commits a group in one transaction, or, when that fails, each request in its own; but where the database
- * does not work, they would wait one after the other for the same answer.
+ * Commits a group in one transaction, or, when that fails, each request in its own; not on a database outage,
+ * where they would all wait for the same error.
  */
 const commitGroup = async (options: GroupCommitOptions, group: readonly Request[]): Promise<void> => {
   try {
@@ -63,9 +63,9 @@ const commitGroup = async (options: GroupCommitOptions, group: readonly Request[
 };
 
 /**
- * Group commit: requests that arrive while a transaction is on its way wait and then share the next one, so
- * the cost of a durable commit is paid once for all of them. A group that fails is tried again request by
- * request, so a request can fail only by itself.
+ * Group commit: requests that arrive during a transaction wait and share the next one, so the cost of a
+ * durable commit is paid once for all of them. A group that fails is retried request by request, so that a
+ * request can fail only by itself.
  */
 export const createIngest = (options: GroupCommitOptions): Ingest => {
   const waiting: Request[] = [];

@@ -2,19 +2,19 @@ import { sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 import type { NewEvent } from "./event-input.ts";
 
-/** What became of one event at ingestion. */
+/** Result of storing one event. */
 export type Ingested =
   | { kind: "stored"; eventId: string }
   | { kind: "duplicate"; existingEventId: string; isSameBody: boolean };
 
-/** Rows in one statement on a single-connection engine, whose statements block the whole process. */
+/** Default rows per statement; a single-connection engine, which blocks the process meanwhile, uses fewer. */
 const ALL_ROWS = Number.MAX_SAFE_INTEGER;
 
 /**
- * Stores events in the transaction of `work`, each in its place of the answer: dedupe, event and queue rows
- * in one statement, plus one look-up when there were duplicates. The first of two equal keys wins, in the
- * order given.
- * @param chunk rows in one statement; smaller than the input only where one statement must not take long
+ * Stores events in the transaction of `work` and returns a result for each in order: dedupe, event and queue
+ * rows in one statement, plus one look-up when there were duplicates. The first of two equal keys wins, in
+ * the order given.
+ * @param chunk rows per statement; smaller than the input only where one statement must not take long
  */
 export const storeEvents = async (
   work: Work,
@@ -43,8 +43,8 @@ export const storeEvents = async (
 const dedupeKey = (projectId: string, key: string | null): string => `${projectId}\0${key}`;
 
 /**
- * One row of the statement's parameter. By hand: `properties` are text already and need not be written a
- * second time.
+ * Serialises one row of the statement's parameter by hand: `properties` is JSON text already and is not
+ * serialised a second time.
  */
 const rowOf = (event: NewEvent, o: number): string => {
   const { id, p, u, t, d, ts, at, k, x, h } = event;
@@ -54,8 +54,8 @@ const rowOf = (event: NewEvent, o: number): string => {
 };
 
 /**
- * The ingest statement. Dedupe rows go in key order, so that two overlapping batches cannot deadlock, and by
- * ordinal within a key, so that the first one wins. Events without a key pass the dedupe table by.
+ * Inserts events. Dedupe rows are inserted in key order, so that overlapping batches cannot deadlock, and by
+ * ordinal within a key, so that the first one wins. Events without a key bypass the dedupe table.
  * @returns the ids of the duplicates, which are not stored
  */
 const insert = async ({ db }: Work, events: readonly NewEvent[]): Promise<string[]> => {

@@ -3,14 +3,14 @@ import { idFloor } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 
 const WEEK_MS = 7 * 86_400_000;
-/** Weeks ahead for which partitions of tracked events exist; the job that makes them runs every hour. */
+/** Weeks ahead for which partitions of tracked events exist; the job that creates them runs every hour. */
 const WEEKS_AHEAD = 4;
-/** Advisory lock: two processes that start at once must not create one partition twice. */
+/** Advisory lock that keeps two starting processes from creating the same partition. */
 const LOCK = 7_741;
 
 /**
- * Makes the weekly partitions of tracked events from this week on. Event ids are time-ordered, so a week is
- * an id range.
+ * Creates the weekly partitions of tracked events from this week on. Event ids are time-ordered, so a week is
+ * a range of ids.
  */
 export const ensurePartitions = async ({ db, now }: Work): Promise<void> => {
   await sql`select pg_advisory_xact_lock(${LOCK}::bigint)`.execute(db);

@@ -8,17 +8,17 @@ import { createSchemaStore, type SchemaProject } from "./event-schemas.ts";
 
 type Rules = SchemaProject & { maxEventAgeDays: number | null };
 
-/** Answers stay this long; a change of settings in another process reaches ingestion within it, in ms. */
+/** Cache lifetime in ms: changes of settings by another process reach ingestion within it. */
 const CACHE_MS = 5_000;
 const CACHE_MAX = 10_000;
-/** Memory of the rules of one project, and of all that are kept. */
+/** Estimated memory of the rules of one project, and the maximum of all cached rules. */
 const RULES_BYTES = 512;
 const CACHE_MAX_BYTES = 16 * 1024 * 1024;
 
-/** An event as it was sent, of which nothing has been checked. */
+/** An event as sent, unchecked. */
 type Sent = { eventType?: unknown; projectId?: unknown };
 
-/** @param inputs the events of the request: what they need to be checked against is made ready */
+/** @param inputs the events of the request, whose schemas are loaded */
 export type ProjectRules = (
   caller: Caller,
   projectId: string,
@@ -26,9 +26,9 @@ export type ProjectRules = (
 ) => Promise<Pick<ReadContext, "resolve">>;
 
 /**
- * Makes the look-up of which projects a caller's events may name, and what these say of events. A key's
- * events belong to the key's project and may repeat its id (for a test key that means the sandbox); a console
- * user's may name any project of the tenant, and the project of the request when they name none.
+ * Creates the look-up of the projects that a caller's events may name, and the rules for their events. Events
+ * sent with an API key belong to the key's project and may repeat its id (for a test key, that of the
+ * sandbox); a console user may name any project of the tenant, and defaults to the project of the request.
  */
 export const createProjectRules = (transact: Transact, clock: () => Date): ProjectRules => {
   const schemas = createSchemaStore(transact);
@@ -58,10 +58,10 @@ export const createProjectRules = (transact: Transact, clock: () => Date): Proje
   };
 };
 
-/** Finds the rules of the project that an event names; undefined for one out of reach. */
+/** Returns the rules of the project that an event names; undefined for one out of reach. */
 type Find = (named: string | undefined) => Rules | undefined;
 
-/** The types of events that were sent, by the rules of their projects, where these have schemas at all. */
+/** Groups the types of the events by the rules of their projects, for projects with schemas. */
 const typesOf = (inputs: readonly unknown[], find: Find): Map<Rules, Set<string>> => {
   const types = new Map<Rules, Set<string>>();
   for (const input of inputs) {

@@ -2,44 +2,47 @@ import type { Json } from "../kernel/events/events.ts";
 import { fnv1a } from "../kernel/ids.ts";
 import { isPath, PATH_MAX_SEGMENTS } from "../evaluation/language/syntax.ts";
 
-/** Paths of properties that are remembered of one event type. */
+/** Maximum property paths remembered for one event type. */
 export const PATHS_MAX = 100;
-/** Values shown of one path. */
+/** Maximum sample values of one path. */
 export const SAMPLES_MAX = 5;
-/** Longest value shown, in characters. */
+/** Maximum length of a sample value, in characters. */
 export const SAMPLE_MAX_LENGTH = 40;
 /**
- * Players who must have sent a value before it is shown. What is one person's own, a name or an address, is
- * therefore never kept, and there is nothing to erase.
+ * Number of players that must have sent a value before it becomes a sample. Personal values, such as a name
+ * or an address, are therefore never stored, and need not be erased.
  */
 export const SAMPLE_PLAYERS_MIN = 3;
-/** Values of one path of which it is counted who sent them; the oldest gives way. */
+/** Maximum values of one path whose senders are counted; the oldest is evicted. */
 const CANDIDATES_MAX = 20;
 
-/** What is known of one path of an event type's properties. */
+/** The known types and sample values of one property path. */
 export type PropertyShape = { types: string[]; samples: unknown[] };
 export type PropertyShapes = Record<string, PropertyShape>;
 
 type Path = {
   types: Set<string>;
-  /** By JSON text. */
+  /** Keyed by JSON text. */
   samples: Set<string>;
-  /** Hashes of the players who sent a value, by its JSON text. In memory only. */
+  /** Hashes of the players that sent a value, by its JSON text. In memory only. */
   candidates: Map<string, readonly number[]>;
 };
 
-/** Memory of a path with its name and types, and of a value with who sent it, beside their characters. */
+/**
+ * Estimated memory of a path with its name and types, and of a value with its senders, besides their
+ * characters.
+ */
 const PATH_BYTES = 600;
 const VALUE_BYTES = 200;
-/** What a learner takes that has seen nothing. */
+/** Estimated memory of an empty learner. */
 const LEARNER_BYTES = 500;
 
-/** Learns what an event type's properties look like. */
+/** Learns the shape of an event type's properties. */
 export type ShapeLearner = {
   learn(properties: Json, externalUserId: string): void;
-  /** What is known; undefined when nothing was learnt since the last time. */
+  /** Returns the known shapes; undefined when nothing was learnt since the last call. */
   take(): PropertyShapes | undefined;
-  /** About the memory that it takes. */
+  /** Estimated memory, in bytes. */
   readonly bytes: number;
 };
 
@@ -72,7 +75,7 @@ export const createShapeLearner = (): ShapeLearner => {
 
   const visit = (object: Json, prefix: string, at: { player: number; depth: number }): void => {
     for (const name of Object.keys(object)) {
-      // What no rule can name is not shown: a map whose keys are addresses, for one.
+      // Names that no rule can refer to are ignored: those of a map keyed by addresses, for example.
       if (name.includes(".") || !isPath(name)) continue;
       const path = prefix === "" ? name : `${prefix}.${name}`;
       const value = object[name];
@@ -100,10 +103,10 @@ export const createShapeLearner = (): ShapeLearner => {
   };
 };
 
-/** Values are short, so that how long each is need not be asked. */
+/** Values are short, so their lengths are not measured. */
 const bytesOf = ({ samples, candidates }: Path): number => (samples.size + candidates.size) * VALUE_BYTES;
 
-/** @returns whether the value is one of those shown from now on */
+/** @returns whether the value has become a sample */
 const trySample = ({ samples, candidates }: Path, value: unknown, player: number): boolean => {
   const text = sampleOf(value);
   if (text === undefined || samples.has(text)) return false;
@@ -126,14 +129,14 @@ const typeOf = (value: unknown): string => {
   return Array.isArray(value) ? "array" : typeof value;
 };
 
-/** A scalar's JSON, when it is short; lists and objects are not shown. */
+/** Returns the JSON of a short scalar; lists and objects are not sampled. */
 const sampleOf = (value: unknown): string | undefined => {
   if (value === null || typeof value === "object") return undefined;
   if (typeof value === "string" && value.length > SAMPLE_MAX_LENGTH) return undefined;
   return JSON.stringify(value);
 };
 
-/** Joins what two processes have learnt. */
+/** Merges the shapes learnt by two processes. */
 export const mergeShapes = (a: PropertyShapes, b: PropertyShapes): PropertyShapes => {
   const merged: PropertyShapes = { ...a };
   for (const [path, { types, samples }] of Object.entries(b)) {

@@ -6,8 +6,8 @@ import { auditEvent } from "./audit-event.ts";
 import { readStatuses } from "./events.ts";
 
 /**
- * Queues an event again that was given up, with all its tries before it. Of two requests at once, one does.
- * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for one that is not FAILED
+ * Requeues a failed event with all its attempts. Of two concurrent requests, one succeeds.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for an event that is not FAILED
  */
 export const retryEvent = async (work: Work, projectId: string, eventId: string): Promise<void> => {
   const [found] = isId(eventId) ? await readStatuses(work, projectId, [eventId]) : [];
@@ -20,7 +20,7 @@ export const retryEvent = async (work: Work, projectId: string, eventId: string)
     join tracked_events e on e.project_id = ${projectId} and e.id = r.event_id`.execute(work.db);
   const [event] = freed.rows;
   if (!event)
-    throw conflict("INVALID_STATE", `the event is ${found.status}; only a FAILED one is tried again`);
+    throw conflict("INVALID_STATE", `the event is ${found.status}; only a FAILED event can be retried`);
   const part = partitionOf(projectId, event.external_user_id);
   await sql`
     insert into event_q (project_id, part, event_id)

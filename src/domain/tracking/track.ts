@@ -17,15 +17,15 @@ export type TrackParts = {
   metrics: { eventsAccepted: Counter; eventsRejected: Counter; eventsSkipped: Counter };
 };
 
-/** `settle` waits for the outcome, at most WAIT_MAX_MS; not before the commit of what stored the events. */
+/** `settle` waits for the outcome, at most WAIT_MAX_MS; to be called after the events are committed. */
 export type Tracked<T> = {
   result: T;
   settle: (parts: Pick<TrackParts, "transact" | "topics">) => Promise<T>;
 };
 
 /**
- * Stores the good events of a batch and answers each in its place; an input that is an error is REJECTED with
- * its text.
+ * Stores the valid events of a batch and returns a result for each in order; an input that is an error is
+ * REJECTED with its message.
  */
 export const trackBatch = async (
   parts: Pick<TrackParts, "ingest" | "metrics">,

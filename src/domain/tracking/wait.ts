@@ -6,17 +6,17 @@ import type { NewEvent } from "./event-input.ts";
 import type { EventResult } from "./event-result.ts";
 import { readStatuses, type StatusOfEvent } from "./events.ts";
 
-/** How long `?wait=true` waits before it answers PENDING, in ms. */
+/** How long `?wait=true` waits before it responds with PENDING, in ms. */
 export const WAIT_MAX_MS = 2_000;
-/** The signal may get lost, or not be had while Redis is away: then this is how often to look, in ms. */
+/** Polling interval in ms, for signals that get lost or while Redis is unavailable. */
 const LOOK_EVERY_MS = 250;
-/** Events of one request that may be waited for. */
+/** Maximum events of one request that can be waited for. */
 export const WAIT_MAX_EVENTS = 50;
 
 /**
- * Waits until the PENDING results are decided or the time is up, and fills in what is known then. To be
- * called after the commit: it first listens, then looks. The workers' signal says only "look"; the database
- * says what happened.
+ * Waits until the PENDING results are decided or the time is up, and fills in the outcome known then. To be
+ * called after the commit: it subscribes first, then reads. The workers' signal only triggers a read; the
+ * database has the outcome.
  */
 export const settle = async (
   { transact, topics }: { transact: Transact; topics: Topics },
@@ -26,11 +26,11 @@ export const settle = async (
   const pending = new Map(results.filter((r) => r.status === "PENDING").map((r) => [r.eventId!, r]));
   const asked = events.filter((event) => pending.has(event.id));
   if (asked.length === 0) return;
-  const bell = await listen(topics, new Set(asked.map((event) => event.h)));
+  const signals = await listen(topics, new Set(asked.map((event) => event.h)));
   try {
     const deadlineMs = performance.now() + WAIT_MAX_MS;
     while (pending.size > 0) {
-      const signal = bell.next();
+      const signal = signals.next();
       for (const status of await readInTime(transact, asked, deadlineMs)) {
         if (status.status === "PENDING") continue;
         Object.assign(pending.get(status.eventId) ?? {}, outcome(status));
@@ -40,13 +40,13 @@ export const settle = async (
       if (pending.size > 0) await signal;
     }
   } finally {
-    bell.close();
+    signals.close();
   }
 };
 
-type Bell = { next(): Promise<void>; close(): void };
+type SignalStream = { next(): Promise<void>; close(): void };
 
-const listen = async (topics: Topics, parts: ReadonlySet<number>): Promise<Bell> => {
+const listen = async (topics: Topics, parts: ReadonlySet<number>): Promise<SignalStream> => {
   let ring = (): void => undefined;
   let timer: NodeJS.Timeout | undefined;
   const listening = [...parts].map((part) => topics.subscribe(processedTopic(part), () => ring()));
@@ -66,8 +66,8 @@ const listen = async (topics: Topics, parts: ReadonlySet<number>): Promise<Bell>
 };
 
 /**
- * What can be read until the time is up: the events are stored, so a database that stalls or fails by now is
- * no reason to say anything else than PENDING.
+ * Reads the outcome until the time is up: the events are stored, so a database that stalls or fails now is
+ * only a reason to respond with PENDING.
  */
 const readInTime = async (
   transact: Transact,
@@ -88,7 +88,7 @@ const readInTime = async (
   }
 };
 
-/** Statuses of events that may belong to several projects. */
+/** Reads the statuses of events that may belong to several projects. */
 const readAll = (transact: Transact, events: readonly NewEvent[]): Promise<StatusOfEvent[]> =>
   transact(async (work) => {
     const statuses: StatusOfEvent[] = [];
@@ -100,7 +100,7 @@ const readAll = (transact: Transact, events: readonly NewEvent[]): Promise<Statu
   });
 
 const outcome = ({ status, error, effects, effectsLeftOut }: StatusOfEvent): Partial<EventResult> => {
-  const told = effectsLeftOut === undefined ? { effects } : { effects, effectsLeftOut };
-  if (status === "PROCESSED") return { status, message: "Event processed", ...told };
-  return { status: status === "FAILED" ? "FAILED" : "REJECTED", message: error ?? "Event failed", ...told };
+  const shown = effectsLeftOut === undefined ? { effects } : { effects, effectsLeftOut };
+  if (status === "PROCESSED") return { status, message: "Event processed", ...shown };
+  return { status: status === "FAILED" ? "FAILED" : "REJECTED", message: error ?? "Event failed", ...shown };
 };

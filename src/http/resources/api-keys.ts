@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
 import { DEFAULT_SCOPES, DEVELOPERS, SCOPES } from "../../domain/kernel/access.ts";
 import { API_KEY_STATUSES, environmentOf, showApiKey } from "../../domain/accounts/api-keys/api-key.ts";
@@ -41,7 +42,7 @@ const RateLimit = z
   .max(RATE_LIMIT_MAX)
   .nullish()
   .meta({ description: "Requests per minute, at most those of the plan; null: only the plan's" });
-const ExpiresAt = z.iso.datetime({ offset: true }).nullish().meta({ description: "null: never" });
+const ExpiresAt = IsoTime.nullish().meta({ description: "null: never" });
 const Metadata = z
   .record(z.string(), z.unknown())
   .optional()

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { getBlogPost, listBlogPosts, showBlogPost } from "../../domain/accounts/blog/posts.ts";
 import { SYNCED_POSTS_MAX, syncBlogPosts } from "../../domain/accounts/blog/sync.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
@@ -23,7 +24,7 @@ const Slug = z
 const DATE_MIN_MS = Date.parse("0001-01-01T00:00:00Z");
 const DATE_MAX_MS = Date.parse("9999-12-31T23:59:59.999Z");
 const PostDate = z
-  .union([z.iso.date(), z.iso.datetime({ offset: true })], {
+  .union([z.iso.date(), IsoTime], {
     error: "must be YYYY-MM-DD or an ISO 8601 date-time with a zone",
   })
   .refine((text) => Date.parse(text) >= DATE_MIN_MS && Date.parse(text) <= DATE_MAX_MS, {

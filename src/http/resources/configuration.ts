@@ -11,7 +11,7 @@ import {
 import { exportConfig } from "../../domain/registries/configuration/export.ts";
 import { importConfig } from "../../domain/registries/configuration/import.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
-import { WEB_LONG } from "../../domain/kernel/patience.ts";
+import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
 import { Project, settingsOf } from "../../domain/accounts/projects/project.ts";
 import { updateProject } from "../../domain/accounts/projects/projects.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/settings.ts";
@@ -72,7 +72,7 @@ export const configurationRoutes = [
       "that it can be kept in version control and imported into another project. Archived things are not " +
       "in it, nor edits of rules that nobody has published.",
     access: { scope: "config:read", roles: EVERY_ROLE },
-    patience: WEB_LONG,
+    timeouts: WEB_LONG,
     response: z.record(z.string(), z.unknown()).meta({ example }),
     run: (app, { projectId }) => app.transact((work) => exportConfig(work, projectId)),
   }),
@@ -85,7 +85,7 @@ export const configurationRoutes = [
     description: "What an import would change. Changes nothing.",
     access: { scope: "config:read", roles: BUILDERS },
     bodyLimit: DOCUMENT_LIMIT,
-    patience: WEB_LONG,
+    timeouts: WEB_LONG,
     body: DiffBody,
     readBody: inSlices(DiffBody),
     response: z.object({ changes: z.array(Change) }),
@@ -105,7 +105,7 @@ export const configurationRoutes = [
       "`rules:manage` for rules and `leaderboards:manage` for leaderboards, too.",
     access: { scope: "config:manage", roles: DESIGNERS },
     bodyLimit: DOCUMENT_LIMIT,
-    patience: WEB_LONG,
+    timeouts: WEB_LONG,
     body: ImportBody,
     readBody: inSlices(ImportBody),
     response: z.object({ applied: z.boolean(), changes: z.array(Change) }),

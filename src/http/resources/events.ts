@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
 import { DEVELOPERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { type Actor, type Caller, tenantOf } from "../../domain/kernel/caller.ts";
@@ -253,8 +254,8 @@ export const eventRoutes = [
         .meta({ description: "Id of the player, or ext: and the externalUserId" }),
       source: z.enum(EVENT_SOURCES).optional(),
       status: z.enum(STATUSES).optional(),
-      from: z.iso.datetime({ offset: true }).optional().meta({ description: "timestamp from, inclusive" }),
-      to: z.iso.datetime({ offset: true }).optional().meta({ description: "timestamp until, exclusive" }),
+      from: IsoTime.optional().meta({ description: "timestamp from, inclusive" }),
+      to: IsoTime.optional().meta({ description: "timestamp until, exclusive" }),
     }),
     response: z.object({
       data: z.array(TrackedEvent),

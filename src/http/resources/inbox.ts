@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { listInbox, readMessage, sendByHand } from "../../domain/economy/inbox/inbox.ts";
 import { BODY_MAX, TITLE_MAX } from "../../domain/evaluation/inbox/send.ts";
@@ -39,7 +40,7 @@ const NewMessage = z
     rewardKey: Key.optional().meta({
       description: "A reward to be claimed, for as long as the message stays",
     }),
-    expiresAt: z.iso.datetime({ offset: true }).optional().meta({ description: "Default: 90 days from now" }),
+    expiresAt: IsoTime.optional().meta({ description: "Default: 90 days from now" }),
   })
   .meta({ example: { type: "news", title: "A new season", body: "It begins on Monday." } });
 

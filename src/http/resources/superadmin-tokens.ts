@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import {
   createPlatformToken,
   GRANTABLE_SCOPES,
@@ -39,7 +40,7 @@ export const superadminTokenRoutes = [
     body: z.object({
       name: Name.meta({ example: "Site build" }),
       scopes: z.array(z.enum(GRANTABLE_SCOPES)).min(1).max(GRANTABLE_SCOPES.length),
-      expiresAt: z.iso.datetime({ offset: true }).nullish(),
+      expiresAt: IsoTime.nullish(),
     }),
     status: 201,
     response: PlatformTokenBody.extend({

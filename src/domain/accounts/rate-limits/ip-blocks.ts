@@ -9,7 +9,6 @@ import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { type Network, networkOf, networkText, prefixOf, subscriberOf } from "./ip-address.ts";
 import { type BlockSource, IpBlock } from "./ip-block.ts";
-import type { Limiter } from "./limiter.ts";
 
 /** Longest time of a block that ends, in seconds: ten years. */
 export const BLOCK_SECONDS_MAX = 10 * 366 * 86_400;
@@ -31,12 +30,7 @@ type Shut = { untilMs: number };
 /** Live blocks by family and prefix length, then by prefix. */
 type ShutNetworks = ReadonlyMap<string, ReadonlyMap<bigint, Shut>>;
 
-/** What one server knows; what was last read goes on being enforced while the database is away. */
-type KnownBlocks = { cache: ShortCache<ShutNetworks>; lastKnown: ShutNetworks; changes: number };
-
 const CACHE_KEY = "all";
-/** By a part that each server has one of: two of them in a process may have two databases. */
-const knownBy = new WeakMap<Limiter, KnownBlocks>();
 /** Rises with every change of a block in this process. */
 let changes = 0;
 
@@ -145,29 +139,6 @@ const load = async (work: Work): Promise<ShutNetworks> => {
   return byKind;
 };
 
-const knownOf = (limiter: Limiter): KnownBlocks => {
-  let known = knownBy.get(limiter);
-  if (!known) {
-    known = { cache: createShortCache(), lastKnown: new Map(), changes };
-    knownBy.set(limiter, known);
-  }
-  if (known.changes !== changes) {
-    known.cache.clear();
-    known.changes = changes;
-  }
-  return known;
-};
-
-const knownBlocks = async ({ transact, limiter }: BlockParts): Promise<ShutNetworks> => {
-  const known = knownOf(limiter);
-  try {
-    known.lastKnown = (await known.cache.get(CACHE_KEY, () => transact(load))) ?? known.lastKnown;
-  } catch {
-    // Whatever needs the database says so itself.
-  }
-  return known.lastKnown;
-};
-
 const findShut = (networks: ShutNetworks, address: Network, nowMs: number): Shut | undefined => {
   for (const [kind, ofKind] of networks) {
     const [family, bits] = kind.split("/").map(Number);
@@ -178,19 +149,48 @@ const findShut = (networks: ShutNetworks, address: Network, nowMs: number): Shut
   return undefined;
 };
 
-/** An App is one. `transact` must see the accounts of all tenants. */
-export type BlockParts = { transact: Transact; limiter: Limiter; clock: () => Date };
+/** `transact` must see the accounts of all tenants. */
+export type BlockParts = { transact: Transact; clock: () => Date };
 
 /**
- * Refuses the requests of blocked addresses. Blocks are at most 5 s old; while the database is away, those
- * last read count. @throws FORBIDDEN IP_BLOCKED
+ * What one server knows of the blocks, at most 5 s old; what was last read goes on being enforced while the
+ * database is away.
  */
-export const refuseBlockedAddress = async (parts: BlockParts, address: string): Promise<void> => {
-  const networks = await knownBlocks(parts);
-  if (networks.size === 0) return;
-  const network = networkOf(address);
-  const shut = network && findShut(networks, network, parts.clock().getTime());
-  if (!shut) return;
-  const until = shut.untilMs === Infinity ? "" : ` until ${new Date(shut.untilMs).toISOString()}`;
-  throw forbidden("IP_BLOCKED", `Requests from your address are blocked${until}; the operator can lift this`);
-};
+export class KnownBlocks {
+  readonly #parts: BlockParts;
+  readonly #cache: ShortCache<ShutNetworks> = createShortCache();
+  #lastKnown: ShutNetworks = new Map();
+  #changes = changes;
+
+  constructor(parts: BlockParts) {
+    this.#parts = parts;
+  }
+
+  /** Refuses the requests of a blocked address. @throws FORBIDDEN IP_BLOCKED */
+  async refuse(address: string): Promise<void> {
+    const networks = await this.#networks();
+    if (networks.size === 0) return;
+    const network = networkOf(address);
+    const shut = network && findShut(networks, network, this.#parts.clock().getTime());
+    if (!shut) return;
+    const until = shut.untilMs === Infinity ? "" : ` until ${new Date(shut.untilMs).toISOString()}`;
+    throw forbidden(
+      "IP_BLOCKED",
+      `Requests from your address are blocked${until}; the operator can lift this`,
+    );
+  }
+
+  async #networks(): Promise<ShutNetworks> {
+    if (this.#changes !== changes) {
+      this.#cache.clear();
+      this.#changes = changes;
+    }
+    try {
+      const read = await this.#cache.get(CACHE_KEY, () => this.#parts.transact(load));
+      this.#lastKnown = read ?? this.#lastKnown;
+    } catch {
+      // Whatever needs the database says so itself.
+    }
+    return this.#lastKnown;
+  }
+}

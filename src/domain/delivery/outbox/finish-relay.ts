@@ -54,7 +54,8 @@ const keyOf = ({ project_id: project, part, seq }: Gone): string => `${project}:
 
 /**
  * Deletes the queue rows, or the first ids of those that were taken in part, and with them outbox rows that
- * are no longer needed: one statement.
+ * are no longer needed: one statement. It locks the queue rows first and in a fixed order, to prevent
+ * deadlocks between relays that took the same commits.
  * @returns the outbox rows whose commits were still queued as they were taken
  */
 const deleteRelayed = async (
@@ -76,22 +77,26 @@ const deleteRelayed = async (
   const gone = await kept(
     db,
     sql<Gone>`
-    with relayed as (
-      delete from outbox o using json_to_recordset(${JSON.stringify(relayed)}::json) as x(p uuid, i uuid)
-      where o.project_id = x.p and o.id = x.i),
-    x as materialized (
+    with x as materialized (
       select * from json_to_recordset(${JSON.stringify(keys)}::json)
         as x(p uuid, h smallint, s bigint, n int, k int)),
+    locked as materialized (
+      select x.* from x join outbox_q t on t.project_id = x.p and t.part = x.h and t.seq = x.s
+      where cardinality(t.outbox_ids) = x.n
+      order by x.p, x.h, x.s for update of t),
     cut as (
-      update outbox_q t set outbox_ids = t.outbox_ids[x.k + 1:] from x
+      update outbox_q t set outbox_ids = t.outbox_ids[x.k + 1:] from locked x
       where t.project_id = x.p and t.part = x.h and t.seq = x.s and cardinality(t.outbox_ids) = x.n
         and x.k < x.n
       returning t.project_id, t.part, t.seq),
     gone as (
-      delete from outbox_q t using x
+      delete from outbox_q t using locked x
       where t.project_id = x.p and t.part = x.h and t.seq = x.s and cardinality(t.outbox_ids) = x.n
         and x.k = x.n
-      returning t.project_id, t.part, t.seq)
+      returning t.project_id, t.part, t.seq),
+    relayed as (
+      delete from outbox o using json_to_recordset(${JSON.stringify(relayed)}::json) as x(p uuid, i uuid)
+      where o.project_id = x.p and o.id = x.i and (select count(*) from locked) >= 0)
     select * from cut union all select * from gone`,
   );
   const ours = new Set(gone.rows.map(keyOf));

@@ -3,11 +3,11 @@ import type { BoostView } from "../../kernel/events/events.ts";
 import type { PlayerKey } from "../../progression/reference.ts";
 import type { Player } from "../../players/player.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
-import { changePlans, changePlayer } from "../../progression/change.ts";
+import { changePlayer } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { boosts } from "../../progression/parts/boosts.ts";
 import { segments } from "../../progression/parts/segments.ts";
-import { readPlan } from "../../progression/plan.ts";
+import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
@@ -22,7 +22,7 @@ import { showCampaign } from "../../evaluation/boosts/campaign-boost.ts";
 
 /** Lists a player's own boosts that have not ended, and the campaigns active for the player. */
 export const listBoosts = async (work: Work, player: Player): Promise<BoostView[]> => {
-  const plan = await readPlan(work, player.projectId, changePlans);
+  const plan = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [plan], [boosts, segments]);
   const at = work.now.getTime();

@@ -4,13 +4,13 @@ import { type LedgerEntryView, showEntry } from "../ledger/entries.ts";
 import { keyOfReference, type PlayerKey } from "../../progression/reference.ts";
 import type { Player } from "../../players/player.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
-import { changePlans, changePlayer } from "../../progression/change.ts";
+import { changePlayer } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { balances, lots } from "../../progression/parts/balances.ts";
-import { readPlan } from "../../progression/plan.ts";
+import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { adjustCurrency, type CurrencyChanged } from "../../evaluation/currencies/adjust.ts";
-import { availableOf, balanceNow, type Purse } from "../../evaluation/currencies/balance.ts";
+import { availableOf, balanceNow, type BalanceContext } from "../../evaluation/currencies/balance.ts";
 
 /** Maximum number of lots shown with a balance. */
 const EXPIRING_MAX = 10;
@@ -32,7 +32,7 @@ export type BalanceView = {
 };
 
 /** Returns a player's balance. @throws Error for a currency that is neither the project's nor the player's */
-export const showBalance = (purse: Purse, currencyKey: string): BalanceView => {
+export const showBalance = (purse: BalanceContext, currencyKey: string): BalanceView => {
   const state = balanceNow(purse, currencyKey);
   if (!state) throw new Error(`there is no currency ${currencyKey}`);
   const { balance, held, earned, spent } = state;
@@ -46,7 +46,7 @@ export const showBalance = (purse: Purse, currencyKey: string): BalanceView => {
 
 /** Lists balances of all currencies of the project, and of archived ones that the player has had, by key. */
 export const listBalances = async (work: Work, player: Player): Promise<BalanceView[]> => {
-  const project = await readPlan(work, player.projectId, changePlans);
+  const project = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [project], [balances, lots]);
   const purse = { player: state, project, nowMs: work.now.getTime() };
@@ -93,7 +93,7 @@ export const changeBalance = async (
 };
 
 /** A gain with the same expiry as an open lot is added to that lot. */
-const checkLots = ({ player, nowMs }: Purse, currencyKey: string, expiresMs: number): void => {
+const checkLots = ({ player, nowMs }: BalanceContext, currencyKey: string, expiresMs: number): void => {
   const open = (player.lots.get(currencyKey) ?? []).filter(
     (lot) => lot.remaining > 0 && lot.expiresMs > nowMs,
   );

@@ -4,14 +4,14 @@ import { newId } from "../../kernel/ids.ts";
 import type { PlayerKey } from "../../progression/reference.ts";
 import type { Player } from "../../players/player.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
-import { changePlans, changePlayer } from "../../progression/change.ts";
-import { readPlan } from "../../progression/plan.ts";
+import { changePlayer } from "../../progression/change.ts";
+import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { adjustLives, type LivesChange, showLives } from "../../evaluation/lives/lives.ts";
 
 /** Returns a player's current lives; null where the project has none. */
 export const readLives = async (work: Work, player: Player): Promise<LivesView | null> => {
-  const { settings } = await readPlan(work, player.projectId, changePlans);
+  const { settings } = await readPlan(work, player.projectId, projectPlans);
   return showLives(settings.lives, stateOfPlayer(player), work.now.getTime());
 };
 

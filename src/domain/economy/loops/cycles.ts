@@ -72,6 +72,6 @@ export const cyclesWith = async (
   const { version, count } = await stateOf(work, projectId);
   const known = found.get(nameOf(projectId, version, rule));
   if (known) return known;
-  if (count > HERE_MAX && work.turns.undone < UNDONE_MAX) throw new CyclesUnknown(projectId, rule);
+  if (count > HERE_MAX && work.lanes.undone < UNDONE_MAX) throw new CyclesUnknown(projectId, rule);
   return cyclesAmong(await loadLinked(work, projectId), rule);
 };

@@ -60,26 +60,26 @@ const endlessLoops = async (
   const found = known.get(links);
   if (found) return found;
   const linked = await loadLinked(work, projectId);
-  const isHere = isLong === true || rules + definitions <= HERE_MAX || work.turns.undone >= UNDONE_MAX;
+  const isHere = isLong === true || rules + definitions <= HERE_MAX || work.lanes.undone >= UNDONE_MAX;
   const searched = { projectId, name: links, linked };
   if (!isHere) throw new LoopsUnknown(searched);
   return find(searched);
 };
 
 /** Transactions that must know which loops existed before their change. */
-const asking = new WeakSet<Work["turns"]>();
+const asking = new WeakSet<Work["lanes"]>();
 
 /** Thrown after a change that has loops: it is rolled back to find the loops that exist without it. */
 class StandingWanted extends Unprepared {
-  readonly #turns: Work["turns"];
+  readonly #lanes: Work["lanes"];
 
-  constructor(turns: Work["turns"]) {
+  constructor(lanes: Work["lanes"]) {
     super("the loops of before are not known");
-    this.#turns = turns;
+    this.#lanes = lanes;
   }
 
   override async prepare(): Promise<void> {
-    asking.add(this.#turns);
+    asking.add(this.#lanes);
   }
 }
 
@@ -92,7 +92,7 @@ export const standingLoops = async (
   work: Work,
   projectIds: readonly string[],
 ): Promise<readonly Cycle[] | undefined> => {
-  if (!asking.has(work.turns)) return undefined;
+  if (!asking.has(work.lanes)) return undefined;
   const loops: Cycle[] = [];
   for (const projectId of projectIds) {
     const state = await readRunningState(work, projectId);
@@ -115,7 +115,7 @@ export const refuseNewLoops = async (
 ): Promise<void> => {
   const loops = await endlessLoops(work, { projectId, ...now });
   if (loops.length === 0) return;
-  if (!standing) throw new StandingWanted(work.turns);
+  if (!standing) throw new StandingWanted(work.lanes);
   const sets = standing.map((loop) => new Set(keysOf(loop)));
   const [first, ...others] = loops.filter((loop) => {
     const keys = keysOf(loop);

@@ -7,7 +7,7 @@ import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { takeCode } from "./codes.ts";
-import { giveContents, tellReward } from "../../evaluation/rewards/grant.ts";
+import { grantContents, publishReward } from "../../evaluation/rewards/grant.ts";
 import {
   type GrantRow,
   type GrantStatus,
@@ -35,7 +35,7 @@ export const claimReward = async (work: Work, of: PlayerKey, grantId: string): P
     row.fulfilment === "CODE" ? await takeCode(work, player.projectId, { rewardKey, grantId: row.id }) : null;
   return settle(work, player, { row, status: "CLAIMED", code }, (turn, details) => {
     checkActive(turn.player);
-    giveContents(turn, { ...details, key: row.idempotency_key });
+    grantContents(turn, { ...details, key: row.idempotency_key });
   });
 };
 
@@ -71,7 +71,7 @@ const settle = async (
   const contents = row.contents as RewardBundle;
   const details: GrantDetails = { id: row.id, rewardKey: row.reward_key, contents, cause: row.cause };
   await changePlayers(work, projectId, { playerIds: [id], gives: [contents] }, (turn) => {
-    tellReward(turn, { ...details, status }, { kind: row.kind ?? "BUNDLE", code });
+    publishReward(turn, { ...details, status }, { kind: row.kind ?? "BUNDLE", code });
     more(turn, details);
   });
   return showGrant(await lockGrant(work, { projectId, id }, row.id), work.now);

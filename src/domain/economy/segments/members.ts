@@ -8,7 +8,7 @@ import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { getPlayer } from "../../progression/players/players.ts";
 import { lockPlayersById } from "../../progression/load.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
-import { takePlayers } from "../../progression/several.ts";
+import { openGroupChange } from "../../progression/group-change.ts";
 import type { Work } from "../../kernel/work.ts";
 import { segmentKind } from "./kind.ts";
 import { setMembership } from "../../evaluation/segments/membership.ts";
@@ -117,7 +117,7 @@ type Move = { playerIds: readonly string[]; key: string; isMember: boolean };
 const moveAll = async (work: Work, projectId: string, move: Move): Promise<number> => {
   if (move.playerIds.length === 0) return 0;
   let players: PlayerState[] = [];
-  const { open, settle, save } = await takePlayers(work, {
+  const { open, settle, save } = await openGroupChange(work, {
     projectId,
     lock: async () => (players = [...(await lockPlayersById(work, projectId, move.playerIds)).values()]),
   });

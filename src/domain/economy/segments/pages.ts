@@ -1,12 +1,11 @@
 import { noEffects, openTurn, changeEvent } from "../../evaluation/evaluate.ts";
-import { changePlans } from "../../progression/change.ts";
 import { PLAYER_STEPS, stepsOf } from "../../evaluation/event-accounts.ts";
 import { lockPlayersById, type PlayersFrom, readPlayersPage } from "../../progression/load.ts";
 import { loadPage } from "../../progression/load-states.ts";
-import { loadPlans } from "../../progression/plan.ts";
+import { loadPlans, projectPlans } from "../../progression/plan.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import { takePlayers } from "../../progression/several.ts";
+import { openGroupChange } from "../../progression/group-change.ts";
 import { noSharedCounters } from "../../evaluation/shared-counters.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { PacedBudget } from "../../kernel/pace.ts";
@@ -32,7 +31,7 @@ export type Evaluated = {
 
 /** Returns the plan shared by sweeps and changes by REST; undefined when the project is deleted. */
 export const planOf = async (work: Work, projectId: string): Promise<ProjectPlan | undefined> =>
-  (await loadPlans(work, [projectId], changePlans)).get(projectId);
+  (await loadPlans(work, [projectId], projectPlans)).get(projectId);
 
 /** Steps after which a page ends: less than a second, and as much again for those who enter or leave. */
 const PAGE_STEPS_MAX = 2_000_000;
@@ -104,7 +103,7 @@ const refreshPlayers = async (
   { playerIds, which }: { playerIds: readonly string[]; which: "ALL" | "TIMED" },
 ): Promise<void> => {
   let players: PlayerState[] = [];
-  const { plan, open, settle, save } = await takePlayers(work, {
+  const { plan, open, settle, save } = await openGroupChange(work, {
     projectId,
     lock: async () => (players = [...(await lockPlayersById(work, projectId, playerIds)).values()]),
   });

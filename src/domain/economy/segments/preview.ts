@@ -2,8 +2,7 @@ import type { z } from "zod";
 import type { PlayerRef } from "../../kernel/events/events.ts";
 import { PacedBudget } from "../../kernel/pace.ts";
 import { metricId } from "../../evaluation/metrics/metric-id.ts";
-import { changePlans } from "../../progression/change.ts";
-import { readPlan } from "../../progression/plan.ts";
+import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -40,7 +39,7 @@ export const previewSegment = async (
   projectId: string,
   definition: z.output<typeof SegmentConditions>,
 ): Promise<SegmentPreview> => {
-  const plan = await readPlan(work, projectId, changePlans);
+  const plan = await readPlan(work, projectId, projectPlans);
   const segment = compileSegment({
     id: "",
     definition: { key: "preview", name: "Preview", kind: "DYNAMIC", definition },

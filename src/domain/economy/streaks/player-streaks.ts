@@ -5,10 +5,10 @@ import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
 import type { Player } from "../../players/player.ts";
-import { changePlans, changePlayer, changePlayers } from "../../progression/change.ts";
+import { changePlayer, changePlayers } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { streaks as streaksPart } from "../../progression/parts/streaks.ts";
-import { readPlan } from "../../progression/plan.ts";
+import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { Game } from "../../evaluation/game.ts";
 import type { Turn } from "../../evaluation/turn.ts";
@@ -16,7 +16,7 @@ import type { Work } from "../../kernel/work.ts";
 import { grantFreezes, settledAt, zoneOf } from "../../evaluation/streaks/advance.ts";
 import { announce, keep } from "../../evaluation/streaks/announce.ts";
 import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
-import { missedPeriods, repair, repairable, reset } from "../../evaluation/streaks/mend.ts";
+import { missedPeriods, repair, repairable, reset } from "../../evaluation/streaks/repair.ts";
 import { type PlayerStreak, showStreak } from "./show.ts";
 import { NO_STEPS, type LostRun, type Settled, type Streak } from "../../evaluation/streaks/state.ts";
 
@@ -24,7 +24,7 @@ type StreakHolder = { player: PlayerState; project: Game };
 
 /** Reads a player's streaks without changing them. */
 export const readStreaks = async (work: Work, player: Player): Promise<StreakHolder> => {
-  const project = await readPlan(work, player.projectId, changePlans);
+  const project = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [project], [streaksPart]);
   return { player: state, project };
@@ -60,7 +60,7 @@ const changeStreak = async (
 ): Promise<PlayerStreak> => {
   // Locked, so that the limits of milestones that may be reached are locked too.
   await shareConfig(work, [projectId]);
-  const { milestones } = streakOf(await readPlan(work, projectId, changePlans), streakKey).definition;
+  const { milestones } = streakOf(await readPlan(work, projectId, projectPlans), streakKey).definition;
   const of = { playerIds: [id], gives: milestones.map(({ rewards }) => rewards) };
   const [changed] = await changePlayers(work, projectId, of, (turn) => {
     const streak = streakOf(turn.project, streakKey);

@@ -1,6 +1,6 @@
 import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
 import { isAtRisk } from "./due.ts";
-import { repairable, repairableUntil } from "../../evaluation/streaks/mend.ts";
+import { repairable, repairableUntil } from "../../evaluation/streaks/repair.ts";
 import { firstDate, periodAt, periodName } from "../../evaluation/streaks/periods.ts";
 import { statesOf } from "../../evaluation/streaks/progress.ts";
 import type { Run, Streak } from "../../evaluation/streaks/state.ts";

@@ -1,5 +1,12 @@
 import { z } from "zod";
-import { type Act, type ActionKind, deedOf, type Firing, type Outcomes, tells } from "./action.ts";
+import {
+  type Act,
+  type ActionKind,
+  actionRecordOf,
+  type Firing,
+  type Outcomes,
+  publishes,
+} from "./action.ts";
 import { adjustCurrency } from "./adjust-currency.ts";
 import { adjustLives } from "./adjust-lives.ts";
 import { applyBoost } from "./apply-boost.ts";
@@ -11,7 +18,7 @@ import { submitScore } from "./submit-score.ts";
 import { updateBadge } from "./update-badge.ts";
 import { updatePlayer } from "./update-player.ts";
 
-/** Every kind of action there is. */
+/** All kinds of actions. */
 const KINDS = [
   grantXp,
   adjustCurrency,
@@ -37,16 +44,16 @@ export const ActionSchema = z.discriminatedUnion(
   },
 ) as unknown as z.ZodType<Action>;
 
-const NO_OUTCOMES = tells();
+const NO_OUTCOMES = publishes();
 
 type AnyKind = ActionKind<z.ZodObject, object>;
 
 const BY_TYPE = new Map<string, AnyKind>(KINDS.map((kind) => [kind.type, kind as unknown as AnyKind]));
 
-/** The kind of an action that was resolved before; undefined when there is none such any more. */
+/** Returns the kind of an action that was resolved before; undefined when it no longer exists. */
 export const kindOf = (type: string): AnyKind | undefined => BY_TYPE.get(type);
 
-/** What each kind is for, in order. */
+/** Summaries of all kinds, in order. */
 export const ACTION_SUMMARIES: readonly (readonly [type: string, summary: string])[] = KINDS.map(
   ({ type, summary }) => [type, summary],
 );
@@ -63,14 +70,14 @@ export const compileAction = (action: Action, firing: Firing): Act => {
   if (sending) return compileSending(sending, { type: kind.type, resolve, firing });
   return (turn) => {
     const resolved = resolve(turn);
-    if (resolved !== undefined) kind.perform(turn, resolved, deedOf(turn, firing));
+    if (resolved !== undefined) kind.perform(turn, resolved, actionRecordOf(turn, firing));
   };
 };
 
-/** What an action may bring about in its own batch: what is sent comes in another one. */
+/** Returns what an action may cause in its own batch; a sent action takes effect in another one. */
 export const outcomesOf = (action: Action): Outcomes =>
   sendingOf(action) ? NO_OUTCOMES : BY_TYPE.get(action.type)!.outcomes(action);
 
-/** Whether the action may throw RuleFailure. */
+/** Returns whether the action may throw RuleFailure. */
 export const canFail = (action: Action): boolean =>
   sendingOf(action) !== undefined || BY_TYPE.get(action.type)!.canFail(action);

@@ -5,32 +5,32 @@ import type { RewardBundle } from "../rewards/bundle.ts";
 import type { Turn } from "../turn.ts";
 import { Reference } from "../language/references.ts";
 
-/** What an action needs to know of the rule that fires it. */
+/** The rule and action that fire. */
 export type Firing = { ruleId: string; ruleKey: string; ruleVersion: number; actionId: string };
 
-/** Does an action of a rule that fires, or throws RuleFailure and leaves the player as it was. */
+/** Performs an action of a rule that fires, or throws RuleFailure and leaves the player unchanged. */
 export type Act = (turn: Turn) => void;
 
-/** How what an action does is recorded. */
-export type Deed = {
-  /** Deterministic key of what it grants: the same one never grants twice. */
+/** How an action is recorded. */
+export type ActionRecord = {
+  /** Deterministic idempotency key of its grant. */
   key: string;
   cause: Cause;
   reason: string;
   actionId: string;
 };
 
-/** The longest time an action may wait, in s: 30 days. */
+/** Maximum delay of an action, in s: 30 days. */
 export const DELAY_MAX_SECONDS = 2_592_000;
 
-/** The one whom an action is done to. */
+/** The player that an action applies to. */
 export const Target = z
   .union([z.literal("PLAYER"), z.strictObject({ externalUserId: Reference })], {
     error: 'must be "PLAYER" or {"externalUserId": {"$ref"}}',
   })
   .describe("Default: the player of the event");
 
-/** Fields of every action. `id` is part of the idempotency key of what the action grants. */
+/** Fields of every action. `id` is part of the idempotency key of the action's grants. */
 export const actionFields = {
   id: z
     .string()
@@ -40,61 +40,67 @@ export const actionFields = {
   delaySeconds: z.int().min(1).max(DELAY_MAX_SECONDS).optional(),
 };
 
-/** When an action finds too little, its rule fails, goes on without it, or takes what there is. */
+/**
+ * Behaviour of an action when funds are insufficient: fail the rule, skip the action, or take what is
+ * available.
+ */
 export const OnInsufficient = z.enum(["FAIL_RULE", "SKIP", "CLAMP"]);
 export type OnInsufficient = z.output<typeof OnInsufficient>;
 
-/** What an action may bring about in its own pass: types of derived events, and bundles that it gives. */
+/** Possible effects of an action in its own pass: types of derived events, and bundles granted. */
 export type Outcomes = { types: readonly string[]; bundles: readonly RewardBundle[] };
 
-/** Derived events of these types, and no rewards. */
-export const tells = (...types: string[]): Outcomes => ({ types, bundles: [] });
+/** Outcomes of derived events of these types, without rewards. */
+export const publishes = (...types: string[]): Outcomes => ({ types, bundles: [] });
 
-/** One bundle of rewards, and what follows from it. */
-export const gives = (bundle: RewardBundle): Outcomes => ({ types: [], bundles: [bundle] });
+/** Outcomes of granting one bundle of rewards. */
+export const grants = (bundle: RewardBundle): Outcomes => ({ types: [], bundles: [bundle] });
 
 /** Finds an active definition by its key, as JSON. */
 export type FindDefinition = (kind: NamedKind, key: string) => Json | undefined;
 
 /**
- * A kind of action: add one by a file beside this one and a line in `action-kinds.ts`. It is done in two
- * steps, since what it does may be sent to another player or to a later time in between.
+ * A kind of action: to add one, add a file here and a line in `action-kinds.ts`. An action runs in two steps,
+ * since it may be sent to another player or to a later time in between.
  */
 export type ActionKind<S extends z.ZodObject, R extends object> = {
   type: string;
-  /** What it is for, in the catalogue of rules. */
+  /** Summary in the catalogue of rules. */
   summary: string;
   schema: S;
-  /** The definitions that it names by key; paths lead from the action. What a `$ref` names is added. */
+  /**
+   * Returns the definitions that it names by key; paths lead from the action. Those named by `$ref` are
+   * added.
+   */
   mentions(action: z.output<S>): Mention[];
-  /** What it can bring about, as causes; see causes.ts. The check for endless loops follows them. */
+  /** Returns its possible effects as causes (see causes.ts), for the check for endless loops. */
   causes(action: z.output<S>): readonly string[];
-  /** What it may bring about in its own pass: the shared counters of that are locked before. */
+  /** Returns its possible effects in its own pass, whose shared counters are locked beforehand. */
   outcomes(action: z.output<S>): Outcomes;
   /**
-   * What it asks of the definitions that it names, beyond being there.
-   * @returns the field and what is wrong with it, of each that is not met
+   * Checks requirements on the definitions that it names, beyond their existence.
+   * @returns the field and message of each violation
    */
   demands(action: z.output<S>, find: FindDefinition): readonly (readonly [field: string, message: string])[];
-  /** Whether `perform` may throw RuleFailure; then what the rule did before it is undone. */
+  /** Returns whether `perform` may throw RuleFailure; then earlier effects of the rule are rolled back. */
   canFail(action: z.output<S>): boolean;
   /**
-   * Prepares the first step: works out every number and reference when the rule fires. What it answers is
-   * plain JSON; undefined when there is nothing to do.
+   * Prepares the first step: evaluates every number and reference when the rule fires. Its result is plain
+   * JSON; undefined when there is nothing to do.
    */
   compile(action: z.output<S>, actionId: string): (turn: Turn) => R | undefined;
-  /** The second step: changes the turn's player, or throws RuleFailure and leaves the player as it was. */
-  perform(turn: Turn, resolved: R, deed: Deed): void;
+  /** The second step: changes the turn's player, or throws RuleFailure and leaves the player unchanged. */
+  perform(turn: Turn, resolved: R, record: ActionRecord): void;
 };
 
 export const actionKind = <S extends z.ZodObject, R extends object>(
   kind: ActionKind<S, R>,
 ): ActionKind<S, R> => kind;
 
-/** How often the rule has fired for this root before. */
+/** Returns how often the rule has fired for this root before. */
 export const firingNumber = ({ root }: Turn, { ruleId }: Firing): number => root.firings.get(ruleId) ?? 0;
 
-/** The n-th firing for one root has a key of its own; that of the first ends with the action. */
+/** Returns the key of the n-th firing for one root; the key of the first ends with the action. */
 export const keyOf = (prefix: string, { ruleId, actionId }: Firing, n: number): string =>
   n === 0 ? `${prefix}:${ruleId}:${actionId}` : `${prefix}:${ruleId}:${actionId}:${n}`;
 
@@ -106,7 +112,7 @@ export const causeOf = (
 
 export const reasonOf = ({ ruleKey }: Firing): string => `rule:${ruleKey}`;
 
-export const deedOf = (turn: Turn, firing: Firing): Deed => ({
+export const actionRecordOf = (turn: Turn, firing: Firing): ActionRecord => ({
   key: keyOf(`evt:${turn.root.id}:r`, firing, firingNumber(turn, firing)),
   cause: causeOf(turn, firing),
   reason: reasonOf(firing),

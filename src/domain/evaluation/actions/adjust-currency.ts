@@ -5,15 +5,15 @@ import { adjustCurrency as adjust } from "../currencies/adjust.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { Key } from "../language/syntax.ts";
-import { actionFields, actionKind, OnInsufficient, tells } from "./action.ts";
+import { actionFields, actionKind, OnInsufficient, publishes } from "./action.ts";
 
-/** An expression may come to either. */
+/** An expression may be positive or negative. */
 const changeOf = (amount: unknown): readonly string[] => {
   if (typeof amount !== "number") return [...CAUSES.gain, ...CAUSES.loss];
   return amount < 0 ? CAUSES.loss : CAUSES.gain;
 };
 
-/** Gives or takes currency. What cannot be taken, or has no room, goes by `onInsufficient`. */
+/** Credits or debits a currency. `onInsufficient` decides when the balance, or the room, is insufficient. */
 export const adjustCurrency = actionKind({
   type: "adjust_currency",
   summary: "Gives a currency, or takes it",
@@ -28,7 +28,7 @@ export const adjustCurrency = actionKind({
   }),
   mentions: ({ currencyKey }) => mentionsAt("currencyKey", "currency", currencyKey),
   causes: ({ amount, currencyKey }) => [...about(changeOf(amount), currencyKey), ...USES_BOOSTS],
-  outcomes: () => tells("player.currency_granted", "player.currency_spent", "player.currency_expired"),
+  outcomes: () => publishes("player.currency_granted", "player.currency_spent", "player.currency_expired"),
   demands: () => [],
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ currencyKey, amount: expression, rounding, boostable, onInsufficient }) => {

@@ -3,7 +3,7 @@ import { CAUSES } from "../causes.ts";
 import { adjustLives as adjust, type LivesChange } from "../lives/lives.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
-import { actionFields, actionKind, OnInsufficient, tells } from "./action.ts";
+import { actionFields, actionKind, OnInsufficient, publishes } from "./action.ts";
 
 const UNLIMITED_MAX_SECONDS = 2_592_000;
 
@@ -26,14 +26,14 @@ type Resolved = Pick<LivesChange, "amount" | "refill" | "unlimitedSeconds"> & {
   onInsufficient: OnInsufficient;
 };
 
-/** Gives or takes lives, fills them up, or makes them unlimited for a time. */
+/** Adds or removes lives, refills them, or makes them unlimited for a time. */
 export const adjustLives = actionKind<typeof schema, Resolved>({
   type: "adjust_lives",
   summary: "Gives lives, takes them, refills them or makes them unlimited for a time",
   schema,
   mentions: () => [],
   causes: () => CAUSES.lives,
-  outcomes: () => tells("player.lives_changed"),
+  outcomes: () => publishes("player.lives_changed"),
   demands: () => [],
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ amount: expression, refill, unlimitedSeconds, onInsufficient }) => {

@@ -3,7 +3,7 @@ import { about, CAUSES } from "../causes.ts";
 import { assetMentions } from "../language/mention.ts";
 import { startBoost } from "../boosts/boosts.ts";
 import { Key } from "../language/syntax.ts";
-import { actionFields, actionKind, tells } from "./action.ts";
+import { actionFields, actionKind, publishes } from "./action.ts";
 
 const MONTH_SECONDS = 2_592_000;
 
@@ -23,14 +23,14 @@ const schema = z.strictObject({
   stacking: z.enum(["MAX", "MULTIPLY", "EXTEND", "REPLACE"]).default("MAX"),
 });
 
-/** Starts a boost that multiplies what the player gains later. */
+/** Starts a boost that multiplies later gains of the player. */
 export const applyBoost = actionKind({
   type: "apply_boost",
   summary: "Multiplies what is granted later",
   schema,
   mentions: ({ applies }) => assetMentions("applies", applies),
   causes: ({ boostKey }) => about(CAUSES.boost, boostKey),
-  outcomes: () => tells(),
+  outcomes: () => publishes(),
   demands: () => [],
   canFail: () => false,
   compile: ({ boostKey, applies, factor, durationSeconds, uses, stacking }) => {

@@ -4,12 +4,12 @@ import { isReservedType } from "../../kernel/events/event-types.ts";
 import { emitCustom } from "../emit.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { isPath, smallRecord } from "../language/syntax.ts";
-import { actionFields, actionKind, tells } from "./action.ts";
+import { actionFields, actionKind, publishes } from "./action.ts";
 import { compileValues, isPassable, PASSED_ON_MAX_BYTES, Value } from "./values.ts";
 
 const PROPERTIES_MAX = 50;
 
-/** Where an emitted event goes: to other rules, to webhooks, to the live stream, into the player's inbox. */
+/** Destinations of an emitted event: other rules, webhooks, the live stream, the player's inbox. */
 export const CHANNELS = ["rules", "webhook", "realtime", "inbox"] as const;
 
 const isName = (text: string): boolean => !text.includes(".") && isPath(text);
@@ -33,14 +33,14 @@ type Resolved = { eventType: string; properties: Json; channels: readonly string
 
 const TOO_LARGE = `the properties are larger than ${PASSED_ON_MAX_BYTES / 1_024} KiB`;
 
-/** Emits an event of the integrator's own. Properties that are too large fail the rule. */
+/** Emits an event of the integrator's own. Oversized properties fail the rule. */
 export const emitEvent = actionKind<typeof schema, Resolved>({
   type: "emit_event",
   summary: "Brings about an event of your own, for other rules, webhooks, the live stream or the inbox",
   schema,
   mentions: () => [],
   causes: ({ eventType, channels }) => (channels.includes("rules") ? [eventType] : []),
-  outcomes: ({ eventType }) => tells(eventType),
+  outcomes: ({ eventType }) => publishes(eventType),
   demands: () => [],
   canFail: () => true,
   compile: ({ eventType, properties, channels }) => {

@@ -4,7 +4,7 @@ import { mentionsAt } from "../language/mention.ts";
 import { grantReward as grant } from "../rewards/grant.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { Key } from "../language/syntax.ts";
-import { actionFields, actionKind, gives } from "./action.ts";
+import { actionFields, actionKind, grants } from "./action.ts";
 
 const YEAR_SECONDS = 31_536_000;
 
@@ -22,8 +22,8 @@ type Resolved = Pick<z.output<typeof schema>, "rewardKey" | "quantity" | "delive
 };
 
 /**
- * Gives a reward of the catalogue. One that cannot be given fails the rule, so that a player never pays for
- * nothing.
+ * Grants a reward of the catalogue. A reward that cannot be granted fails the rule, so that a player never
+ * pays for nothing.
  */
 export const grantReward = actionKind<typeof schema, Resolved>({
   type: "grant_reward",
@@ -31,7 +31,7 @@ export const grantReward = actionKind<typeof schema, Resolved>({
   schema,
   mentions: ({ rewardKey }) => mentionsAt("rewardKey", "reward", rewardKey),
   causes: ({ rewardKey }) => about(CAUSES.reward, rewardKey),
-  outcomes: ({ rewardKey }) => gives({ rewards: [{ rewardKey }] }),
+  outcomes: ({ rewardKey }) => grants({ rewards: [{ rewardKey }] }),
   demands: () => [],
   canFail: () => true,
   compile: ({ rewardKey, quantity, delivery, expiresInSeconds }) => {

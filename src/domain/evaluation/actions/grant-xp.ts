@@ -2,9 +2,9 @@ import { z } from "zod";
 import { CAUSES, USES_BOOSTS } from "../causes.ts";
 import { grantXp as grant } from "../xp/xp.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
-import { actionFields, actionKind, gives } from "./action.ts";
+import { actionFields, actionKind, grants } from "./action.ts";
 
-/** Gives XP. An amount below 0 counts as 0; a rule can never take XP away. */
+/** Grants XP. A negative amount counts as 0; a rule can never remove XP. */
 export const grantXp = actionKind({
   type: "grant_xp",
   summary: "Gives XP",
@@ -17,7 +17,7 @@ export const grantXp = actionKind({
   }),
   mentions: () => [],
   causes: () => [...CAUSES.xp, ...USES_BOOSTS],
-  outcomes: () => gives({ xp: 1 }),
+  outcomes: () => grants({ xp: 1 }),
   demands: () => [],
   canFail: () => false,
   compile: ({ amount: expression, rounding, boostable }, actionId) => {

@@ -1,7 +1,7 @@
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { write } from "../event-steps.ts";
-import { noteLoop } from "../loop-guard.ts";
+import { recordLoop } from "../loop-guard.ts";
 import type { SpawnedEvent } from "../effects.ts";
 import type { Turn } from "../turn.ts";
 import { compileReference } from "../language/lookups.ts";
@@ -11,24 +11,24 @@ import { type Act, type Firing, firingNumber } from "./action.ts";
 import { isPassable, PASSED_ON_MAX_BYTES } from "./values.ts";
 
 /**
- * Events that one root may send to other players or to later times, by how many were sent on the way to it:
- * what one tracked event brings about ends, whomever it reaches.
+ * Maximum actions that one root event may send to other players or later times, by the number of hops: so the
+ * effects of one tracked event end, whichever players they reach.
  */
 export const SENT_MAX = [100, 10, 3, 1, 1];
 
 const EXTERNAL_ID_MAX = 255;
 const TOO_LARGE = `what is sent is larger than ${PASSED_ON_MAX_BYTES / 1_024} KiB`;
 
-/** Properties of an event that carries an action; every number and reference in it has been worked out. */
+/** Properties of an event that carries an action, with all numbers and references evaluated. */
 export type SentAction = {
   action: Json & { type: string };
   rule: Firing;
-  /** The tracked event that it came of, and how often the rule had fired for it before. */
+  /** The tracked event that caused it, and how often the rule had fired for it before. */
   rootEventId: string;
   firing: number;
-  /** The player whose event it was. */
+  /** The player of that event. */
   fromPlayerId: string;
-  /** How many times an action has been sent on the way. */
+  /** Number of hops so far. */
   hop: number;
 };
 
@@ -36,8 +36,8 @@ export type Sending = { target: Reference | undefined; delaySeconds: number | un
 type ResolveAction = (turn: Turn) => object | undefined;
 
 /**
- * An action that is sent instead of done: to the player whom a reference names, or to a later time. One that
- * is too large fails the rule.
+ * Compiles an action that is sent instead of performed: to the player named by a reference, or to a later
+ * time. An oversized one fails the rule.
  */
 export const compileSending = (
   { target, delaySeconds }: Sending,
@@ -76,7 +76,7 @@ export const compileSending = (
 const isExternalId = (value: unknown): value is string =>
   typeof value === "string" && value !== "" && value.length <= EXTERNAL_ID_MAX;
 
-/** The delay runs from the event's time, so that what was imported late is done at once. */
+/** The delay starts at the event's time, so that actions of imported past events are performed at once. */
 const timesOf = (atMs: number, nowMs: number, delaySeconds = 0): Pick<SpawnedEvent, "atMs" | "dueMs"> => {
   const dueMs = atMs + delaySeconds * 1_000;
   return { atMs: dueMs, dueMs: dueMs > nowMs ? dueMs : null };
@@ -89,6 +89,6 @@ const mayStillSend = (turn: Turn, { ruleId, ruleKey, actionId }: Firing): boolea
     return true;
   }
   turn.warn(`${actionId}: the event has sent too many actions to others: it is left out`);
-  noteLoop(turn, [...(event.via ?? []), { ruleId, ruleKey }]);
+  recordLoop(turn, [...(event.via ?? []), { ruleId, ruleKey }]);
   return false;
 };

@@ -5,18 +5,15 @@ import { isMeta } from "../boards/score-meta.ts";
 import { submitScore as submit } from "../boards/submit.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { isPath, Key } from "../language/syntax.ts";
-import { actionFields, actionKind, tells } from "./action.ts";
+import { actionFields, actionKind, publishes } from "./action.ts";
 import { compileValues, Value } from "./values.ts";
 
-/** Fields of a score's meta. */
+/** Maximum fields of a score's meta. */
 const META_MAX = 20;
 
 const isName = (text: string): boolean => !text.includes(".") && isPath(text);
 
-/**
- * Submits a score to a leaderboard that takes them. A board that is not active now is left alone, with a
- * warning.
- */
+/** Submits a score to a CUSTOM leaderboard. An inactive board is skipped with a warning. */
 export const submitScore = actionKind({
   type: "submit_score",
   summary: "Submits a score to a leaderboard of CUSTOM",
@@ -32,7 +29,7 @@ export const submitScore = actionKind({
   }),
   mentions: ({ leaderboardKey }) => mentionsAt("leaderboardKey", "leaderboard", leaderboardKey),
   causes: () => [SCORE, ...USES_BOOSTS],
-  outcomes: () => tells(),
+  outcomes: () => publishes(),
   demands: ({ leaderboardKey }, find) => {
     const metric = find("leaderboard", leaderboardKey)?.["metric"] as { source: string } | undefined;
     if (!metric || metric.source === "CUSTOM") return [];

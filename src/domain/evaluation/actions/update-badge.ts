@@ -5,7 +5,7 @@ import { awardBadge, type BadgeProblem, progressBadge, revokeBadge } from "../ba
 import type { Turn } from "../turn.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { Key } from "../language/syntax.ts";
-import { actionFields, actionKind, type Deed, tells, gives } from "./action.ts";
+import { actionFields, actionKind, type ActionRecord, publishes, grants } from "./action.ts";
 
 const TIER_MAX = 20;
 
@@ -33,14 +33,14 @@ type Resolved = {
   amount?: number;
 };
 
-const change = (turn: Turn, { badgeKey, operation, tier, amount }: Resolved, deed: Deed) => {
-  const { key, cause } = deed;
+const change = (turn: Turn, { badgeKey, operation, tier, amount }: Resolved, record: ActionRecord) => {
+  const { key, cause } = record;
   if (operation === "REVOKE") return revokeBadge(turn, { badgeKey, cause, key });
   if (operation === "PROGRESS") return progressBadge(turn, { badgeKey, amount: amount!, cause, key });
   return awardBadge(turn, { badgeKey, cause, key, ...(tier === undefined ? {} : { tier }) });
 };
 
-/** Awards a tier of a badge (never lowers it), adds progress, or takes the badge away. */
+/** Awards a tier of a badge (never lowers it), adds progress, or revokes the badge. */
 export const updateBadge = actionKind<typeof schema, Resolved>({
   type: "update_badge",
   summary: "Awards a badge, adds progress to it or takes it away",
@@ -49,7 +49,7 @@ export const updateBadge = actionKind<typeof schema, Resolved>({
   causes: ({ badgeKey, operation }) =>
     about(operation === "REVOKE" ? CAUSES.badgeLoss : CAUSES.badge, badgeKey),
   outcomes: ({ badgeKey, operation }) =>
-    operation === "REVOKE" ? tells("player.badge_revoked") : gives({ badges: [{ badgeKey }] }),
+    operation === "REVOKE" ? publishes("player.badge_revoked") : grants({ badges: [{ badgeKey }] }),
   demands: ({ badgeKey, tier }, find) => {
     const tiers = find("badge", badgeKey)?.["tiers"];
     if (tier === undefined || !Array.isArray(tiers) || tier <= tiers.length) return [];
@@ -67,8 +67,8 @@ export const updateBadge = actionKind<typeof schema, Resolved>({
       return amount === 0 ? undefined : { badgeKey, operation, amount };
     };
   },
-  perform: (turn, resolved, deed) => {
-    const problem: BadgeProblem | undefined = change(turn, resolved, deed);
-    if (problem !== undefined) turn.warn(`update_badge ${deed.actionId}: ${resolved.badgeKey}: ${problem}`);
+  perform: (turn, resolved, record) => {
+    const problem: BadgeProblem | undefined = change(turn, resolved, record);
+    if (problem !== undefined) turn.warn(`update_badge ${record.actionId}: ${resolved.badgeKey}: ${problem}`);
   },
 });

@@ -10,7 +10,7 @@ import { compileExpression, Expression } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { compilePath } from "../language/paths.ts";
 import { Key, Path, smallRecord } from "../language/syntax.ts";
-import { actionFields, actionKind, tells } from "./action.ts";
+import { actionFields, actionKind, publishes } from "./action.ts";
 import { compileValues, Value } from "./values.ts";
 
 const FIELDS_MAX = 20;
@@ -38,7 +38,7 @@ const schema = z
 
 type Resolved = {
   set: Json;
-  /** What to add to numbers, by path. */
+  /** Amounts to add to numbers, by path. */
   increment: Record<string, number>;
   unset: readonly string[];
   addTags: readonly string[];
@@ -87,7 +87,7 @@ export const updatePlayer = actionKind<typeof schema, Resolved>({
     ...CAUSES.profile,
     ...[...addToSegments, ...removeFromSegments].flatMap((key) => about(CAUSES.segment, key)),
   ],
-  outcomes: () => tells("player.updated"),
+  outcomes: () => publishes("player.updated"),
   demands: ({ addToSegments, removeFromSegments }, find) =>
     Object.entries({ addToSegments, removeFromSegments }).flatMap(([field, keys = []]) =>
       keys.flatMap((key, i): [string, string][] =>

@@ -7,22 +7,22 @@ import { isReferenceObject, Reference } from "../language/references.ts";
 import { Scalar, scalarList } from "../language/syntax.ts";
 
 /**
- * Bytes of JSON that an action may pass on, as much as an event may hold: a rule that copied what it heard
- * several times would otherwise make each event a multiple of the one before.
+ * Maximum bytes of JSON that an action may pass on, the same as for an event: otherwise a rule that copies
+ * its input several times would multiply the size with each event.
  */
 export const PASSED_ON_MAX_BYTES = 16 * 1024;
 
-/** Whether an action may pass `value` on. */
+/** Returns whether an action may pass `value` on. */
 export const isPassable = (value: object, { root }: Turn): boolean => {
   const text = JSON.stringify(value);
   root.steps.spend(text.length / TEXT_PER_STEP);
   return Buffer.byteLength(text) <= PASSED_ON_MAX_BYTES;
 };
 
-/** Items of a list in a value. */
+/** Maximum items of a list in a value. */
 const ITEMS_MAX = 50;
 
-/** A literal, a list of literals, or something to look up when the rule fires. */
+/** A literal, a list of literals, or a reference that is resolved when the rule fires. */
 export const Value = z.union([Scalar, Reference, scalarList(0, ITEMS_MAX)], {
   error: `must be a string, number, boolean, null, {"$ref"} or a list of at most ${ITEMS_MAX} of these`,
 });
@@ -40,7 +40,7 @@ const setterOf = ([name, value]: [string, unknown]): Setter => {
   };
 };
 
-/** Prepares named values; one whose reference finds nothing is left out, with a warning. */
+/** Compiles named values; one whose reference resolves to nothing is left out, with a warning. */
 export const compileValues = (given: Readonly<Record<string, Value>>): ((turn: Turn) => Json) => {
   const setters = Object.entries(given).map(setterOf);
   return (turn) => {

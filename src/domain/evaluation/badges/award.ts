@@ -7,7 +7,7 @@ import { grantBundle } from "../rewards/grant-bundle.ts";
 import { limitedKey } from "../rewards/shared-keys.ts";
 import { type CompiledBadge, PROGRESS_MAX } from "./badge.ts";
 
-/** What keeps a badge from being awarded, progressed or revoked; undefined when it was done (or was so). */
+/** Why a badge was not awarded, progressed or revoked; undefined when it was (or already had been). */
 export type BadgeProblem =
   | "UNKNOWN_BADGE"
   | "UNKNOWN_TIER"
@@ -16,10 +16,10 @@ export type BadgeProblem =
   | "NOT_HELD"
   | "FOLLOWS_METRIC";
 
-/** `tier` is 1 unless given. `key` is deterministic and names the award in the log. */
+/** `tier` defaults to 1. `key` is deterministic and identifies the award in the log. */
 export type BadgeAward = { badgeKey: string; tier?: number | undefined; cause: Cause; key: string };
 
-/** Awards that one step of progress makes of a repeatable badge; the rest comes with later progress. */
+/** Maximum awards of a repeatable badge by one change of progress; the rest follow with later progress. */
 const REPEATS_MAX = 100;
 
 const NONE: BadgeState = {
@@ -40,7 +40,7 @@ const setState = ({ player }: Turn, badgeKey: string, state: BadgeState): void =
   player.dirty.badges.add(badgeKey);
 };
 
-/** Why an award is made, and its name in the log. */
+/** The cause of an award, and its key in the log. */
 type Why = { cause: Cause; key: string };
 
 const findBadge = (turn: Turn, badgeKey: string): CompiledBadge | BadgeProblem => {
@@ -51,8 +51,8 @@ const findBadge = (turn: Turn, badgeKey: string): CompiledBadge | BadgeProblem =
 };
 
 /**
- * Awards a tier (never lowers): `player.badge_earned` for each tier reached, and its rewards. One that is
- * held already is awarded again where the badge is repeatable, and is left as it is where not.
+ * Awards a tier (never lowers): `player.badge_earned` for each tier reached, and its rewards. A tier that is
+ * held already is awarded again if the badge is repeatable, and otherwise left unchanged.
  */
 export const awardBadge = (
   turn: Turn,
@@ -65,7 +65,7 @@ export const awardBadge = (
   return badge.definition.repeatable ? repeatTier(turn, badge, tier, why) : undefined;
 };
 
-/** The number of the next award of a limited edition, which is then taken; null where there is no limit. */
+/** Takes the next serial number of a limited edition; null where there is no limit. */
 const takeSerial = (
   turn: Turn,
   { definition: { key, maxAwards } }: CompiledBadge,
@@ -96,11 +96,11 @@ const reachTier = (turn: Turn, badge: CompiledBadge, tier: number, why: Why): Ba
     revokedMs: null,
   });
   for (let reached = before.tier + 1; reached <= tier; reached++)
-    tellAward(turn, badge, { tier: reached, previousTier: reached - 1 }, why);
+    publishAward(turn, badge, { tier: reached, previousTier: reached - 1 }, why);
   return undefined;
 };
 
-/** Awards a tier that is held once more. */
+/** Awards a tier that is held already once more. */
 const repeatTier = (turn: Turn, badge: CompiledBadge, tier: number, why: Why): BadgeProblem | undefined => {
   const { key } = badge.definition;
   const before = badgeStateOf(turn, key);
@@ -113,19 +113,19 @@ const repeatTier = (turn: Turn, badge: CompiledBadge, tier: number, why: Why): B
     serialNo: serialNo ?? before.serialNo,
     lastEarnedMs: turn.event.at,
   });
-  tellAward(turn, badge, { tier, previousTier: before.tier }, why);
+  publishAward(turn, badge, { tier, previousTier: before.tier }, why);
   return undefined;
 };
 
-/** The key of a tier's rewards. Tiers that a reversal took away can be earned and rewarded again. */
+/** Returns the key of a tier's rewards. Tiers removed by a reversal can be earned and rewarded again. */
 const rewardsKey = ({ player }: Turn, badgeKey: string, tier: number): string => {
   const reversals = player.doc.r?.[`b:${badgeKey}`];
   const key = `bdg:${badgeKey}:${player.badges.get(badgeKey)!.timesAwarded}:${tier}`;
   return reversals === undefined ? key : `${key}~${reversals}`;
 };
 
-/** Logs and tells one award, and gives the tier's rewards. */
-const tellAward = (
+/** Logs and publishes one award, and grants the tier's rewards. */
+const publishAward = (
   turn: Turn,
   { id: badgeId, definition }: CompiledBadge,
   { tier, previousTier }: { tier: number; previousTier: number },
@@ -190,7 +190,7 @@ const logAward = (turn: Turn, logged: Logged): void => {
 
 export type BadgeProgress = { badgeKey: string; amount: number; cause: Cause; key: string };
 
-/** Adds progress; tiers whose threshold is reached are awarded. */
+/** Adds progress, and awards tiers whose threshold is reached. */
 export const progressBadge = (turn: Turn, progress: BadgeProgress): BadgeProblem | undefined => {
   const badge = findBadge(turn, progress.badgeKey);
   if (typeof badge === "string") return badge;
@@ -198,7 +198,7 @@ export const progressBadge = (turn: Turn, progress: BadgeProgress): BadgeProblem
   return setProgress(turn, badge, badgeStateOf(turn, progress.badgeKey).progress + progress.amount, progress);
 };
 
-/** Sets progress to a value, and awards what it reaches. Progress that falls takes nothing away. */
+/** Sets progress to a value, and awards tiers that it reaches. Lower progress revokes nothing. */
 export const setProgress = (
   turn: Turn,
   badge: CompiledBadge,
@@ -234,8 +234,8 @@ const repeatDue = (turn: Turn, badge: CompiledBadge, times: number, why: Why): B
 };
 
 /**
- * Takes a badge away with all its tiers and its progress: `player.badge_revoked`. What its tiers have given
- * stays. A badge that follows a metric does not come back by itself, unless a reversal took it.
+ * Revokes a badge with all its tiers and its progress: `player.badge_revoked`. Rewards of its tiers are kept.
+ * A badge that follows a metric is not awarded again by it, unless a reversal revoked it.
  */
 export const revokeBadge = (
   turn: Turn,
@@ -248,7 +248,7 @@ export const revokeBadge = (
   const { tier, timesAwarded, serialNo } = before;
   const revokedMs = cause.kind === "REVERSAL" ? null : turn.event.at;
   setState(turn, badgeKey, { ...before, tier: 0, progress: 0, serialNo: null, revokedMs });
-  // A badge is revoked once for each time it was awarded from nothing, so this names it.
+  // A badge is revoked once for each time it was awarded from nothing, so this key is unique.
   const key = `bdg:${badgeKey}:${timesAwarded}:revoked`;
   logAward(turn, { badgeKey, tier, action: "REVOKED", serialNo, key, cause });
   const { id: playerId, externalUserId } = player;

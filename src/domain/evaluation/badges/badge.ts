@@ -1,13 +1,14 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { Metric } from "../metrics/metric.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { Key } from "../language/syntax.ts";
 
 export const TIERS_MAX = 20;
 export const RARITIES = ["COMMON", "UNCOMMON", "RARE", "EPIC", "LEGENDARY"] as const;
-/** Awards of a limited edition. */
+/** Maximum awards of a limited edition. */
 const AWARDS_MAX = 1_000_000_000;
-/** Progress never passes this, in either direction of its counting. */
+/** Maximum progress, in either direction. */
 export const PROGRESS_MAX = 9_000_000_000_000_000;
 
 const IconUrl = z.url({ protocol: /^https$/ }).max(2_048);
@@ -53,8 +54,8 @@ export const badgeShape = z.strictObject({
   maxAwards: z.int().min(1).max(AWARDS_MAX).optional().meta({
     description: "A limited edition: this many awards among all players, each with a serial number",
   }),
-  availableFrom: z.iso.datetime({ offset: true }).optional(),
-  availableUntil: z.iso.datetime({ offset: true }).optional(),
+  availableFrom: IsoTime.optional(),
+  availableUntil: IsoTime.optional(),
 });
 type BadgeShape = z.output<typeof badgeShape>;
 
@@ -89,7 +90,7 @@ export const Badge = badgeShape.superRefine((badge, context) => {
 });
 export type Badge = z.output<typeof Badge>;
 
-/** A badge ready for evaluation. */
+/** A badge compiled for evaluation. */
 export type CompiledBadge = {
   id: string;
   definition: Badge;

@@ -6,9 +6,9 @@ import type { Turn } from "../turn.ts";
 import { badgeStateOf, setProgress } from "./award.ts";
 import type { CompiledBadge } from "./badge.ts";
 
-const NOBODY: readonly CompiledBadge[] = [];
+const NO_BADGES: readonly CompiledBadge[] = [];
 
-/** The badges that follow a counter, by its id. */
+/** Indexes the badges that follow a counter by its id. */
 export const indexFollowers = (badges: Game["badges"]): Game["badgesByMetric"] => {
   const followers = new Map<string, CompiledBadge[]>();
   for (const badge of badges.values()) {
@@ -22,25 +22,25 @@ export const indexFollowers = (badges: Game["badges"]): Game["badgesByMetric"] =
   return followers;
 };
 
-/** The badges that an event of this type may bring on by itself. */
+/** Returns the badges that an event of this type may award by itself. */
 export const badgesFollowing = (
   { badgesByMetric, metrics }: Pick<Game, "badgesByMetric" | "metrics">,
   eventType: string,
 ): readonly CompiledBadge[] =>
   badgesByMetric.size === 0
-    ? NOBODY
-    : metrics.forEvent(eventType).flatMap(({ id }) => badgesByMetric.get(id) ?? NOBODY);
+    ? NO_BADGES
+    : metrics.forEvent(eventType).flatMap(({ id }) => badgesByMetric.get(id) ?? NO_BADGES);
 
-/** Whether more events of the metric change nothing: all tiers are held, or the badge was taken away. */
+/** Returns whether more events of the metric change nothing: all tiers are held, or the badge was revoked. */
 const isDone = (turn: Turn, { definition: { key, tiers, repeatable } }: CompiledBadge): boolean => {
   const { tier, revokedMs } = badgeStateOf(turn, key);
   return revokedMs !== null || (!repeatable && tier >= tiers.length);
 };
 
-/** Steps of looking at a badge that follows a counter. */
+/** Steps of checking a badge that follows a counter. */
 const FOLLOW_STEPS = 10;
 
-/** Step 5 of evaluation: badges that follow a metric of this event's type get its value as their progress. */
+/** Step 5 of evaluation: sets the progress of badges that follow a metric of this event's type. */
 export const followMetrics = (turn: Turn): void => {
   const { project, player, event, root } = turn;
   if (project.badgesByMetric.size === 0 || player.status !== "ACTIVE") return;
@@ -48,7 +48,7 @@ export const followMetrics = (turn: Turn): void => {
   for (const metric of project.metrics.forEvent(event.type)) {
     if (upkeep.isSpent) return turn.warn("out of steps: badges do not follow their counters");
     upkeep.spend(1);
-    const followers = project.badgesByMetric.get(metric.id) ?? NOBODY;
+    const followers = project.badgesByMetric.get(metric.id) ?? NO_BADGES;
     if (followers.length === 0) continue;
     upkeep.spend(counterSteps(metric.definition) + FOLLOW_STEPS * followers.length);
     const value = readMetric(turn, metric);

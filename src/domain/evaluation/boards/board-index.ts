@@ -2,7 +2,7 @@ import { isReservedType } from "../../kernel/events/event-types.ts";
 import { compileFilter, filterSteps } from "../metrics/filter.ts";
 import { type Pieces, stepsOfValue } from "../../kernel/pace.ts";
 import type { Spender } from "../event-accounts.ts";
-import type { Heard } from "../rule-event.ts";
+import type { EventContext } from "../rule-event.ts";
 import { atOnce } from "../../kernel/slices.ts";
 import type { Turn } from "../turn.ts";
 import { compilePath } from "../language/paths.ts";
@@ -12,23 +12,23 @@ import { type HoldingBoards, holdingBoards } from "./holdings.ts";
 import { record } from "./record.ts";
 import { toRankScore, toUs } from "./scoring.ts";
 
-/** What a board takes of an event; undefined when the event does not count. */
-export type ScoreOf = (heard: Heard) => number | undefined;
+/** Returns the score of an event; undefined when the event does not count. */
+export type ScoreOf = (context: EventContext) => number | undefined;
 export type Listener = { board: Board; scoreOf: ScoreOf; steps: number; spender: Spender };
 
-/** The active boards of a project by what feeds them. */
+/** The active boards of a project by their source. */
 export type BoardIndex = HoldingBoards & { forEvent(eventType: string): readonly Listener[] };
 
-/** Event types whose listeners an index remembers; integrators may send any number of types. */
+/** Maximum event types whose listeners an index caches; integrators may send any number of types. */
 const TYPES_REMEMBERED_MAX = 1_000;
 
 /**
- * Indexes a project's active boards by what feeds them. Build it once for a config version: filters are
+ * Indexes a project's active boards by their source. To be built once per config version, since filters are
  * compiled here.
  */
 export const indexBoards = (boards: readonly Board[]): BoardIndex => atOnce(boardPieces(boards));
 
-/** As `indexBoards`, in pieces. */
+/** As `indexBoards`, in slices. */
 export function* boardPieces(boards: readonly Board[]): Pieces<BoardIndex> {
   const active = boards.filter((board) => board.status === "ACTIVE");
   const listeners: ReturnType<typeof listenersOf> = [];
@@ -48,7 +48,7 @@ export function* boardPieces(boards: readonly Board[]): Pieces<BoardIndex> {
   };
 }
 
-/** Steps of putting a score into a list. */
+/** Steps of recording a score in a list. */
 const RECORD_STEPS = 30;
 
 type Matcher = (eventType: string) => boolean;
@@ -68,7 +68,7 @@ const listenersOf = (board: Board): (Listener & { matches: Matcher })[] => {
 };
 
 const matcherOf = (pattern: string): Matcher => {
-  // The star is every event of the integrator's own, as in rules: what those bring about is not counted too.
+  // As in rules, the star matches all events of the integrator's own, but not the events derived from them.
   if (pattern === "*") return (eventType) => !isReservedType(eventType);
   if (!pattern.endsWith(".*")) return (eventType) => eventType === pattern;
   const prefix = pattern.slice(0, -1);
@@ -76,8 +76,8 @@ const matcherOf = (pattern: string): Matcher => {
 };
 
 /**
- * An event's score by its metric: 1 for count, else the property, which counts only when it is a finite
- * number.
+ * Compiles an event's score by its metric: 1 for count, otherwise the property, which counts only if it is a
+ * finite number.
  */
 export const compileScore = ({
   event,
@@ -102,7 +102,7 @@ export const scoreEvent = (turn: Turn, index: Pick<BoardIndex, "forEvent">): voi
     const before = upkeep.spent;
     upkeep.spend(steps);
     const score = scoreOf(turn);
-    upkeep.noteSpender(spender, before);
+    upkeep.recordSpender(spender, before);
     if (score === undefined) continue;
     const rankScore = toRankScore(board, score);
     record(turn, board, { operator: board.operator, rankScore, atUs: toUs(atMs), atMs });

@@ -50,8 +50,8 @@ const EventMetric = z
   });
 
 /**
- * What a board measures: XP (in total, or what was gained in the period), the level, a currency, an aggregate
- * over events, a streak, the points of badges, or scores that are submitted.
+ * The metric of a board: XP (in total, or gained in the period), the level, a currency, an aggregate over
+ * events, a streak, badge points, or submitted scores.
  */
 export const Metric = z.discriminatedUnion(
   "source",
@@ -76,7 +76,7 @@ const AGGREGATE_OPERATOR: Record<Aggregate, Operator> = {
   latest: "LATEST",
 };
 
-/** The operator that follows from a metric; undefined for CUSTOM. */
+/** Returns the operator implied by a metric; undefined for CUSTOM. */
 export const operatorOf = (metric: Metric): Operator | undefined => {
   if (metric.source === "CUSTOM") return undefined;
   if (metric.source === "XP") return "SUM";

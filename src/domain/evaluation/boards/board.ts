@@ -6,14 +6,14 @@ import type { Ties } from "./ranks.ts";
 
 export type BoardStatus = "ACTIVE" | "PAUSED" | "ARCHIVED";
 
-/** A leaderboard as scoring needs it. */
+/** A leaderboard in the form that scoring reads. */
 export type Board = {
   id: string;
   key: string;
-  /** What the ids of its lists are made of; of a board with one ranking, the id of its one list. */
+  /** Seed of the ids of its lists; for a board with one ranking, the id of its one list. */
   periodId: string;
   resets: number;
-  /** What happened before is late, in ms. */
+  /** Earlier events are late, in ms. */
   resetAtMs: number | null;
   status: BoardStatus;
   period: Period;
@@ -27,8 +27,8 @@ export type Board = {
   bounds?: Bounds | undefined;
   entryCost?: EntryCost | undefined;
   maxSubmissions?: number | undefined;
-  /** A first score enters at this or better. */
+  /** A first score must be this good or better. */
   minRankScore?: number | undefined;
-  /** Whether periods that were over when their first score came give prizes. */
+  /** Whether periods that were over when their first score arrived give prizes. */
   prizesForLate: boolean;
 };

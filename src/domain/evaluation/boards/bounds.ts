@@ -1,12 +1,12 @@
 import type { Turn } from "../turn.ts";
 import type { Board } from "./board.ts";
-import type { Place } from "./record.ts";
+import type { ScoreTarget } from "./record.ts";
 import { fromRankScore, toUs } from "./scoring.ts";
 
 const MINUTE_MS = 60_000;
 
-/** A score as bounds see it; `after`: what would stand with it. */
-export type Bounded = { place: Place; score: number; atMs: number; after: number | null };
+/** A score to be checked against bounds; `after`: the resulting score. */
+export type Bounded = { target: ScoreTarget; score: number; atMs: number; after: number | null };
 
 type Bound = (board: Board, bounded: Bounded, turn: Turn) => string | undefined;
 
@@ -20,8 +20,8 @@ const highest: Bound = ({ bounds }, { score }) =>
     ? `max: the score ${score} is above ${bounds.max}`
     : undefined;
 
-/** A first score of a board that keeps one has nothing to differ from; what is added up begins at 0. */
-const delta: Bound = (board, { place: { old }, after }) => {
+/** A first score of a board that keeps one score has no predecessor; sums begin at 0. */
+const delta: Bound = (board, { target: { old }, after }) => {
   const { bounds, operator } = board;
   if (bounds?.maxDelta === undefined || after === null) return undefined;
   const addsUp = operator === "SUM" || operator === "DECR";
@@ -30,7 +30,7 @@ const delta: Bound = (board, { place: { old }, after }) => {
   return moved > bounds.maxDelta ? `maxDelta: the score moves by more than ${bounds.maxDelta}` : undefined;
 };
 
-const interval: Bound = ({ bounds }, { place: { old }, atMs }) => {
+const interval: Bound = ({ bounds }, { target: { old }, atMs }) => {
   if (bounds?.minIntervalSeconds === undefined || !old) return undefined;
   const apartUs = Math.abs(toUs(atMs) - old.latestUs);
   return apartUs < bounds.minIntervalSeconds * 1_000_000
@@ -48,7 +48,7 @@ const perMinute: Bound = ({ id, bounds }, { atMs }, { player }) => {
 
 const BOUNDS = [least, highest, delta, interval, perMinute];
 
-/** The first bound that a score does not keep to, in words that begin with the bound's name. */
+/** Returns the first bound that a score violates, as a text that begins with the bound's name. */
 export const violationOf = (turn: Turn, board: Board, bounded: Bounded): string | undefined => {
   if (!board.bounds) return undefined;
   for (const bound of BOUNDS) {

@@ -5,14 +5,14 @@ import { NOT_SUPPORTED } from "./unknown-fields.ts";
 
 export const AUDIENCE_SEGMENTS_MAX = 20;
 export const PRIZES_MAX = 100;
-/** Places that prizes name. */
+/** Maximum rank that prizes can name. */
 const PLACE_MAX = 1_000_000;
 export const BANDS_MAX = 20;
 const DEBOUNCE_SECONDS_MAX = 86_400;
 const INTERVAL_SECONDS_MAX = 86_400;
 const PER_MINUTE_MAX = 10_000;
 
-/** Who may enter. */
+/** Players that may enter. */
 export const Audience = z.strictObject(
   {
     segmentKeys: z.array(Key).min(1).max(AUDIENCE_SEGMENTS_MAX),
@@ -22,7 +22,7 @@ export const Audience = z.strictObject(
 );
 export type Audience = z.output<typeof Audience>;
 
-/** What a submitted score must keep to. */
+/** Bounds of submitted scores. */
 export const Bounds = z
   .strictObject(
     {
@@ -49,7 +49,7 @@ export const Bounds = z
   });
 export type Bounds = z.output<typeof Bounds>;
 
-/** What entering costs, once for each period. */
+/** The cost of entering, once per period. */
 export const EntryCost = z.strictObject(
   { currencyKey: Key, amount: z.int().min(1).max(Number.MAX_SAFE_INTEGER) },
   NOT_SUPPORTED,
@@ -58,16 +58,16 @@ export type EntryCost = z.output<typeof EntryCost>;
 
 export const DEFAULT_BANDS: readonly number[] = [1, 3, 10, 25, 50, 100];
 
-/** Which changes of rank are told. */
+/** Which changes of rank are published. */
 export const RankChange = z.strictObject(
   {
-    enabled: z.boolean().default(true).describe("false: no change of rank and no new leader is told"),
+    enabled: z.boolean().default(true).describe("false: changes of rank and new leaders are not published"),
     bands: z
       .array(z.int().min(1).max(PLACE_MAX))
       .max(BANDS_MAX)
       .refine((bands) => bands.every((edge, i) => i === 0 || edge > bands[i - 1]!), "must rise")
       .default([...DEFAULT_BANDS])
-      .describe("Places whose crossing is told"),
+      .describe("Ranks whose crossing is published"),
     minAbsolute: z.int().min(1).max(PLACE_MAX).default(5),
     minPercent: z.number().min(0).max(100).default(10),
     debounceSeconds: z
@@ -75,19 +75,19 @@ export const RankChange = z.strictObject(
       .min(0)
       .max(DEBOUNCE_SECONDS_MAX)
       .default(60)
-      .describe("A player is told at most once in this time"),
-    maxRank: z.int().min(1).max(PLACE_MAX).optional().describe("Changes beyond this place are not told"),
+      .describe("Minimum time between two notifications of a player"),
+    maxRank: z.int().min(1).max(PLACE_MAX).optional().describe("Changes beyond this rank are not published"),
   },
   NOT_SUPPORTED,
 );
 export type RankChange = z.output<typeof RankChange>;
 
-/** What holds for a board that says nothing of it. */
+/** Default of boards without the setting. */
 export const DEFAULT_RANK_CHANGE: RankChange = RankChange.parse({});
 
 /**
- * What the places from `from` to `to` win: numbers of places by RANK, percents of all who have an entry by
- * PERCENTILE (from 0 to 10: the first tenth).
+ * The prize of the ranks from `from` to `to`: rank numbers by RANK, percents of all entries by PERCENTILE
+ * (from 0 to 10: the first tenth).
  */
 export const Prize = z
   .strictObject(
@@ -113,7 +113,7 @@ export type Prize = z.output<typeof Prize>;
 const overlaps = (a: Prize, b: Prize): boolean =>
   a.by === b.by && (a.by === "RANK" ? a.from <= b.to && b.from <= a.to : a.from < b.to && b.from < a.to);
 
-/** A place wins the first prize of the list that names it. */
+/** A rank wins the first matching prize of the list. */
 export const Prizes = z
   .array(Prize)
   .max(PRIZES_MAX)

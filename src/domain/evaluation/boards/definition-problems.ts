@@ -40,7 +40,7 @@ const submittedProblem = (given: Given): DefinitionProblem | undefined => {
   return field && problem(field, "only for CUSTOM boards: it is about scores that are submitted");
 };
 
-/** Of what is added up, nothing is kept before there is an entry; of XP in total the player has it. */
+/** Boards that add scores up keep nothing before there is an entry; total XP is part of the player. */
 const entryProblem = ({ metric, operator, period, minScoreToEnter }: Given) => {
   if (minScoreToEnter === undefined) return undefined;
   if (metric.source === "XP" && period.kind === "ALL_TIME") return undefined;
@@ -57,7 +57,7 @@ const backfillProblem = ({ metric, backfill }: Given): DefinitionProblem | undef
 
 const CHECKS = [operatorProblem, wholeProblem, submittedProblem, entryProblem, backfillProblem];
 
-/** What fields say against one another; the first such fault. */
+/** Returns the first conflict between fields. */
 export const definitionProblem = (given: Given): DefinitionProblem | undefined => {
   for (const check of CHECKS) {
     const found = check(given);

@@ -38,7 +38,7 @@ const PrizesForLate = z
   .boolean()
   .describe("Whether periods that were over when their first score came give prizes");
 
-/** Fields that may be absent, in the definition as in the answer. */
+/** Optional fields, in the definition as in responses. */
 const optional = {
   description: Description.optional(),
   audience: Audience.optional(),
@@ -69,15 +69,15 @@ const fields = {
 };
 
 /**
- * What is stored and shown beside key and name: with the operator, which creation may leave out where it
- * follows.
+ * What is stored and shown besides key and name: with the operator, which may be omitted on creation where it
+ * is implied.
  */
 export const Definition = z.object({ ...fields, operator: z.enum(OPERATORS) });
 export type Definition = z.output<typeof Definition>;
 
 const OperatorField = z.enum(OPERATORS, { error: "must be BEST, LATEST, SUM or DECR" });
 
-/** The body that makes a leaderboard; the answer fills every default in. */
+/** The body that creates a leaderboard; the response contains all defaults. */
 export const LeaderboardDefinition = boundBytes(
   z
     .strictObject(
@@ -120,7 +120,7 @@ const cleared = {
   prizes: Prizes.nullable().optional(),
 };
 
-/** What may change later. What scores mean stays: another meaning is another leaderboard. */
+/** Fields that may change later. The meaning of scores cannot change: that takes a new leaderboard. */
 export const LeaderboardPatch = boundBytes(
   z.strictObject(
     {
@@ -130,7 +130,7 @@ export const LeaderboardPatch = boundBytes(
       prizeClaim: PrizeClaim.optional(),
       prizesForLate: PrizesForLate.optional(),
       period: PeriodPatch.optional(),
-      version: z.int().optional().describe("The version that was read: another one answers 409"),
+      version: z.int().optional().describe("The version that was read; 409 if it has changed"),
     },
     unknownFields("cannot change; create another leaderboard"),
   ),
@@ -138,5 +138,5 @@ export const LeaderboardPatch = boundBytes(
 );
 export type LeaderboardPatch = z.output<typeof LeaderboardPatch>;
 
-/** The fields that null takes away. */
+/** Fields that null clears. */
 export const CLEARED_FIELDS = Object.keys(cleared) as (keyof typeof cleared)[];

@@ -7,14 +7,14 @@ import { toRankScore, toUs } from "./scoring.ts";
 
 type ReadValue = (turn: Pick<Turn, "project" | "player">) => number;
 
-/** A board of something that players have: it shows what there is. */
+/** A board of a value that players have: it shows the current value. */
 export type ValueBoard = { board: Board; read: ReadValue };
-/** A board of what players gain in a period: XP, or the currency with this key. */
+/** A board of gains in a period: of XP (null), or of the currency with this key. */
 export type GainBoard = { board: Board; currencyKey: string | null };
 
-/** Boards that follow what players have and gain. */
+/** Boards that follow players' holdings and gains. */
 export type HoldingBoards = {
-  /** Of XP in total. */
+  /** Boards of total XP. */
   xp: readonly Board[];
   gains: readonly GainBoard[];
   values: readonly ValueBoard[];
@@ -58,7 +58,7 @@ const gainOf = (board: Board): GainBoard[] => {
   return isEarned ? [{ board, currencyKey: metric.currencyKey }] : [];
 };
 
-/** Whether a board shows what its players have by now, rather than what came in. */
+/** Returns whether a board shows players' current values rather than submissions or events. */
 export const followsPlayer = (board: Board): boolean => isTotal(board) || valueOf(board) !== undefined;
 
 export const holdingBoards = (boards: readonly Board[]): HoldingBoards => ({
@@ -70,7 +70,7 @@ export const holdingBoards = (boards: readonly Board[]): HoldingBoards => ({
   }),
 });
 
-/** What the turn's player has now, of what boards show. */
+/** Returns the current values of the turn's player that boards show. */
 export const holdingsOf = (
   { values }: Pick<HoldingBoards, "values">,
   turn: Pick<Turn, "project" | "player" | "effects">,
@@ -80,7 +80,8 @@ export const holdingsOf = (
 });
 
 /**
- * Writes what the turn has changed of the player's holdings to the boards of them, at the time of its event.
+ * Records changes of the player's holdings by the turn on the boards that follow them, at the time of its
+ * event.
  * @returns the keys of boards whose period is closed
  */
 export const scoreHoldings = (boards: HoldingBoards, turn: Turn, xpBefore: number): string[] => {
@@ -91,7 +92,7 @@ export const scoreHoldings = (boards: HoldingBoards, turn: Turn, xpBefore: numbe
   return closed;
 };
 
-/** Writes the player's total XP to every board of it. A player without XP enters with the first. */
+/** Records the player's total XP on all boards of it. A player without XP enters with the first gain. */
 export const scoreXp = ({ xp: boards }: Pick<HoldingBoards, "xp">, turn: Turn): void => {
   const { xp } = turn.player;
   for (const board of boards) setValue(turn, board, { value: xp, atMs: turn.event.at });
@@ -101,7 +102,7 @@ type Value = { value: number; atMs: number };
 
 /** @returns whether the period of that time is open */
 const setValue = (turn: Turn, board: Board, { value, atMs: at }: Value): boolean => {
-  // The one window of a board without periods is always that of now, also for what happened before a reset.
+  // A board without periods always uses its current window, also for events before a reset.
   const atMs = board.period.kind === "ALL_TIME" ? turn.nowMs : at;
   const list = findList(board, turn.player, atMs);
   const hasEntry = typeof list !== "string" && turn.player.entries.has(list.id);
@@ -128,8 +129,8 @@ const scoreGains = ({ gains }: HoldingBoards, turn: Turn): string[] => {
 };
 
 /**
- * What the turn's player has gained, by key of the currency, null for XP. What is lost or spent counts for
- * nothing; what is taken back because the event is, against it; what a merge brings was gained before.
+ * Returns the gains of the turn's player by currency key, null for XP. Losses and spending do not count; a
+ * revert of the event's gains counts negative; amounts from a merge were gained before.
  */
 const gainsSince = ({ effects, player, root }: Turn): Map<string | null, number> => {
   const gained = new Map<string | null, number>();
@@ -143,8 +144,8 @@ const gainsSince = ({ effects, player, root }: Turn): Map<string | null, number>
 };
 
 /**
- * Where a value has changed it is written to the window of the event, and to that of now, if another, where
- * the player is on it: what a late event has changed, the player has by now.
+ * Records a changed value in the window of the event, and in the current window, if another, where the player
+ * has an entry: changes by a late event are part of the current value.
  */
 const scoreValues = ({ values }: HoldingBoards, turn: Turn): string[] => {
   const { player, event, nowMs, root } = turn;

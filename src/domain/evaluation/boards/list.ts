@@ -6,16 +6,16 @@ export type ListStatus = "OPEN" | "CLOSING" | "CLOSED" | "ARCHIVED";
 /** One ranking: the entries of one window of a board and one value of its breakdown. */
 export type List = { id: string; board: Board; window: Window; value: string };
 
-/** A list as the database has it; `status` is null while it has no row. */
+/** A list with its stored state; `status` is null while it has no row. */
 export type LoadedList = List & {
   status: ListStatus | null;
-  /** Whether its window was over when its row was made. */
+  /** Whether its window was over when its row was created. */
   isLate: boolean;
   writtenMs: number | null;
-  /** Whether its window has as many values of the breakdown as it may have. */
+  /** Whether its window has the maximum number of breakdown values. */
   isFull: boolean;
   isLoaded: boolean;
 };
 
-/** Why a player has no place on a board at a time. */
+/** Why a player has no list on a board at a time. */
 export type NoList = "LATE" | "OUTSIDE" | "NO_VALUE" | "FULL";

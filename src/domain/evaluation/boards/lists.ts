@@ -6,20 +6,22 @@ import { periodIdOf } from "./period-ids.ts";
 import type { List, NoList } from "./list.ts";
 import { type Window, windowAt } from "./windows.ts";
 
-/** Values of a breakdown that one window may have, each with a ranking of its own. */
+/** Maximum values of a breakdown in one window, each with its own ranking. */
 export const BREAKDOWN_VALUES_MAX = 1_000;
-/** Longest value of a breakdown, in characters. */
+/** Maximum length of a breakdown value, in characters. */
 export const BREAKDOWN_VALUE_MAX = 64;
-/** Ids that are remembered of a board; they are hashes. */
+/** Maximum ids cached per board, since computing them takes a hash. */
 const IDS_REMEMBERED_MAX = 2_000;
 
-/** Boards of one window and one ranking, whose id is the board's own: they cost nothing to find. */
+/**
+ * Returns whether a board has one window and one ranking, whose id is the board's own and needs no look-up.
+ */
 export const isPlain = ({ period, breakdownAttribute }: Board): boolean =>
   period.kind === "ALL_TIME" && breakdownAttribute === undefined;
 
 const idsOf = new WeakMap<Board, Map<string, string>>();
 
-/** The list of a window and a value. */
+/** Returns the list of a window and a value. */
 export const listOf = (board: Board, window: Window, value: string): List => {
   if (isPlain(board)) return { id: board.periodId, board, window, value };
   let ids = idsOf.get(board);
@@ -33,8 +35,8 @@ export const listOf = (board: Board, window: Window, value: string): List => {
 type Attributed = Pick<PlayerState, "attributes" | "firstAttributes">;
 
 /**
- * The player's value of a board's breakdown, as it stood when the player was taken in hand; "" for a board
- * without one, undefined for a player without a value that can be one.
+ * Returns the player's value of a board's breakdown as of when the player was loaded; "" for a board without
+ * one, undefined for a player without a valid value.
  */
 export const breakdownOf = (
   { breakdownAttribute }: Pick<Board, "breakdownAttribute">,
@@ -47,7 +49,7 @@ export const breakdownOf = (
   return text === "" || text.length > BREAKDOWN_VALUE_MAX ? undefined : text;
 };
 
-/** Where a player's score of a time belongs, whether or not that list still takes scores. */
+/** Returns the list for a player's score of a time, whether or not it still takes scores. */
 export const findList = (board: Board, player: Attributed, atMs: number): List | NoList => {
   if (board.resetAtMs !== null && atMs < board.resetAtMs) return "LATE";
   const window = windowAt(board, atMs);
@@ -57,8 +59,8 @@ export const findList = (board: Board, player: Attributed, atMs: number): List |
 };
 
 /**
- * The list that a score of a time goes to, as it was loaded with the player. One that was not loaded counts
- * as open; what was scored there cannot be saved.
+ * Returns the list for a score of a time, as loaded with the player. One that was not loaded counts as open,
+ * but scores on it cannot be saved.
  */
 export const openList = (board: Board, player: PlayerState, atMs: number): List | NoList => {
   const list = findList(board, player, atMs);
@@ -69,7 +71,7 @@ export const openList = (board: Board, player: PlayerState, atMs: number): List 
   return loaded.status === null && loaded.isFull ? "FULL" : loaded;
 };
 
-/** The player's entry on a board at a time. */
+/** Returns the player's entry on a board at a time. */
 export const entryAt = (board: Board, player: PlayerState, atMs: number): EntryState | undefined => {
   const list = findList(board, player, atMs);
   return typeof list === "string" ? undefined : player.entries.get(list.id);
@@ -79,8 +81,8 @@ export const entryAt = (board: Board, player: PlayerState, atMs: number): EntryS
 const FIND_STEPS = 20;
 
 /**
- * Names the lists that evaluation at these times may touch, so that they are loaded with the player. Those of
- * boards with one ranking are loaded anyway. In pieces.
+ * Marks the lists that evaluation at these times may touch, so that they are loaded with the player. Those of
+ * boards with one ranking are always loaded. In slices.
  */
 export function* touchLists(
   boards: readonly Board[],
@@ -88,7 +90,7 @@ export function* touchLists(
   { timesMs, nowMs }: { timesMs: readonly number[]; nowMs: number },
 ): Pieces<void> {
   player.firstAttributes ??= player.attributes;
-  // What a player has is shown as of now also when a late event has changed it.
+  // Current values are also shown when a late event has changed them.
   const times = new Set([...timesMs, nowMs]);
   for (const board of boards) {
     yield isPlain(board) ? 1 : FIND_STEPS * times.size;
@@ -97,7 +99,7 @@ export function* touchLists(
   }
 }
 
-/** Names one list to be loaded with the player. */
+/** Marks one list to be loaded with the player. */
 export const touchList = (player: PlayerState, list: List | NoList): void => {
   if (typeof list === "string" || player.lists.has(list.id)) return;
   player.lists.set(list.id, {

@@ -1,21 +1,21 @@
 /**
- * Between which rankScores ranks may have changed, both inclusive and the smaller, better one first; null is
- * open. Who has a score outside of it stands where they stood.
+ * The range of rankScores in which ranks may have changed, both ends inclusive, the smaller and better one
+ * first; null is open. Ranks outside of it are unchanged.
  */
 export type Moved = { from: number | null; to: number | null };
 
-/** Anybody may have moved. */
+/** All ranks may have changed. */
 export const ALL_MOVED: Moved = { from: null, to: null };
 
-/** An entry went from one score to another; undefined is that there was none, or is none any more. */
+/** Returns the range for an entry that moved from one score to another; undefined stands for no entry. */
 export const movedBetween = (before: number | undefined, after: number | undefined): Moved | undefined => {
   if (before === undefined && after === undefined) return undefined;
-  // One more or one fewer: all that come after are pushed.
+  // One entry more or fewer shifts all that follow.
   if (before === undefined || after === undefined) return { from: (before ?? after)!, to: null };
   return { from: Math.min(before, after), to: Math.max(before, after) };
 };
 
-/** Both together. */
+/** Returns the union of two ranges. */
 export const joinMoved = (a: Moved | undefined, b: Moved | undefined): Moved | undefined => {
   if (!a || !b) return a ?? b;
   const from = a.from === null || b.from === null ? null : Math.min(a.from, b.from);

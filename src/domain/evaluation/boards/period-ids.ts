@@ -4,14 +4,14 @@ import { ALL_TIME_KEY, keyWithResets } from "./windows.ts";
 export type PeriodSeed = { periodId: string; resets: number };
 
 /**
- * The id of the list of entries of one window and one value of the breakdown: known without asking the
- * database. `seed.periodId` is the board's own id of periods, new after each reset; the one window of a board
- * without periods has that id itself.
+ * Returns the id of the list of one window and one breakdown value, without a look-up in the database.
+ * `seed.periodId` is the board's id for periods, new after each reset; the one window of a board without
+ * periods has that id itself.
  */
 export const periodIdOf = (seed: PeriodSeed, periodKey: string, board: string): string => {
   if (board === "" && periodKey === keyWithResets(ALL_TIME_KEY, seed.resets)) return seed.periodId;
   const bytes = createHash("sha256").update([seed.periodId, periodKey, board].join("\0")).digest();
-  // A name-based UUID (RFC 9562, version 8: of our own making).
+  // A name-based UUID (RFC 9562, version 8: custom).
   bytes[6] = (bytes[6]! & 0x0f) | 0x80;
   bytes[8] = (bytes[8]! & 0x3f) | 0x80;
   const hex = bytes.toString("hex");

@@ -1,15 +1,16 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { Cron } from "../language/cron.ts";
 import { Zone } from "../language/syntax.ts";
 import { NOT_SUPPORTED } from "./unknown-fields.ts";
 
-/** How long after its end a window still takes scores of before its end. */
+/** How long a window accepts scores from before its end after it has ended. */
 export const CLOSE_GRACE_SECONDS_DEFAULT = 60;
 export const CLOSE_GRACE_SECONDS_MAX = 86_400;
 /** Closed periods whose entries are kept. */
 export const KEEP_PERIODS_DEFAULT = 52;
 export const KEEP_PERIODS_MAX = 1_000;
-/** The longest FIXED period, in days. */
+/** Maximum length of a FIXED period, in days. */
 const FIXED_DAYS_MAX = 3_660;
 const DAY_MS = 86_400_000;
 
@@ -30,13 +31,12 @@ const closing = {
   closeGraceSeconds: CloseGraceSeconds.default(CLOSE_GRACE_SECONDS_DEFAULT),
   keepPeriods: KeepPeriods.default(KEEP_PERIODS_DEFAULT),
 };
-const Moment = z.iso.datetime({ offset: true });
 
 const periodic = <K extends string>(kind: K) =>
   z.strictObject({ kind: z.literal(kind), ...closing }, NOT_SUPPORTED);
 
 const Fixed = z
-  .strictObject({ kind: z.literal("FIXED"), startsAt: Moment, endsAt: Moment, ...closing }, NOT_SUPPORTED)
+  .strictObject({ kind: z.literal("FIXED"), startsAt: IsoTime, endsAt: IsoTime, ...closing }, NOT_SUPPORTED)
   .superRefine(({ startsAt, endsAt }, context) => {
     const lasts = Date.parse(endsAt) - Date.parse(startsAt);
     const refuse = (message: string): void => context.addIssue({ code: "custom", path: ["endsAt"], message });
@@ -44,7 +44,7 @@ const Fixed = z
     if (lasts > FIXED_DAYS_MAX * DAY_MS) refuse(`must be at most ${FIXED_DAYS_MAX} days after startsAt`);
   });
 
-/** How a board's time is cut into windows. */
+/** How a board's time is divided into windows. */
 export const Period = z.discriminatedUnion(
   "kind",
   [
@@ -69,22 +69,22 @@ export const Period = z.discriminatedUnion(
 );
 export type Period = z.output<typeof Period>;
 
-/** What may change of a period. */
+/** Fields of a period that may change. */
 export const PeriodPatch = z.strictObject(
   { closeGraceSeconds: CloseGraceSeconds.optional(), keepPeriods: KeepPeriods.optional() },
   NOT_SUPPORTED,
 );
 export type PeriodPatch = z.output<typeof PeriodPatch>;
 
-/** How long after its end a window takes scores of before it, in ms. */
+/** Returns how long a window accepts scores after its end, in ms. */
 export const graceMsOf = (period: Period): number =>
   (period.kind === "ALL_TIME" ? 0 : period.closeGraceSeconds) * 1_000;
 
-/** How many closed periods keep their entries. */
+/** Returns how many closed periods keep their entries. */
 export const keepPeriodsOf = (period: Period): number =>
   period.kind === "ALL_TIME" ? KEEP_PERIODS_DEFAULT : period.keepPeriods;
 
-/** What of a period says where its windows are; the rest may change. */
+/** Returns the part of a period that determines its windows; the rest may change. */
 export const windowsOf = (period: Period): object => {
   if (period.kind === "ALL_TIME") return period;
   const { closeGraceSeconds: _grace, keepPeriods: _kept, ...windows } = period;

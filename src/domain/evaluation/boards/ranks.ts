@@ -5,7 +5,7 @@ import type { Moved } from "./moved.ts";
 export const TIES = ["EARLIEST", "LATEST", "SHARED", "DENSE"] as const;
 export type Ties = (typeof TIES)[number];
 
-/** A member of a period as the index keeps it. Both numbers ascend: the smallest rankScore is first. */
+/** An entry of a period in the index. Both numbers ascend: the smallest rankScore is first. */
 export type Ranked = { playerId: string; rankScore: number; rankTie: number };
 
 /** `position` is the 0-based storage position, `rank` the displayed 1-based rank under the period's ties. */
@@ -14,42 +14,45 @@ export type Standing = Ranked & { position: number; rank: number };
 export type RankPage = { standings: Standing[]; total: number };
 
 /**
- * The rank index of open periods: a projection of `leaderboard_entries`, in memory or in Redis. `apply`
- * takes absolute values with versions, keeps the newest, and so may be repeated, late or concurrent with
- * `rebuild`. Reads throw DomainError SERVICE_UNAVAILABLE while a period is being built elsewhere; they
- * build it when nobody is.
+ * The rank index of open periods: a projection of `leaderboard_entries`, in memory or in Redis. `apply` takes
+ * absolute values with versions and keeps the newest, so it may be repeated, late or concurrent with
+ * `rebuild`. Reads throw DomainError SERVICE_UNAVAILABLE while another process builds a period; otherwise
+ * they build it if necessary.
  */
 export type RankStore = {
-  /** @returns between which scores ranks have changed; undefined when all versions were old */
+  /** @returns the range of scores in which ranks have changed; undefined when all versions were old */
   apply(projectId: string, periodId: string, entries: readonly EntryChange[]): Promise<Moved | undefined>;
   page(period: PeriodRef, offset: number, limit: number): Promise<RankPage>;
   /**
-   * Up to `limit` standings around the player (the player in the middle), or undefined when the player has
-   * no entry.
+   * Returns up to `limit` standings around the player (the player in the middle), or undefined when the
+   * player has no entry.
    */
   around(period: PeriodRef, playerId: string, limit: number): Promise<RankPage | undefined>;
   standing(period: PeriodRef, playerId: string): Promise<Standing | undefined>;
-  /** The standings of those of `playerIds` who have an entry, in no order. */
+  /** Returns the standings of those of `playerIds` with an entry, in no particular order. */
   standings(period: PeriodRef, playerIds: readonly string[]): Promise<Standing[]>;
-  /** Up to `limit` standings that come after a place and `skip` others; it need not be taken any more. */
+  /**
+   * Returns up to `limit` standings after a position, skipping `skip`; the entry at that position need not
+   * exist.
+   */
   after(period: PeriodRef, place: Ranked, range: AfterRange): Promise<RankPage>;
   /**
-   * Copies the first FROZEN_MAX places, or shares a copy made FROZEN_SHARED_MS ago at most, and answers its
+   * Copies the first FROZEN_MAX entries, or shares a copy at most FROZEN_SHARED_MS old, and returns its
    * token. The copy is kept for FROZEN_KEPT_MS, or until the project has FROZEN_COPIES_MAX newer ones.
    */
   freeze(period: PeriodRef, now: Date): Promise<string>;
-  /** A page of a copy, with as many entries as the whole board had; undefined when there is no such copy. */
+  /** Returns a page of a copy, with the total of the whole board; undefined when there is no such copy. */
   frozen(period: PeriodRef, token: string, range: FrozenRange): Promise<RankPage | undefined>;
-  /** Reads the truth again, while reads and applies go on. */
+  /** Rebuilds from the database, concurrently with reads and updates. */
   rebuild(period: PeriodRef): Promise<void>;
   drop(projectId: string, periodId: string): Promise<void>;
 };
 
-/** Places in a frozen copy. */
+/** Maximum entries of a frozen copy. */
 export const FROZEN_MAX = 10_000;
 export const FROZEN_KEPT_MS = 60_000;
 export const FROZEN_SHARED_MS = 1_000;
-/** Frozen copies of one project at a time. */
+/** Maximum frozen copies of one project. */
 export const FROZEN_COPIES_MAX = 20;
 
 export type AfterRange = { skip: number; limit: number };

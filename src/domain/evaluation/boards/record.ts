@@ -5,7 +5,7 @@ import type { List, NoList } from "./list.ts";
 import { isPlain, openList, touchList } from "./lists.ts";
 import { fromRankScore, nextEntry, type Operation } from "./scoring.ts";
 
-/** Why a score did not count; what callers of the API are told as the reason. */
+/** Why a score did not count; part of API responses. */
 export type RefusalReason =
   | "LEADERBOARD_CLOSED"
   | "LEADERBOARD_DERIVED"
@@ -17,8 +17,8 @@ export type Refusal = { reason: RefusalReason; message: string };
 
 /**
  * `accepted`: the value took part (false: it was refused, or a newer value stands). `improved`: the player is
- * better off by the board's sort, or new. `score` is what stands now, `previous` what stood; null without an
- * entry. `listId`: the list in which it stands.
+ * better off by the board's sort, or new. `score` is the resulting score, `previous` the one before; null
+ * without an entry. `listId`: the list of the entry.
  */
 export type Scored = {
   accepted: boolean;
@@ -31,8 +31,8 @@ export type Scored = {
   held?: { reviewId: string; violation: string };
 };
 
-/** A value on its way to a list, and where the player stands there. */
-export type Place = { list: List; old: EntryState | undefined };
+/** The target list of a value, and the player's entry there. */
+export type ScoreTarget = { list: List; old: EntryState | undefined };
 
 const NO_LIST: Record<NoList, (board: Board) => Refusal> = {
   LATE: ({ key }) => ({
@@ -53,15 +53,15 @@ const NO_LIST: Record<NoList, (board: Board) => Refusal> = {
   }),
 };
 
-/** Where a score of a time goes, or why it goes nowhere. */
-export const placeAt = ({ player }: Turn, board: Board, atMs: number): Place | Refusal => {
+/** Returns the target list of a score of a time, or the reason why there is none. */
+export const targetAt = ({ player }: Turn, board: Board, atMs: number): ScoreTarget | Refusal => {
   const list = openList(board, player, atMs);
   return typeof list === "string" ? NO_LIST[list](board) : { list, old: player.entries.get(list.id) };
 };
 
-export const isRefusal = (place: Place | Refusal): place is Refusal => "reason" in place;
+export const isRefusal = (target: ScoreTarget | Refusal): target is Refusal => "reason" in target;
 
-/** Whether a board is for a player who is in these segments. */
+/** Returns whether the audience of a board includes a player in these segments. */
 export const isInAudience = (
   { audience }: Pick<Board, "audience">,
   segments: { has(key: string): boolean },
@@ -73,11 +73,11 @@ export const isInAudience = (
   return segmentKeys.some(isIn) === (match === "ANY");
 };
 
-/** Why a player does not enter; the audience is asked on entry, and whoever is there stays. */
+/** Returns why a player may not enter; the audience is checked on entry only, and existing entries stay. */
 export const entryRefusal = (
   { player }: Turn,
   board: Board,
-  { old }: Pick<Place, "old">,
+  { old }: Pick<ScoreTarget, "old">,
 ): Refusal | undefined => {
   const refuse = (message: string): Refusal => ({ reason: "NOT_ELIGIBLE", message });
   if (player.doc.b?.includes(board.id)) return refuse(`the player is banned from leaderboard ${board.key}`);
@@ -85,20 +85,20 @@ export const entryRefusal = (
   return refuse(`the player is not in the audience of leaderboard ${board.key}`);
 };
 
-/** Whether a first value is good enough to enter with. */
+/** Returns whether a first value is good enough to enter with. */
 export const isEnough = ({ minRankScore }: Board, rankScore: number): boolean =>
   minRankScore === undefined || rankScore <= minRankScore;
 
 type Recording = Operation & {
-  place: Place;
-  /** Put on the entry together with the score. */
+  target: ScoreTarget;
+  /** Stored on the entry together with the score. */
   more?: Pick<EntryState, "submissions" | "meta">;
 };
 
-/** Puts a value into a list. */
+/** Records a value in a list. */
 export const recordIn = (turn: Turn, board: Board, recording: Recording): Scored => {
-  const { place, more = {}, ...operation } = recording;
-  const { list, old } = place;
+  const { target, more = {}, ...operation } = recording;
+  const { list, old } = target;
   const next = nextEntry(board, old, operation);
   if (!next || (!old && !isEnough(board, next.rankScore))) return standing(board, { listId: list.id, old });
   const entry = withMore(old ? next : comingBack(turn.player, list, next), old, more);
@@ -110,7 +110,7 @@ export const recordIn = (turn: Turn, board: Board, recording: Recording): Scored
   };
 };
 
-/** Whoever was removed goes on from the version of before, which the rank index remembers. */
+/** An entry that is added again continues from its previous version, which the rank index remembers. */
 const comingBack = ({ doc }: PlayerState, { id }: List, entry: EntryState): EntryState => {
   const before = doc.z?.[id];
   return before === undefined ? entry : { ...entry, version: before + 1 };
@@ -122,7 +122,7 @@ const setEntry = (player: PlayerState, list: List, entry: EntryState): void => {
   player.dirty.entries.add(list.id);
 };
 
-/** What goes with a score is kept when that score stands; submissions are counted in any case. */
+/** Data of a score is kept when that score stands; submissions are counted in any case. */
 const withMore = (
   next: EntryState,
   old: EntryState | undefined,
@@ -143,23 +143,23 @@ const standing = (board: Board, { listId, old, entry = old }: Standing): Scored 
   ...(listId === undefined ? {} : { listId }),
 });
 
-/** What stands where a score was refused. */
-export const unchanged = (board: Board, { refusal, place }: Unchanged): Scored => ({
-  ...standing(board, place ? { listId: place.list.id, old: place.old } : { old: undefined }),
+/** Builds the result of a refused score. */
+export const unchanged = (board: Board, { refusal, target }: Unchanged): Scored => ({
+  ...standing(board, target ? { listId: target.list.id, old: target.old } : { old: undefined }),
   refusal,
 });
 
-type Unchanged = { refusal: Refusal; place?: Place };
+type Unchanged = { refusal: Refusal; target?: ScoreTarget };
 
-/** Records a value of a time where it belongs; without a word where it is the player who may not enter. */
+/** Records a value of a time in its list; without a warning if the player may not enter. */
 export const record = (turn: Turn, board: Board, operation: Operation & { atMs: number }): Scored => {
   const { atMs, ...given } = operation;
-  const place = placeAt(turn, board, atMs);
-  if (isRefusal(place)) {
-    if (place.reason !== "NOT_ELIGIBLE") turn.warn(place.message);
-    return unchanged(board, { refusal: place });
+  const target = targetAt(turn, board, atMs);
+  if (isRefusal(target)) {
+    if (target.reason !== "NOT_ELIGIBLE") turn.warn(target.message);
+    return unchanged(board, { refusal: target });
   }
-  const refusal = entryRefusal(turn, board, place);
-  if (refusal) return unchanged(board, { refusal, place });
-  return recordIn(turn, board, { ...given, place });
+  const refusal = entryRefusal(turn, board, target);
+  if (refusal) return unchanged(board, { refusal, target });
+  return recordIn(turn, board, { ...given, target });
 };

@@ -2,21 +2,21 @@ import type { EntryState } from "../player-state.ts";
 import type { Board } from "./board.ts";
 
 /**
- * Bound of scores (in units), ties and sums: every integer within it is exact in JavaScript, JSON and
- * Redis.
+ * Bound of scores (in units), ties and sums: every integer within it is exact in JavaScript, JSON and Redis.
  */
 export const RANK_MAX = Number.MAX_SAFE_INTEGER;
 
 const clamp = (value: number): number => Math.max(-RANK_MAX, Math.min(RANK_MAX, value));
 
-/** A score in units of the board, not clamped: 12.345 with 2 decimals is 1,235. */
+/** Converts a score to units of the board, not clamped: 12.345 with 2 decimals is 1,235. */
 export const unitsOf = ({ scoreDecimals }: Pick<Board, "scoreDecimals">, score: number): number => {
-  // Moving the decimal point in the text rounds what the caller wrote; `score * 100` would round 1.005 down.
+  // Moving the decimal point in the text rounds the decimal number given; `score * 100` would round 1.005
+  // down.
   const [digits, exponent = "0"] = String(score).split("e") as [string, string?];
   return Math.round(Number(`${digits}e${Number(exponent) + scoreDecimals}`)) + 0;
 };
 
-/** The stored form of a score: whole units, clamped, the better the smaller. */
+/** Converts a score to its stored form: whole units, clamped, smaller is better. */
 export const toRankScore = (board: Pick<Board, "scoreDecimals" | "sort">, score: number): number => {
   const units = clamp(unitsOf(board, score));
   return board.sort === "DESC" ? 0 - units : units;
@@ -27,17 +27,17 @@ export const fromRankScore = (
   rankScore: number,
 ): number => (sort === "DESC" ? 0 - rankScore : rankScore) / 10 ** scoreDecimals;
 
-/** When the score was reached, in microseconds since 1970. */
+/** Returns when the score was reached, in microseconds since 1970. */
 export const reachedUs = ({ ties }: Pick<Board, "ties">, rankTie: number): number =>
   ties === "LATEST" ? 0 - rankTie : rankTie;
 
-/** A time in the unit of ties and `latestUs`; clamped, which only moves times before 1685 or after 2255. */
+/**
+ * Converts a time to the unit of ties and `latestUs`; clamped, which only affects times before 1685 or after
+ * 2255.
+ */
 export const toUs = (ms: number): number => clamp(Math.round(ms * 1_000));
 
-/**
- * REPLACE serves totals that are kept elsewhere, such as XP: the value in hand is the truth whatever its
- * time.
- */
+/** REPLACE is for totals kept elsewhere, such as XP: the given value is authoritative, whatever its time. */
 export type Operation = { operator: Board["operator"] | "REPLACE"; rankScore: number; atUs: number };
 
 const combine = (old: EntryState, { operator, rankScore, atUs }: Operation): number | undefined => {
@@ -48,9 +48,8 @@ const combine = (old: EntryState, { operator, rankScore, atUs }: Operation): num
 };
 
 /**
- * A player's entry after one value. The tie moves only with the score, and never back in time.
- * @returns `old` itself when nothing changes; undefined when the value is older than the one that stands
- * (LATEST)
+ * Returns a player's entry after one value. The tie changes only with the score, and never back in time.
+ * @returns `old` itself when nothing changes; undefined when the value is older than the current one (LATEST)
  */
 export const nextEntry = (
   board: Pick<Board, "ties">,
@@ -77,6 +76,6 @@ export const nextEntry = (
 
 const signed = ({ ties }: Pick<Board, "ties">, us: number): number => (ties === "LATEST" ? 0 - us : us);
 
-/** Whether a score would be clamped. */
+/** Returns whether a score would be clamped. */
 export const isBeyondRange = (board: Pick<Board, "scoreDecimals">, score: number): boolean =>
   Math.abs(unitsOf(board, score)) > RANK_MAX;

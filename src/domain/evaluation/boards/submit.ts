@@ -2,7 +2,7 @@ import { useBoosts } from "../boosts/boosts.ts";
 import { adjustCurrency } from "../currencies/adjust.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
-import { tell } from "../emit.ts";
+import { publish } from "../emit.ts";
 import { write } from "../event-steps.ts";
 import type { Turn } from "../turn.ts";
 import type { Board } from "./board.ts";
@@ -11,8 +11,8 @@ import {
   entryRefusal,
   isEnough,
   isRefusal,
-  type Place,
-  placeAt,
+  type ScoreTarget,
+  targetAt,
   recordIn,
   type Refusal,
   type Scored,
@@ -21,17 +21,17 @@ import {
 import { fromRankScore, isBeyondRange, nextEntry, type Operation, toRankScore, toUs } from "./scoring.ts";
 
 export type SubmitOptions = {
-  /** When the score was made, in ms; default: the time of the turn's event. */
+  /** When the score was achieved, in ms; default: the time of the turn's event. */
   atMs?: number;
   /** Whether boosts on `score:{key}` multiply a score above 0. */
   isBoostable?: boolean;
   /** Kept with the score as long as it stands. */
   meta?: Json | undefined;
-  /** A score that was looked at and found right: it keeps to no bounds. */
+  /** The score was approved by a review: bounds do not apply. */
   isReviewed?: boolean;
 };
 
-/** Why a board takes no submitted score; undefined when it does. */
+/** Returns why a board accepts no submitted scores; undefined when it does. */
 export const refusalOf = (board: Board): Refusal | undefined => {
   if (board.status !== "ACTIVE")
     return { reason: "LEADERBOARD_CLOSED", message: `leaderboard ${board.key} is not active` };
@@ -41,9 +41,9 @@ export const refusalOf = (board: Board): Refusal | undefined => {
 };
 
 /**
- * Submits a score for the turn's player to a CUSTOM board, by its operator: bounds, number of submissions and
- * cost of entry are kept. Scores beyond the board's range are clamped to it. A score that is refused, or held
- * for a review, changes nothing on the board and leaves a warning.
+ * Submits a score for the turn's player to a CUSTOM board, by its operator, subject to bounds, number of
+ * submissions and cost of entry. Scores beyond the board's range are clamped. A score that is refused, or
+ * held for a review, changes nothing on the board and adds a warning.
  */
 export const submitScore = (
   turn: Turn,
@@ -52,18 +52,18 @@ export const submitScore = (
   options: SubmitOptions = {},
 ): Scored => {
   const { atMs = turn.event.at } = options;
-  const place = Number.isFinite(submitted) ? takingPlace(turn, board, atMs) : notFinite();
-  if (isRefusal(place)) return refuse(turn, board, { refusal: place });
-  const refusal = entryRefusal(turn, board, place) ?? tooMany(board, place);
-  if (refusal) return refuse(turn, board, { refusal, place });
+  const target = Number.isFinite(submitted) ? submissionTarget(turn, board, atMs) : notFinite();
+  if (isRefusal(target)) return refuse(turn, board, { refusal: target });
+  const refusal = entryRefusal(turn, board, target) ?? tooMany(board, target);
+  if (refusal) return refuse(turn, board, { refusal, target });
   const score = boosted(turn, board, { score: submitted, options });
   if (isBeyondRange(board, score)) turn.warn(`leaderboard ${board.key}: the score is clamped`);
-  return submit(turn, board, { place, score, atMs, options });
+  return submit(turn, board, { target, score, atMs, options });
 };
 
-/** Where a submitted score of a time goes. */
-const takingPlace = (turn: Turn, board: Board, atMs: number): Place | Refusal =>
-  refusalOf(board) ?? placeAt(turn, board, atMs);
+/** Returns the target of a submitted score of a time. */
+const submissionTarget = (turn: Turn, board: Board, atMs: number): ScoreTarget | Refusal =>
+  refusalOf(board) ?? targetAt(turn, board, atMs);
 
 type Boostable = { score: number; options: SubmitOptions };
 
@@ -75,12 +75,12 @@ const notFinite = (): Refusal => ({
   message: "the score is not a finite number",
 });
 
-const refuse = (turn: Turn, board: Board, given: { refusal: Refusal; place?: Place }): Scored => {
+const refuse = (turn: Turn, board: Board, given: { refusal: Refusal; target?: ScoreTarget }): Scored => {
   turn.warn(given.refusal.message);
   return unchanged(board, given);
 };
 
-const tooMany = ({ key, maxSubmissions = Infinity }: Board, { old }: Place): Refusal | undefined =>
+const tooMany = ({ key, maxSubmissions = Infinity }: Board, { old }: ScoreTarget): Refusal | undefined =>
   (old?.submissions ?? 0) < maxSubmissions
     ? undefined
     : {
@@ -88,42 +88,42 @@ const tooMany = ({ key, maxSubmissions = Infinity }: Board, { old }: Place): Ref
         message: `leaderboard ${key} takes ${maxSubmissions} scores of a player in a period`,
       };
 
-type Submission = { place: Place; score: number; atMs: number; options: SubmitOptions };
+type Submission = { target: ScoreTarget; score: number; atMs: number; options: SubmitOptions };
 
-const submit = (turn: Turn, board: Board, { place, score, atMs, options }: Submission): Scored => {
+const submit = (turn: Turn, board: Board, { target, score, atMs, options }: Submission): Scored => {
   const { operator } = board;
   const operation: Operation = { operator, rankScore: toRankScore(board, score), atUs: toUs(atMs) };
-  const given = { place, score, atMs, meta: options.meta };
-  const after = scoreAfter(board, place, operation);
+  const given = { target, score, atMs, meta: options.meta };
+  const after = scoreAfter(board, target, operation);
   const violation = options.isReviewed ? undefined : violationOf(turn, board, { ...given, after });
   if (violation !== undefined) return violated(turn, board, { ...given, violation });
-  const refusal = payEntry(turn, board, { place, operation });
-  if (refusal) return refuse(turn, board, { refusal, place });
+  const refusal = payEntry(turn, board, { target, operation });
+  if (refusal) return refuse(turn, board, { refusal, target });
   countMinute(turn, board, atMs);
-  return recordIn(turn, board, { ...operation, place, more: moreOf(board, place, options) });
+  return recordIn(turn, board, { ...operation, target, more: moreOf(board, target, options) });
 };
 
-/** What is put on the entry beside the score. */
-const moreOf = ({ maxSubmissions }: Board, { old }: Place, { meta }: SubmitOptions) => ({
+/** Returns the data to be stored on the entry besides the score. */
+const moreOf = ({ maxSubmissions }: Board, { old }: ScoreTarget, { meta }: SubmitOptions) => ({
   ...(maxSubmissions === undefined ? {} : { submissions: (old?.submissions ?? 0) + 1 }),
-  // Of the score before, what came with it goes.
+  // Data of the previous score is replaced.
   ...(meta !== undefined || old ? { meta: meta ?? null } : {}),
 });
 
-/** What would stand; null without an entry. */
-const scoreAfter = (board: Board, { old }: Place, operation: Operation): number | null => {
+/** Returns the resulting score; null without an entry. */
+const scoreAfter = (board: Board, { old }: ScoreTarget, operation: Operation): number | null => {
   const after = nextEntry(board, old, operation) ?? old;
   return after ? fromRankScore(board, after.rankScore) : null;
 };
 
-type Violated = Pick<Submission, "place" | "score" | "atMs"> & { meta: Json | undefined; violation: string };
+type Violated = Pick<Submission, "target" | "score" | "atMs"> & { meta: Json | undefined; violation: string };
 
-/** Refuses a score that is out of bounds, or sets it aside. */
-const violated = (turn: Turn, board: Board, { place, violation, ...score }: Violated): Scored => {
-  const { list } = place;
+/** Refuses a score that is out of bounds, or holds it for a review. */
+const violated = (turn: Turn, board: Board, { target, violation, ...score }: Violated): Scored => {
+  const { list } = target;
   if (board.bounds?.onViolation !== "HOLD") {
     const refusal: Refusal = { reason: "SCORE_OUT_OF_BOUNDS", message: violation };
-    return refuse(turn, board, { refusal, place });
+    return refuse(turn, board, { refusal, target });
   }
   const { player } = turn;
   const reviewId = newId();
@@ -138,7 +138,7 @@ const violated = (turn: Turn, board: Board, { place, violation, ...score }: Viol
     meta: score.meta ?? null,
     atMs: score.atMs,
   });
-  tell(
+  publish(
     turn,
     "leaderboard.score_held",
     {
@@ -157,28 +157,28 @@ const violated = (turn: Turn, board: Board, { place, violation, ...score }: Viol
   turn.warn(`leaderboard ${board.key}: the score is held for a review: ${violation}`);
   const { refusal: _, ...standing } = unchanged(board, {
     refusal: { reason: "SCORE_OUT_OF_BOUNDS", message: violation },
-    place,
+    target,
   });
   return { ...standing, held: { reviewId, violation } };
 };
 
-/** Takes the cost of entering from a player who enters. */
+/** Charges the cost of entry to a player who enters. */
 const payEntry = (
   turn: Turn,
   board: Board,
-  { place, operation }: { place: Place; operation: Operation },
+  { target, operation }: { target: ScoreTarget; operation: Operation },
 ): Refusal | undefined => {
   const { entryCost, key } = board;
-  const enters = !place.old && isEnough(board, nextEntry(board, undefined, operation)!.rankScore);
+  const enters = !target.old && isEnough(board, nextEntry(board, undefined, operation)!.rankScore);
   if (!entryCost || !enters) return undefined;
   const { currencyKey, amount } = entryCost;
-  // A player who was removed and enters again pays again: the list remembers how often.
-  const times = turn.player.doc.z?.[place.list.id] ?? 0;
+  // A player who was removed and enters again pays again: the list counts the removals.
+  const times = turn.player.doc.z?.[target.list.id] ?? 0;
   const { entry } = adjustCurrency(turn, {
     currencyKey,
     amount: -amount,
     cause: { kind: "LEADERBOARD", refKey: key },
-    key: `lbe:${place.list.id}:${times}`,
+    key: `lbe:${target.list.id}:${times}`,
     reason: `entry to leaderboard ${key}`,
   });
   if (entry) return undefined;
@@ -188,7 +188,7 @@ const payEntry = (
 
 const MINUTE_MS = 60_000;
 
-/** Counts scores by minutes of the clock, of the latest minute only. */
+/** Counts scores per minute of the clock, for the latest minute only. */
 const countMinute = ({ player }: Turn, { id, bounds }: Board, atMs: number): void => {
   if (bounds?.maxPerMinute === undefined) return;
   const minute = Math.floor(atMs / MINUTE_MS);

@@ -1,6 +1,6 @@
 type IssueLike = { code?: string | undefined; keys?: string[] };
 
-/** Names every field that is not known, so that a reader sees what to leave out. */
+/** Builds the error that names every unknown field. */
 export const unknownFields = (sentence: string) => ({
   error: (issue: unknown) => {
     const { code, keys } = issue as IssueLike;

@@ -2,12 +2,12 @@ import { lastRunMs, nextRunMs } from "../language/cron.ts";
 import type { CalendarUnit } from "../../kernel/zones.ts";
 import { periodAt, periodName, periodOfDate, periodStart } from "../streaks/periods.ts";
 
-/** A window of a board: when it runs, and its key. An end or start of null is open. */
+/** A window of a board: its time range and key. A null start or end is open. */
 export type Window = { key: string; startsAtMs: number | null; endsAtMs: number | null };
 
 export type PeriodKind = "ALL_TIME" | "DAILY" | "WEEKLY" | "MONTHLY" | "CRON" | "FIXED";
 
-/** What of a period says where its windows lie. CRON has a `cron`, FIXED its start and end. */
+/** The part of a period that determines its windows. CRON has a `cron`, FIXED its start and end. */
 type Timing = {
   kind: PeriodKind;
   timezone: string;
@@ -17,31 +17,31 @@ type Timing = {
   endsAt?: string | undefined;
 };
 
-/** What a window's place in time depends on. */
+/** The inputs that determine a window. */
 export type Timed = { period: Timing; resets: number };
 
-/** The one window of a board without periods. */
+/** Key of the one window of a board without periods. */
 export const ALL_TIME_KEY = "all-time";
-/** The one window of a FIXED period. */
+/** Key of the one window of a FIXED period. */
 export const FIXED_KEY = "fixed";
 
-/** Windows remembered of a board: events of the same time ask for the same ones. */
+/** Windows cached per board: events of the same time need the same ones. */
 const RECENT_MAX = 8;
 
-/** Keys after a reset end in its number, so that no key comes twice. */
+/** Appends the number of resets to a key, so that keys are unique. */
 export const keyWithResets = (key: string, resets: number): string =>
   resets === 0 ? key : `${key}.${resets + 1}`;
 
 type Bounds = { name: string; startsAtMs: number | null; endsAtMs: number | null };
 
-/** By the object of the definition, which lives as long as a plan. */
+/** Keyed by the object of the definition, which lives as long as a plan. */
 const recentOf = new WeakMap<Timing, Bounds[]>();
 
 /**
- * The window that `atMs` falls into, in the board's own zone; undefined outside of a FIXED period. Starts are
- * inclusive, ends exclusive, and every moment is in one window. Keys are `all-time`, `2026-01-10`, `2026-W02`
- * (ISO 8601; a week from Sunday is called as its Monday's), `2026-01`, `2026-01-10T18:00Z` (CRON: the start,
- * in UTC) and `fixed`, followed by the number of the board's resets.
+ * Returns the window that contains `atMs`, in the board's own zone; undefined outside of a FIXED period.
+ * Starts are inclusive, ends exclusive, and every moment is in one window. Keys are `all-time`, `2026-01-10`,
+ * `2026-W02` (ISO 8601; a week from Sunday is named after its Monday), `2026-01`, `2026-01-10T18:00Z` (CRON:
+ * the start, in UTC) and `fixed`, followed by the number of the board's resets.
  */
 export const windowAt = ({ period, resets }: Timed, atMs: number): Window | undefined => {
   const bounds = recentBounds(period, atMs);
@@ -78,12 +78,12 @@ const fixedBounds = ({ startsAt, endsAt }: Timing, atMs: number): Bounds | undef
   return holds(bounds, atMs) ? bounds : undefined;
 };
 
-/** A schedule that has not fallen due before, or does not again, has no window there. */
+/** Returns no window before the first run of a schedule and after its last one. */
 const cronBounds = (cron: string, zone: string, atMs: number): Bounds | undefined => {
   let startsAtMs = lastRunMs(cron, zone, atMs);
   if (startsAtMs === undefined) return undefined;
   let endsAtMs = nextRunMs(cron, zone, startsAtMs);
-  // Looking ahead decides: a time that the clocks go through twice is one run, also seen from behind.
+  // Searching forwards decides: a time that the clocks repeat is one run, also when searched backwards.
   while (endsAtMs !== undefined && endsAtMs <= atMs) {
     startsAtMs = endsAtMs;
     endsAtMs = nextRunMs(cron, zone, startsAtMs);
@@ -92,7 +92,7 @@ const cronBounds = (cron: string, zone: string, atMs: number): Bounds | undefine
   return { name: `${new Date(startsAtMs).toISOString().slice(0, 16)}Z`, startsAtMs, endsAtMs };
 };
 
-/** Windows of the calendar, numbered without gaps. */
+/** Calendar windows, numbered without gaps. */
 type Series = {
   numberAt(zone: string, ms: number): number;
   startOf(zone: string, number: number): number;
@@ -125,8 +125,8 @@ const seriesOf = ({ kind, weekStartsOn }: Timing): Series => {
 };
 
 /**
- * Starts decide, not what the clock shows: where clocks go back over midnight, a date is shown twice.
- * A day that a zone has left out has no length and is nobody's.
+ * Windows are bounded by their starts, not by the clock's date: where clocks go back over midnight, a date
+ * occurs twice. A day skipped by a zone is empty.
  */
 const calendarBounds = (series: Series, zone: string, atMs: number): Bounds => {
   let number = series.numberAt(zone, atMs);
@@ -139,11 +139,11 @@ const calendarBounds = (series: Series, zone: string, atMs: number): Bounds => {
   };
 };
 
-/** The window after one; undefined when there is none. */
+/** Returns the next window; undefined when there is none. */
 export const nextWindow = (timed: Timed, { endsAtMs }: Window): Window | undefined =>
   endsAtMs === null ? undefined : windowAt(timed, endsAtMs);
 
-/** When the first window after a moment begins, in ms; undefined when none does. */
+/** Returns when the first window after a moment begins, in ms; undefined when none does. */
 export const nextStart = (timed: Timed, atMs: number): number | undefined => {
   const { kind, cron, timezone, startsAt } = timed.period;
   if (kind === "ALL_TIME") return undefined;
@@ -152,7 +152,7 @@ export const nextStart = (timed: Timed, atMs: number): number | undefined => {
   return windowAt(timed, atMs)!.endsAtMs!;
 };
 
-/** The window with a key; undefined for what is no key of the board since its last reset. */
+/** Returns the window with a key; undefined for a text that is no key of the board since its last reset. */
 export const windowOf = (timed: Timed, key: string): Window | undefined => {
   const suffix = keyWithResets("", timed.resets);
   if (!key.endsWith(suffix)) return undefined;
@@ -167,14 +167,14 @@ const MONTH = /^\d{4}-\d{2}$/;
 const MINUTE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}Z$/;
 const DAY_MS = 86_400_000;
 
-/** A moment in the window with a name, where there is one. */
+/** Returns a moment in the window with a name, if there is one. */
 const momentOf = (period: Timing, name: string): number | undefined => {
   const { kind, timezone } = period;
   if (kind === "ALL_TIME") return 0;
   if (kind === "FIXED") return Date.parse(period.startsAt!);
   const day = firstDateOf(kind, name);
   if (day === undefined || Number.isNaN(Date.parse(day))) return undefined;
-  // Local time of long ago has seconds, which names leave out.
+  // Historic local times have seconds, which names omit.
   if (kind === "CRON") return Date.parse(day) + 59_999;
   const series = seriesOf(period);
   return series.startOf(timezone, numberOfDate(kind, day));
@@ -193,7 +193,7 @@ const firstDateOf = (kind: PeriodKind, name: string): string | undefined => {
   return year === undefined ? undefined : mondayOf(year, Number(week));
 };
 
-/** The Monday of an ISO week: 4 January is always in the first one. */
+/** Returns the Monday of an ISO week: 4 January is always in the first one. */
 const mondayOf = (year: string, week: number): string => {
   const fourth = Date.parse(`${year}-01-04`);
   const monday = fourth - ((new Date(fourth).getUTCDay() + 6) % 7) * DAY_MS;

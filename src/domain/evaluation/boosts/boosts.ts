@@ -6,12 +6,12 @@ import type { RuleEvent } from "../rule-event.ts";
 import type { Turn } from "../turn.ts";
 import type { ActiveCampaign } from "./campaign-boost.ts";
 
-/** Boosts of one player that have not ended. */
+/** Maximum unexpired boosts of one player. */
 export const BOOSTS_MAX = 50;
 /** How far ahead boosts that extend one another may end, in ms. */
 export const BOOST_AHEAD_MAX_MS = 365 * 86_400_000;
 
-/** What multiplies a gain now, and what has to be counted when it does. */
+/** The current factor on a gain, and a function that counts its use. */
 export type Boosting = { factor: number; use(): void };
 
 export const UNBOOSTED: Boosting = { factor: 1, use: () => undefined };
@@ -19,9 +19,9 @@ export const UNBOOSTED: Boosting = { factor: 1, use: () => undefined };
 type Candidate = Pick<BoostState, "boostKey" | "factor"> & { isMultiplied: boolean; row?: BoostState };
 
 /**
- * The factor on gains of `applies` at the time of the turn's event: the product over boost keys, where of one
- * key the highest counts, and those that multiply on top; no more than the project allows. Boosts that have
- * run out by then are ended.
+ * Returns the factor on gains of `applies` at the time of the turn's event: the product over boost keys, of
+ * each key the highest, times those that stack by multiplying; capped by the project's limit. Expired boosts
+ * are ended.
  */
 export const boostOf = (turn: Turn, applies: string): Boosting => {
   const { player, project } = turn;
@@ -37,7 +37,10 @@ export const boostOf = (turn: Turn, applies: string): Boosting => {
   };
 };
 
-/** What multiplies a gain now, capped by the project; a use of each boost with uses is counted. */
+/**
+ * Returns the current factor on a gain, capped by the project, and counts a use of each boost with limited
+ * uses.
+ */
 export const useBoosts = (turn: Turn, applies: string): number => {
   const { factor, use } = boostOf(turn, applies);
   use();
@@ -61,7 +64,7 @@ const candidatesOf = (turn: Turn, applies: string): Candidate[] => {
   return found;
 };
 
-/** Whether a campaign is on for the player at a moment. */
+/** Returns whether a campaign applies to the player at a moment. */
 export const isRunning = (
   { player, event }: { player: Pick<PlayerState, "segments">; event: Pick<RuleEvent, "at"> },
   { startsMs, expiresMs, definition: { segmentKey } }: ActiveCampaign,
@@ -70,7 +73,7 @@ export const isRunning = (
   event.at < expiresMs &&
   (segmentKey === undefined || player.segments.has(segmentKey));
 
-/** Of each key the highest, and all that multiply. */
+/** Returns the highest boost of each key, and all that multiply. */
 const countedOf = (candidates: readonly Candidate[]): Candidate[] => {
   const highest = new Map<string, Candidate>();
   for (const one of candidates) {
@@ -93,7 +96,7 @@ const setBoost = ({ player }: Turn, row: BoostState): void => {
   player.dirty.boosts.add(row.id);
 };
 
-/** Takes a boost away and tells it. */
+/** Ends a boost and publishes it. */
 export const endBoost = (
   { player, emit }: Turn,
   { id, boostKey, applies }: BoostState,
@@ -105,7 +108,7 @@ export const endBoost = (
   emit("player.boost_ended", { playerId, externalUserId, boostKey, applies, by });
 };
 
-/** Ends the player's boosts whose time is over by now. */
+/** Ends the player's expired boosts. */
 export const endDueBoosts = (turn: Turn): void => {
   for (const row of turn.player.boosts.values())
     if (row.expiresMs <= turn.nowMs) endBoost(turn, row, "EXPIRED");
@@ -124,9 +127,9 @@ export type NewBoost = {
 export type BoostStarted = { boost?: BoostState; problem?: "BOOST_LIMIT" };
 
 /**
- * Starts a boost at the time of the turn's event, by its stacking beside those of the same key on the same
- * thing: MAX lets the highest count, MULTIPLY all, EXTEND adds time (and uses) to the one that runs, REPLACE
- * ends them. `player.boost_started`, and `player.boost_ended` for what it replaces.
+ * Starts a boost at the time of the turn's event, by its stacking with boosts of the same key and target: MAX
+ * uses the highest, MULTIPLY all, EXTEND adds time (and uses) to the running one, REPLACE ends them.
+ * `player.boost_started`, and `player.boost_ended` for those replaced.
  */
 export const startBoost = (turn: Turn, boost: NewBoost): BoostStarted => {
   const { player, event } = turn;
@@ -170,7 +173,7 @@ const begin = (turn: Turn, row: BoostState, cause: Cause): BoostState => {
   return row;
 };
 
-/** A player's own boost as the API shows it. */
+/** Converts a player's own boost to the API representation. */
 export const showBoost = (row: BoostState): BoostView => ({
   id: row.id,
   boostKey: row.boostKey,

@@ -1,9 +1,10 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import type { Live } from "../live.ts";
 import type { BoostView } from "../../kernel/events/events.ts";
 import { Key } from "../language/syntax.ts";
 
-/** What a boost multiplies gains of. */
+/** The target whose gains a boost multiplies. */
 export const BoostTarget = z
   .string()
   .regex(/^(xp|currency:[a-z0-9][a-z0-9_-]{0,63}|score:[a-z0-9][a-z0-9_-]{0,63})$/, {
@@ -11,7 +12,7 @@ export const BoostTarget = z
   });
 export const BoostFactor = z.number().gt(0).max(100);
 
-const Time = z.iso.datetime({ offset: true }).refine((text) => Date.parse(text) < Date.UTC(9999, 0), {
+const Time = IsoTime.refine((text) => Date.parse(text) < Date.UTC(9999, 0), {
   error: "must be a time before the year 9999",
 });
 
@@ -32,7 +33,7 @@ export const CampaignBoost = campaignBoostShape.refine(
 );
 export type CampaignBoost = z.output<typeof campaignBoostShape>;
 
-/** A campaign as evaluation uses it. */
+/** A campaign compiled for evaluation. */
 export type ActiveCampaign = Live<CampaignBoost> & { startsMs: number; expiresMs: number };
 
 export const compileCampaign = (live: Live<CampaignBoost>): ActiveCampaign => ({
@@ -41,7 +42,7 @@ export const compileCampaign = (live: Live<CampaignBoost>): ActiveCampaign => ({
   expiresMs: Date.parse(live.definition.expiresAt),
 });
 
-/** A campaign as the API shows it among a player's boosts. */
+/** Converts a campaign to the API representation, among a player's boosts. */
 export const showCampaign = ({ id, startsMs, expiresMs, definition }: ActiveCampaign): BoostView => ({
   id,
   boostKey: definition.key,

@@ -9,7 +9,7 @@ import { segment } from "./segment.ts";
 import { streak } from "./streak.ts";
 import { timeWindow } from "./time-window.ts";
 
-/** Every kind of condition there is. */
+/** All kinds of conditions. */
 const KINDS = [
   eventProperty,
   playerProperty,
@@ -39,13 +39,13 @@ export const kindOf = (type: string): ConditionKind<z.ZodObject> | undefined => 
 export const compileCondition = (condition: Condition): Test =>
   BY_TYPE.get(condition.type)!.compile(condition);
 
-/** What a test of the condition takes at most, in steps, beside the texts and lists that it looks through. */
+/** Returns the maximum steps of a test, besides the texts and lists that it searches. */
 export const conditionSteps = (condition: Condition): number => BY_TYPE.get(condition.type)!.steps(condition);
 
-/** Whether a condition of this type is asked after the others of its group. */
+/** Returns whether a condition of this type is tested after the others of its group. */
 export const isExpensive = (type: string): boolean => BY_TYPE.get(type)?.isExpensive === true;
 
-/** What each kind is for, in order. */
+/** Summaries of all kinds, in order. */
 export const CONDITION_SUMMARIES: readonly (readonly [type: string, summary: string])[] = KINDS.map(
   ({ type, summary }) => [type, summary],
 );

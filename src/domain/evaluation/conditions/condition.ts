@@ -3,48 +3,51 @@ import type { Mention } from "../language/mention.ts";
 import type { Metric } from "../metrics/metric.ts";
 import type { Turn } from "../turn.ts";
 
-/** Whether a condition holds: a pure function of event, player and clock. */
+/** Returns whether a condition holds: a pure function of event, player and clock. */
 export type Test = (turn: Turn) => boolean;
 
-/** What a trace shows of one condition. */
+/** Details of one condition in a trace. */
 export type Finding = { expected: unknown; actual: unknown };
 
 /**
- * What a condition reads of a player. While none of it has changed, neither has what the condition says, but
- * for what time alone changes (`isTimed`).
+ * The player's data that a condition reads. While none of it changes, its result does not change either,
+ * except by time alone (`isTimed`).
  */
 export type ConditionInputs = {
   /** Names of inputs; see `readerOf` of segments/inputs.ts. */
   names: readonly string[];
-  /** Time alone can change it: rolling and calendar windows, ages, the time of day, ranks, lives. */
+  /** Whether time alone can change it: rolling and calendar windows, ages, the time of day, ranks, lives. */
   isTimed: boolean;
   /** Segments that it reads. */
   segmentKeys: readonly string[];
 };
 
-/** Inputs that change with the player alone. */
+/** Inputs that change only with the player. */
 export const reads = (...names: string[]): ConditionInputs => ({ names, isTimed: false, segmentKeys: [] });
 
-/** Inputs that change with time too. */
+/** Inputs that also change with time. */
 export const readsTimed = (...names: string[]): ConditionInputs => ({ ...reads(...names), isTimed: true });
 
-/** A kind of condition: add one by a file beside this one and a line in `condition-kinds.ts`. */
+/** A kind of condition: to add one, add a file here and a line in `condition-kinds.ts`. */
 export type ConditionKind<S extends z.ZodObject> = {
   type: string;
-  /** What it is for, in the catalogue of rules. */
+  /** Summary in the catalogue of rules. */
   summary: string;
   schema: S;
-  /** Whether the test costs much more than comparing a value in hand: it is then asked last. */
+  /** Whether the test costs much more than a comparison of loaded values: it is then tested last. */
   isExpensive: boolean;
-  /** What a test takes at most, in steps, beside the texts and lists that it looks through. */
+  /** Returns the maximum steps of a test, besides the texts and lists that it searches. */
   steps(condition: z.output<S>): number;
-  /** The definitions that it names by key; paths lead from the condition. What a `$ref` names is added. */
+  /**
+   * Returns the definitions that it names by key; paths lead from the condition. Those named by `$ref` are
+   * added.
+   */
   mentions(condition: z.output<S>): Mention[];
-  /** The metrics that it reads. */
+  /** Returns the metrics that it reads. */
   metrics(condition: z.output<S>): readonly Metric[];
-  /** What it reads of the player; what a `$ref` reads is added. */
+  /** Returns the player's data that it reads; that of `$ref` is added. */
   inputs(condition: z.output<S>): ConditionInputs;
-  /** Done once for a rule; the closure runs for every event. */
+  /** Called once for a rule; the result runs for every event. */
   compile(condition: z.output<S>): Test;
   explain(condition: z.output<S>, turn: Turn): Finding;
 };

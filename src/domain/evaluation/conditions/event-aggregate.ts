@@ -13,7 +13,7 @@ const largestOf = (value: unknown): number => {
   return Math.max(-Infinity, ...numbers);
 };
 
-/** What a metric says of the player's events at the event's time, this event included. */
+/** Compares a metric of the player's events at the event's time, this event included. */
 export const eventAggregate = conditionKind({
   type: "event_aggregate",
   summary: "What the player's events add up to, this one included",

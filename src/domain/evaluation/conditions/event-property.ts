@@ -5,7 +5,7 @@ import { compilePath } from "../language/paths.ts";
 import { Path } from "../language/syntax.ts";
 import { conditionKind, reads } from "./condition.ts";
 
-/** A property of the triggering event. */
+/** Compares a property of the triggering event. */
 export const eventProperty = conditionKind({
   type: "event_property",
   summary: "A property of the event",

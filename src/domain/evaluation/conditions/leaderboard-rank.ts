@@ -9,18 +9,18 @@ import { mentionsAt } from "../language/mention.ts";
 import { conditionKind, readsTimed } from "./condition.ts";
 
 /**
- * Places need the rank index, which evaluation cannot ask: it does no I/O, and counting the rows before a
- * player in the database costs the more the longer the board is. The score is part of the player.
+ * Ranks need the rank index, which evaluation cannot access: it does no I/O, and counting the rows before a
+ * player in the database costs more the longer the board is. The score is part of the player.
  */
 const NOT_YET: readonly unknown[] = ["rank", "percentile", "league_tier", "PREVIOUS"];
 
-/** Steps of finding the list that holds the player's entry. */
+/** Steps of finding the list of the player's entry. */
 const FIND_STEPS = 20;
 
 const notYet =
   (fallback: string) =>
   ({ input }: { input?: unknown }): string => {
-    // Without a measure the format means the rank.
+    // The default measure of the format is the rank.
     const given = input ?? "rank";
     return NOT_YET.includes(given) ? `${given as string} is not available yet` : fallback;
   };
@@ -31,7 +31,7 @@ const scoreOf = ({ project, player, event }: Turn, leaderboardKey: string): numb
   return board && entry ? fromRankScore(board, entry.rankScore) : undefined;
 };
 
-/** The score in the period of the event's time, before this event has counted; none without an entry. */
+/** Compares the score in the period of the event's time, before this event counts; none without an entry. */
 export const leaderboardRank = conditionKind({
   type: "leaderboard_rank",
   summary: "The player's standing on a leaderboard",

@@ -6,7 +6,7 @@ import { isPlayerValue, PLAYER_VALUES } from "../language/references.ts";
 import { fieldMentions } from "../language/mention.ts";
 import { conditionKind, reads, readsTimed } from "./condition.ts";
 
-/** The player's value at the moment the rule runs, after the rules before it. */
+/** Compares a value of the player at the moment the rule runs, after the rules before it. */
 export const playerProperty = conditionKind({
   type: "player_property",
   summary: "A field of the player as it is now",

@@ -25,7 +25,7 @@ type ProgressState = z.output<typeof schema>;
 const stateOf = ({ key, minTier = 1 }: ProgressState, { player }: Turn): "HELD" | "NOT_HELD" =>
   (player.badges.get(key)?.tier ?? 0) >= minTier ? "HELD" : "NOT_HELD";
 
-/** How far the player is with a badge, after the rules before this one. */
+/** Compares the player's state of a badge, after the rules before this one. */
 export const progressState = conditionKind({
   type: "progress_state",
   summary: "Whether the player holds a badge; quests and adventures are not available yet",

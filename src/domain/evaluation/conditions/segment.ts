@@ -5,7 +5,7 @@ import { conditionKind, reads } from "./condition.ts";
 
 const SEGMENT_KEYS_MAX = 20;
 
-/** Whether the player is in any, all or none of some segments. */
+/** Tests whether the player is in any, all or none of some segments. */
 export const segment = conditionKind({
   type: "segment",
   summary: "The segments that the player is in",

@@ -9,7 +9,7 @@ import { conditionKind, reads } from "./condition.ts";
 /** Steps of settling a streak. */
 const SETTLE_STEPS = 50;
 
-/** A streak of the player at the event's time, after the event has counted for it. */
+/** Compares a streak of the player at the event's time, after the event has counted for it. */
 export const streak = conditionKind({
   type: "streak",
   summary: "The length of a streak, or the freezes held",
@@ -25,7 +25,7 @@ export const streak = conditionKind({
   steps: () => SETTLE_STEPS,
   mentions: ({ streakKey }) => mentionsAt("streakKey", "streak", streakKey),
   metrics: () => [],
-  // A streak that breaks is settled by the sweep of streaks, which changes what the player holds.
+  // A streak that breaks is settled by the sweep of streaks, which changes the player's holdings.
   inputs: ({ streakKey }) => reads(`streak:${streakKey}`),
   compile: (condition) => {
     const { streakKey, measure } = condition;

@@ -41,7 +41,7 @@ type Part = (local: LocalTime) => boolean;
 const minuteOf = (text: string): number => Number(text.slice(0, 2)) * 60 + Number(text.slice(3));
 const dayNumberOf = (date: string): number => Date.parse(date) / 86_400_000;
 
-/** From inclusive, to exclusive; a window whose end comes first wraps midnight. */
+/** From inclusive, to exclusive; a window that ends before it begins wraps around midnight. */
 const between = ({ from, to }: { from: string; to: string }): Part => {
   const start = minuteOf(from);
   const end = minuteOf(to);
@@ -73,7 +73,7 @@ const localOf = ({ timezone, clock }: TimeWindow, turn: Turn): LocalTime =>
 
 const two = (value: number): string => String(value).padStart(2, "0");
 
-/** The wall clock lies inside every part that is given; each part is looked at on its own. */
+/** Tests whether the wall clock lies within all given parts; each part is tested on its own. */
 export const timeWindow = conditionKind({
   type: "time_window",
   summary: "Local days, dates and times of day",

@@ -18,16 +18,16 @@ export type CurrencyChange = {
   reason: string;
   /** Whether boosts on `currency:{key}` multiply a gain. */
   boostable?: boolean;
-  /** CLAMP takes what there is; otherwise a loss beyond the balance changes nothing. */
+  /** CLAMP takes what is available; otherwise a loss beyond the balance changes nothing. */
   onInsufficient?: "REFUSE" | "CLAMP";
-  /** When a gain expires; without it as the currency says. */
+  /** When a gain expires; default: as the currency says. */
   expiresMs?: number;
   reference?: string;
 };
 
 /**
- * `entry` is absent when nothing changed; `problem` says why, when the change was refused for want of balance
- * or, by a currency that rejects what does not fit, of room.
+ * `entry` is absent when nothing changed; `problem` is the reason when the change was refused for
+ * insufficient balance or, by a currency that rejects overflow, room.
  */
 export type CurrencyChanged = {
   entry?: LedgerRow;
@@ -36,7 +36,7 @@ export type CurrencyChanged = {
 
 /**
  * Changes a balance: ledger entry, lots, `player.currency_granted` or `player.currency_spent`. A loss never
- * takes what is held, nor the balance below the currency's minimum; a gain beyond its maximum is cut or
+ * takes held amounts, nor the balance below the currency's minimum; a gain beyond its maximum is cut or
  * refused, as the currency says. The initial balance is granted by an entry of its own before the first
  * change.
  */
@@ -72,7 +72,7 @@ const debit = (turn: Turn, currency: Currency, change: CurrencyChange): Currency
   return { entry: spend(turn, { ...change, amount }) };
 };
 
-/** Grants the initial balance where the player has had nothing to do with the currency yet. */
+/** Grants the initial balance before the player's first change of the currency. */
 export const touch = (turn: Turn, currency: Currency): void => {
   if (turn.player.balances.has(currency.key)) return;
   const { balance } = untouched(currency);
@@ -127,7 +127,7 @@ export type Spending = Pick<
   "currencyKey" | "amount" | "cause" | "key" | "reason" | "reference"
 >;
 
-/** Takes `amount` (above 0, at most the balance) from a balance, whatever is held of it. */
+/** Debits `amount` (above 0, at most the balance), whatever is held. */
 export const spend = (turn: Turn, spending: Spending): LedgerRow => {
   const { player } = turn;
   const { currencyKey, amount, cause, key, reason, reference = null } = spending;

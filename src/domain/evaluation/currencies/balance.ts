@@ -3,18 +3,18 @@ import type { BalanceState, LotState, PlayerState } from "../player-state.ts";
 import type { Game } from "../game.ts";
 import type { Currency } from "./currency.ts";
 
-/** Ceiling of every balance: each integer below it is exact in JavaScript and JSON. */
+/** Maximum of every balance: each integer below it is exact in JavaScript and JSON. */
 export const BALANCE_MAX = Number.MAX_SAFE_INTEGER;
 
 const DAY_MS = 86_400_000;
 
-/** What a player has of a currency before the first change of it. */
+/** Returns a player's balance before the first change. */
 export const untouched = ({ initialBalance, maxBalance = BALANCE_MAX }: Currency): BalanceState => {
   const balance = Math.min(initialBalance, maxBalance);
   return { balance, held: 0, earned: balance, spent: 0 };
 };
 
-/** What is left of lots whose time has come. */
+/** Returns the remainder of expired lots. */
 const dueOf = (lots: readonly LotState[], nowMs: number): number => {
   let due = 0;
   for (const { expiresMs, remaining } of lots) {
@@ -24,7 +24,7 @@ const dueOf = (lots: readonly LotState[], nowMs: number): number => {
   return due;
 };
 
-/** A balance without what has expired and is not held. `lots`: the one that expires first in front. */
+/** Subtracts what has expired and is not held. `lots`: ordered by expiry. */
 export const withoutExpired = (
   state: BalanceState,
   lots: readonly LotState[],
@@ -36,19 +36,19 @@ export const withoutExpired = (
 
 const NO_LOTS: readonly LotState[] = [];
 
-/** What of a turn decides what a player has; a turn is one. */
-export type Purse = {
+/** The inputs that determine a balance; a turn has them. */
+export type BalanceContext = {
   player: Pick<PlayerState, "balances" | "lots">;
   project: Pick<Game, "currencies">;
   nowMs: number;
 };
 
 /**
- * A player's balance of a currency as it is now: with the initial balance that no entry tells of yet, without
- * what has expired. Undefined for a currency that the project does not have and the player never had.
+ * Returns a player's current balance of a currency: including an initial balance not in the ledger yet, and
+ * without what has expired. Undefined for a currency that the project does not have and the player never had.
  */
 export const balanceNow = (
-  { player, project, nowMs }: Purse,
+  { player, project, nowMs }: BalanceContext,
   currencyKey: string,
 ): BalanceState | undefined => {
   const state = player.balances.get(currencyKey);
@@ -57,12 +57,12 @@ export const balanceNow = (
   return currency && untouched(currency);
 };
 
-/** What may be spent or held: never what is held already. */
+/** Returns what may be spent or held: never what is held already. */
 export const availableOf = ({ balance, held }: BalanceState): number => balance - held;
 
 /**
- * When a gain of this currency expires, in ms, unless the gain itself says: at the end of the UTC day that
- * lies `expiryDays` ahead, so that the gains of a day are one lot.
+ * Returns when a gain of this currency expires by default, in ms: at the end of the UTC day that lies
+ * `expiryDays` ahead, so that the gains of a day share one lot.
  */
 export const expiryOf = ({ expiryDays }: Currency, nowMs: number): number | undefined =>
   expiryDays === undefined ? undefined : (Math.floor(nowMs / DAY_MS) + expiryDays + 1) * DAY_MS;
@@ -72,7 +72,7 @@ const setLots = ({ lots, dirty }: PlayerState, currencyKey: string, value: reado
   dirty.lots.add(currencyKey);
 };
 
-/** The lot of each moment that is not used up: one that is has ended, and its id with it. */
+/** Returns the first unused lot of each moment of expiry: a used-up lot is closed, with its id. */
 const firstOpen = (lots: readonly LotState[]): Map<number, LotState> =>
   new Map(
     lots
@@ -81,7 +81,7 @@ const firstOpen = (lots: readonly LotState[]): Map<number, LotState> =>
       .map((lot) => [lot.expiresMs, lot]),
   );
 
-/** Puts gains into the lots of their moments of expiry. */
+/** Adds gains to the lots of their moments of expiry. */
 export const addToLots = (
   player: PlayerState,
   currencyKey: string,
@@ -100,10 +100,7 @@ export const addToLots = (
   setLots(player, currencyKey, lots);
 };
 
-/**
- * Takes `amount` from the lots, from the one that expires first on; what they do not hold comes from what
- * never expires.
- */
+/** Takes `amount` from the lots in order of expiry; the rest comes from what never expires. */
 export const takeFromLots = (player: PlayerState, currencyKey: string, amount: number): void => {
   const known = player.lots.get(currencyKey);
   if (!known) return;

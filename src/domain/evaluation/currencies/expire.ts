@@ -4,8 +4,8 @@ import type { Turn } from "../turn.ts";
 import { takeFromLots } from "./balance.ts";
 
 /**
- * Takes away what has expired of a currency: a ledger entry and `player.currency_expired` for each lot. What
- * is held stays until its hold is settled.
+ * Expires the due lots of a currency: a ledger entry and `player.currency_expired` for each. Held amounts
+ * stay until the hold is settled.
  */
 export const expireLots = (turn: Turn, currencyKey: string): void => {
   const lots = turn.player.lots.get(currencyKey);
@@ -15,11 +15,11 @@ export const expireLots = (turn: Turn, currencyKey: string): void => {
     if (lot.expiresMs > turn.nowMs) break;
     expired += expireLot(turn, currencyKey, lot);
   }
-  // Of lots in front of one that has given, nothing is left that is not held: all of it comes from the front.
+  // Lots in front of a reduced one only have held amounts left, so everything is taken from the front.
   if (expired > 0) takeFromLots(turn.player, currencyKey, expired);
 };
 
-/** @returns what is to be taken from the lots */
+/** @returns the amounts to be taken from the lots */
 const expireLot = (turn: Turn, currencyKey: string, { id, remaining }: LotState): number => {
   const { player } = turn;
   const state = player.balances.get(currencyKey);
@@ -35,7 +35,7 @@ const expireLot = (turn: Turn, currencyKey: string, { id, remaining }: LotState)
     amount: -amount,
     balanceAfter: balance,
     reason: "expiry",
-    // What is held of a lot goes later, by a key of its own.
+    // The held part of a lot expires later, with a key of its own.
     key: left === 0 ? `exp:${id}` : `exp:${id}:${player.ledgerSeq + 1}`,
     cause: { kind: "EXPIRY", refKey: currencyKey, refId: id },
     isOfEvent: false,

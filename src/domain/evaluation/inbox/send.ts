@@ -6,24 +6,24 @@ import type { Turn } from "../turn.ts";
 
 export const TITLE_MAX = 200;
 export const BODY_MAX = 4_000;
-/** How long a message without a time of its own stays, in ms: 90 days. */
+/** Default lifetime of a message, in ms: 90 days. */
 const MESSAGE_KEPT_MS = 90 * 86_400_000;
-/** How long a message may stay, in ms: a year. */
+/** Maximum lifetime of a message, in ms: a year. */
 export const MESSAGE_MAX_MS = 366 * 86_400_000;
 
 export type NewMessage = {
-  /** What clients tell messages apart by, such as `news`. */
+  /** Type by which clients distinguish messages, such as `news`. */
   type: string;
   title: string;
   body: string | null;
   data: Json;
   /** A reward that waits to be claimed, which the message is about. */
   rewardGrantId: string | null;
-  /** When it goes, in ms; null: 90 days from now. */
+  /** When it expires, in ms; null: 90 days from now. */
   expiresMs: number | null;
 };
 
-/** Puts a message into the inbox of the turn's player: `inbox.message`. */
+/** Sends a message to the inbox of the turn's player: `inbox.message`. */
 export const sendMessage = (turn: Turn, message: NewMessage): InboxRow => {
   const { id: playerId, externalUserId, projectId } = turn.player;
   const { type, title, body, data, rewardGrantId } = message;

@@ -3,15 +3,15 @@ import { compileReference } from "./lookups.ts";
 import { type Comparison, compileCheck } from "./operators.ts";
 import { isReferenceObject } from "./references.ts";
 
-/** Steps of looking an operand up, and characters of it that are prepared in one, such as a glob's. */
+/** Steps of resolving an operand, and characters of it prepared per step, such as a glob's. */
 const REFERENCE_STEPS = 2;
 const PREPARED_PER_STEP = 8;
 
-/** Decides about an actual value in a turn. A missing value is undefined. */
-type Decide = (actual: unknown, turn: Turn) => boolean;
+/** Returns whether an actual value matches in a turn. A missing value is undefined. */
+type Matcher = (actual: unknown, turn: Turn) => boolean;
 
-/** Turns a comparison into a closure over the actual value. A literal is prepared once. */
-export const compileComparison = ({ op, value }: Comparison): Decide => {
+/** Compiles a comparison to a closure over the actual value. A literal is prepared once. */
+export const compileComparison = ({ op, value }: Comparison): Matcher => {
   if (!isReferenceObject(value)) return compileCheck(op, value);
   const resolve = compileReference(value);
   return (actual, turn) => {
@@ -23,6 +23,6 @@ export const compileComparison = ({ op, value }: Comparison): Decide => {
   };
 };
 
-/** What the actual value is held against, as a trace shows it. */
+/** Returns the expected value for a trace. */
 export const expectedOf = ({ value }: Comparison, turn: Turn): unknown =>
   isReferenceObject(value) ? compileReference(value)(turn) : value;

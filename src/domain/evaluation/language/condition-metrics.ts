@@ -3,7 +3,7 @@ import type { Metric } from "../metrics/metric.ts";
 import type { ConditionNode } from "./groups.ts";
 import { visitLeaves } from "./trees.ts";
 
-/** The metrics that a tree of conditions reads. */
+/** Returns the metrics that a tree of conditions reads. */
 export const conditionMetrics = (conditions: ConditionNode): Metric[] => {
   const metrics: Metric[] = [];
   visitLeaves(conditions, (leaf) => void metrics.push(...(kindOf(leaf.type)?.metrics(leaf) ?? [])));

@@ -1,7 +1,7 @@
 import { Cron as Schedule, CronPattern } from "croner";
 import { z } from "zod";
 
-/** The least time between two runs of a schedule, in minutes. */
+/** Minimum time between two runs of a schedule, in minutes. */
 export const INTERVAL_MIN_MINUTES = 15;
 
 const FIVE_FIELDS = /^[0-9A-Za-z*,/#-]+( [0-9A-Za-z*,/#-]+){4}$/;
@@ -17,7 +17,7 @@ const patternOf = (text: string): CronPattern | undefined => {
 
 const setOf = (flags: readonly number[]): number[] => flags.flatMap((flag, at) => (flag ? [at] : []));
 
-/** The least number of minutes between two runs, whatever the days. */
+/** Returns the minimum number of minutes between two runs, whatever the days. */
 const leastGap = (pattern: CronPattern): number => {
   const minutes = setOf(pattern.minute);
   const hours = setOf(pattern.hour);
@@ -29,18 +29,18 @@ const leastGap = (pattern: CronPattern): number => {
 const scheduleOf = (cron: string, timezone: string): Schedule =>
   new Schedule(cron, { mode: "5-part", timezone, paused: true });
 
-/** When a schedule falls due after a moment, in ms; undefined when it never does again. */
+/** Returns the next run of a schedule after a moment, in ms; undefined when there is none. */
 export const nextRunMs = (cron: string, timezone: string, afterMs: number): number | undefined =>
   scheduleOf(cron, timezone).nextRun(new Date(afterMs))?.getTime();
 
-/** When a schedule fell due last, at a moment or before it, in ms. */
+/** Returns the last run of a schedule at or before a moment, in ms. */
 export const lastRunMs = (cron: string, timezone: string, atMs: number): number | undefined =>
   scheduleOf(cron, timezone)
     .previousRuns(2, new Date(atMs + 1_000))
     .map((run) => run.getTime())
     .find((ms) => ms <= atMs);
 
-/** A moment whose year is far from a leap day and from a change of clocks. */
+/** A moment far from a leap day and from a change of clocks. */
 const SOME_MOMENT = Date.UTC(2026, 0, 1);
 
 /** Minute, hour, day of month, month, day of week. */

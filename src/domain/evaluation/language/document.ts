@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { PATCH_MORE_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { boundBytes } from "../../kernel/oversize.ts";
 import { ActionSchema, type Action } from "../actions/action-kinds.ts";
@@ -6,7 +7,7 @@ import { Cron } from "./cron.ts";
 import { conditionProblems, Group } from "./groups.ts";
 import { EventPattern, Key, Zone } from "./syntax.ts";
 import type { Problem } from "./trees.ts";
-import { isHearable, unheard } from "./triggers.ts";
+import { isTriggerable, triggerProblem } from "./triggers.ts";
 import { unavailableProblems } from "./unavailable.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 
@@ -14,14 +15,14 @@ export const TRIGGERS_MAX = 5;
 export const EVENT_TYPES_MAX = 20;
 export const ACTIONS_MAX = 20;
 export const LIMITS_MAX = 4;
-/** Firings of a rolling limit: each one is remembered by its time. */
+/** Maximum firings of a rolling limit, each of which is stored with its time. */
 export const ROLLING_MAX = 100;
 const YEAR_SECONDS = 31_536_000;
 
 const EventTrigger = z.strictObject({
   kind: z.literal("EVENT"),
   eventTypes: z
-    .array(EventPattern.refine(isHearable, { error: ({ input }) => unheard(String(input)) }))
+    .array(EventPattern.refine(isTriggerable, { error: ({ input }) => triggerProblem(String(input)) }))
     .min(1)
     .max(EVENT_TYPES_MAX),
 });
@@ -59,7 +60,7 @@ const Limit = z
   });
 export type Limit = z.output<typeof Limit>;
 
-/** What a rule may give to all players in a window. */
+/** Maximum that a rule may give to all players in a window. */
 const Budget = z.strictObject({
   asset: z
     .string()
@@ -78,7 +79,7 @@ const Limits = z.strictObject({
   budgets: z.array(Budget).max(LIMITS_MAX).default([]),
 });
 
-/** The share of players that a rule is for, and the share of those for whom it is only recorded. */
+/** The share of players that a rule applies to, and the share of those for whom it is only recorded. */
 const Rollout = z.strictObject({
   percent: z.number().min(0).max(100).default(100),
   holdoutPercent: z.number().min(0).max(50).default(0),
@@ -88,8 +89,8 @@ const Rollout = z.strictObject({
 /** By the event's time, from inclusive to exclusive. */
 const Schedule = z
   .strictObject({
-    activeFrom: z.iso.datetime({ offset: true }).optional(),
-    activeUntil: z.iso.datetime({ offset: true }).optional(),
+    activeFrom: IsoTime.optional(),
+    activeUntil: IsoTime.optional(),
   })
   .refine(
     ({ activeFrom, activeUntil }) =>
@@ -131,8 +132,7 @@ const fields = {
 };
 
 /**
- * Problems that the schemas below cannot put at their path, or cannot put well; nothing is parsed when
- * there are any.
+ * Reports problems that the schemas below cannot report, or not clearly; if there are any, nothing is parsed.
  */
 const explain = (document: unknown, context: z.RefinementCtx): unknown => {
   const problems: Problem[] = unavailableProblems(document);
@@ -164,17 +164,17 @@ export const StoredRule = z.strictObject({
   rollout: fields.rollout.optional(),
   stopOnMatch: fields.stopOnMatch.default(false),
   exclusiveGroup: fields.exclusiveGroup.optional(),
-  /** May fire again for what it has brought about itself; else once for each tracked event. */
+  /** May fire again for events that it caused itself; otherwise once for each tracked event. */
   reentrant: fields.reentrant.default(false),
 });
 export type RuleDocument = z.output<typeof StoredRule>;
 
-/** A rule as designers write it. */
+/** A rule as written by designers. */
 export const RuleDocument = boundBytes(z.preprocess(explain, StoredRule), RULE_MAX_BYTES);
 
 /**
- * Some fields of a rule; null takes an optional one away. `draftVersion` is the version that the edit is
- * based on.
+ * Some fields of a rule; null removes an optional one. `draftVersion` is the version that the edit is based
+ * on.
  */
 export const RulePatch = boundBytes(
   z.preprocess(
@@ -205,8 +205,8 @@ export type RulePatch = z.output<typeof RulePatch>;
 export type IdentifiedAction = Action & { id: string };
 
 /**
- * Gives every action an id; ids that are there stay, so that editing a rule does not change what has been
- * granted.
+ * Assigns an id to every action; existing ids are kept, so that editing a rule does not change the keys of
+ * earlier grants.
  */
 export const identifyActions = (actions: readonly Action[]): IdentifiedAction[] => {
   const taken = new Set(actions.map(({ id }) => id));

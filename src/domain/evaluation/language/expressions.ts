@@ -20,7 +20,7 @@ const FUNCTIONS = { floor: Math.floor, ceil: Math.ceil, round: Math.round, abs: 
 type FoldName = keyof typeof FOLDS;
 type FunctionName = keyof typeof FUNCTIONS;
 
-/** A number worked out when the rule runs. */
+/** A number evaluated when the rule runs. */
 export type Expression =
   | number
   | Reference
@@ -36,7 +36,8 @@ const Steps = z
   .max(TABLE_MAX_STEPS)
   .refine((steps) => steps.every(([from], i) => i === 0 || from > steps[i - 1]![0]), "steps must ascend");
 
-// Told apart by `op`: a plain union would try every form at every level, which is exponential in the depth.
+// Discriminated by `op`: a plain union would try every form at every level, which is exponential in the
+// depth.
 const Operation = z
   .lazy(() =>
     z.discriminatedUnion("op", [
@@ -56,16 +57,16 @@ const Node: z.ZodType<Expression> = z
   })
   .meta({ id: "Expression" });
 
-/** The parts of whatever was sent as an expression. */
+/** Returns the parts of an unchecked expression. */
 const childrenOf = (node: unknown): readonly unknown[] => {
   if (node === null || typeof node !== "object") return [];
   const { args, input } = node as { args?: unknown; input?: unknown };
   const inputs = input === undefined ? [] : [input];
-  // So many are enough to be too many.
+  // This many suffice to exceed the limit.
   return Array.isArray(args) ? [...inputs, ...args.slice(0, EXPRESSION_MAX_NODES)] : inputs;
 };
 
-/** What is too large about an expression; looks at no more than EXPRESSION_MAX_NODES parts of it. */
+/** Returns why an expression is too large; reads at most EXPRESSION_MAX_NODES parts of it. */
 const sizeProblem = (root: unknown): string | undefined => {
   let nodes = 0;
   const walk = (node: unknown, depth: number): string | undefined => {
@@ -87,7 +88,7 @@ const checkSize = (node: unknown, context: z.RefinementCtx): unknown => {
   return z.NEVER;
 };
 
-/** Nothing is parsed of one that is too large. */
+/** Oversized expressions are not parsed. */
 export const Expression = z.preprocess(checkSize, Node);
 
 type Calculation = (turn: Turn) => number;
@@ -96,8 +97,8 @@ const clamp = (value: number): number =>
   Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value));
 
 /**
- * Turns an expression into a closure. Whatever the event holds, the answer is a number within ±(2^53 - 1):
- * what is not a number and a division by zero count as 0 and leave a warning.
+ * Compiles an expression to a closure. Whatever the event contains, the result is a number within ±(2^53 -
+ * 1): non-numbers and divisions by zero count as 0 and add a warning.
  */
 export const compileExpression = (node: Expression): Calculation => {
   if (typeof node === "number") return () => node;

@@ -24,7 +24,7 @@ import {
   visitLeaves,
 } from "./trees.ts";
 
-/** Conditions put together; `{ all: [] }` is always true. */
+/** A group of conditions; `{ all: [] }` is always true. */
 export type Group = { all: ConditionNode[] } | { any: ConditionNode[] } | { none: ConditionNode[] };
 export type ConditionNode = Tree<Condition>;
 
@@ -36,7 +36,7 @@ export const Group: z.ZodType<Group> = z
   .lazy(() => z.union(groupShapes(Node)))
   .meta({ id: "RuleConditionGroup" });
 
-/** What is wrong with a tree of conditions, each problem at its own path. The root has to be a group. */
+/** Returns the problems of a tree of conditions, each with its path. The root must be a group. */
 export const conditionProblems = (root: unknown): Problem[] =>
   isJsonObject(root) && !groupOf(root)
     ? [{ path: [], message: 'must be {"all"}, {"any"} or {"none"}' }]
@@ -59,17 +59,17 @@ const compileNode = (node: ConditionNode): Compiled => {
   }
   const members = group.members.map(compileNode);
   const expensive = members.filter((member) => member.isExpensive);
-  // Conditions change nothing, so the cheap members of a group are asked before the expensive ones.
+  // Conditions have no side effects, so the cheap members of a group are tested before the expensive ones.
   const inOrder =
     expensive.length === 0 ? members : [...members.filter((member) => !member.isExpensive), ...expensive];
   const tests = inOrder.map(({ test }) => test);
   return { test: joinTests(group.key, tests), isExpensive: expensive.length > 0 };
 };
 
-/** Turns a tree into one closure that stops at the first member that decides. */
+/** Compiles a tree to one closure that stops at the first decisive member. */
 export const compileGroup = (node: ConditionNode): Test => compileNode(node).test;
 
-/** What a test of the whole tree takes at most, in steps, beside texts and lists that it looks through. */
+/** Returns the maximum steps of testing the whole tree, besides texts and lists that it searches. */
 export const groupSteps = (node: ConditionNode): number => {
   let steps = 0;
   visitLeaves(node, (leaf) => (steps += conditionSteps(leaf)));
@@ -78,7 +78,7 @@ export const groupSteps = (node: ConditionNode): number => {
 
 /**
  * One node of an explained tree; `path` leads to it from the rule, such as `conditions.all[0]`. Values are
- * shown by `showValue`, so that an explanation is short however long they are.
+ * truncated by `showValue`.
  */
 export type TraceNode = {
   path: string;
@@ -97,7 +97,7 @@ const DECIDE: Record<GroupKey, (children: readonly TraceNode[]) => boolean> = {
 };
 
 /**
- * Evaluates every leaf, whatever the others say, and shows what each one saw. What it takes is charged to the
+ * Evaluates every leaf, whatever the others say, and records the values of each. The cost is charged to the
  * turn's steps.
  */
 export const explainGroup = (node: ConditionNode, turn: Turn, path = "conditions"): TraceNode => {
@@ -110,7 +110,7 @@ export const explainGroup = (node: ConditionNode, turn: Turn, path = "conditions
   const condition = node as Condition;
   const { steps } = turn.root;
   const { expected, actual } = kindOf(condition.type)!.explain(condition, turn);
-  // The test is compiled anew, and with it a list of values.
+  // The test is compiled again, and with it a list of values.
   if ("value" in condition && Array.isArray(condition.value)) steps.spend(condition.value.length);
   const op = "op" in condition ? { op: condition.op } : {};
   const seen = {

@@ -13,7 +13,7 @@ import {
   type ReferenceField,
 } from "./references.ts";
 
-/** Looks a value up; undefined where there is none. */
+/** Resolves a value; undefined where there is none. */
 export type Lookup = (turn: Turn) => unknown;
 
 /** Null fields are missing data. */
@@ -31,7 +31,7 @@ const PLAYER_LOOKUPS: Record<PlayerField, Lookup> = {
   externalUserId: ({ player }) => player.externalUserId,
 };
 
-/** What the player can spend: the balance without what is held. Missing for an unknown currency. */
+/** Returns the player's available balance, without held amounts. Undefined for an unknown currency. */
 const availableOf = (turn: Turn, currencyKey: string): number | undefined => {
   if (!turn.project.currencies.has(currencyKey)) return undefined;
   return availableIn(balanceNow(turn, currencyKey)!);

@@ -3,10 +3,10 @@ import { currencyOf } from "./references.ts";
 /** The kinds of definitions that a rule can name by key. */
 export type NamedKind = "currency" | "streak" | "badge" | "leaderboard" | "segment" | "reward";
 
-/** One mention of another definition; `path` leads to it from the rule, such as `actions.0.currencyKey`. */
+/** A mention of another definition; `path` leads to it from the rule, such as `actions.0.currencyKey`. */
 export type Mention = { kind: NamedKind; key: string; path: string };
 
-/** The mention of one key, or those of several, in the field `path`; none where the field is absent. */
+/** Returns the mentions of one or several keys in the field `path`; none where the field is absent. */
 export const mentionsAt = (
   path: string,
   kind: NamedKind,
@@ -22,12 +22,12 @@ const ASSETS: Readonly<Record<string, NamedKind>> = {
   reward: "reward",
 };
 
-/** What `currency:coins` and the like mention, of boosts and budgets; nothing for `xp` and `lives`. */
+/** Returns the mention in `currency:coins` and the like, of boosts and budgets; none for `xp` and `lives`. */
 export const assetMentions = (path: string, asset: string): Mention[] => {
   const [name = "", key = ""] = asset.split(":", 2);
   return Object.hasOwn(ASSETS, name) ? mentionsAt(path, ASSETS[name]!, key) : [];
 };
 
-/** What a field of a player mentions: the currency of `currencies.coins`. */
+/** Returns the mention in a player's field: the currency of `currencies.coins`. */
 export const fieldMentions = (path: string, field: string): Mention[] =>
   mentionsAt(path, "currency", currencyOf(field));

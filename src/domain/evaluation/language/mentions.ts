@@ -20,7 +20,7 @@ const otherMentions = (rule: RuleDocument): Mention[] => {
   return [...ofBudgets, ...ofTriggers];
 };
 
-/** Everything that a rule names, each with its place. */
+/** Returns everything that a rule names, with paths. */
 export const mentionsOf = (rule: RuleDocument): Mention[] => [
   ...needsOf(rule).mentions,
   ...otherMentions(rule),

@@ -13,7 +13,7 @@ export type RuleNeeds = {
   mentions: readonly Mention[];
 };
 
-/** The currencies that a `$ref` names, wherever in `value` it stands. */
+/** Returns the currencies named by a `$ref` anywhere in `value`. */
 const referenceMentions = (value: unknown, path: string): Mention[] => {
   if (value === null || typeof value !== "object") return [];
   return Object.entries(value).flatMap(([name, inner]) => {
@@ -26,7 +26,7 @@ const referenceMentions = (value: unknown, path: string): Mention[] => {
 const under = (path: string, mentions: readonly Mention[]): Mention[] =>
   mentions.map((mention) => ({ ...mention, path: `${path}.${mention.path}` }));
 
-/** Everything that a rule names, each mention with its place, for checks before it is published. */
+/** Returns everything that a rule names, with paths, for checks before it is published. */
 export const needsOf = (rule: Pick<RuleDocument, "conditions" | "actions">): RuleNeeds => {
   const mentions: Mention[] = [];
   const look = (own: readonly Mention[] | undefined, value: object, path: string): void => {

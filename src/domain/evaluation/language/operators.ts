@@ -1,16 +1,16 @@
 import { z } from "zod";
-import type { Heard } from "../rule-event.ts";
+import type { EventContext } from "../rule-event.ts";
 import { TEXT_PER_STEP } from "../../kernel/step-budget.ts";
 import { isReferenceObject, Reference } from "./references.ts";
 import { Scalar, scalarList } from "./syntax.ts";
 import { compareText, compileGlob, GLOB_PATTERN_MAX, holdsText, parseDuration, parseTime } from "./text.ts";
 
-/** Decides about an actual value, at the time of an event. A missing value is undefined. */
-export type Check = (actual: unknown, heard: Heard) => boolean;
+/** Returns whether an actual value matches, at the time of an event. A missing value is undefined. */
+export type Check = (actual: unknown, context: EventContext) => boolean;
 
-/** An operator: which operands it takes, and what it decides. An operand of another type makes it false. */
+/** An operator: its operands and its decision. An operand of another type makes it false. */
 type Operator = {
-  /** A sentence when a literal operand does not fit, else undefined. */
+  /** Returns a message when a literal operand is invalid, otherwise undefined. */
   problem(operand: unknown): string | undefined;
   /** Whether the operand may be a `$ref`. */
   takesReference: boolean;
@@ -28,7 +28,7 @@ const operator = (
 ): Operator => ({
   problem: (operand) => (fits(operand) ? undefined : message),
   takesReference: true,
-  // A reference can bring a value of any type: one that does not fit makes the condition false.
+  // A reference may resolve to a value of any type: an invalid one makes the condition false.
   make: (operand) => (fits(operand) ? make(operand as never) : NEVER),
 });
 
@@ -37,33 +37,35 @@ const isScalar = (value: unknown): boolean =>
 const isOrdered = (value: unknown): boolean => isText(value) || isNumber(value);
 const isList = (value: unknown): value is Scalar[] => Array.isArray(value);
 
-/** Characters that are compared one by one, and items of a list, in one step. */
+/** Characters compared one by one, and items of a list, per step. */
 const COMPARED_PER_STEP = 16;
 const ITEMS_PER_STEP = 4;
-/** Steps of reading a time. */
+/** Steps of parsing a time. */
 const TIME_STEPS = 3;
 
-/** Charges for a text or a list, of which nobody knows the length before. */
-const payForText = ({ root }: Heard, perStep: number, length: number): void => {
+/** Charges for a text or a list whose length is not known in advance. */
+const payForText = ({ root }: EventContext, perStep: number, length: number): void => {
   if (length > perStep) root.steps.spend(length / perStep);
 };
 
-/** Number with number, string with string; NaN, which compares false with everything, for any other pair. */
+/**
+ * Compares number with number and string with string; NaN, which compares false with everything, otherwise.
+ */
 const compare = (a: unknown, b: unknown): number => {
   if (isNumber(a) && isNumber(b)) return a - b;
   return isText(a) && isText(b) ? compareText(a, b) : Number.NaN;
 };
 
-/** `numbers` is apart because rules compare numbers above all. */
+/** `numbers` is separate because rules mostly compare numbers. */
 const ordered = (
   decide: (difference: number) => boolean,
   numbers: (operand: number) => (actual: unknown) => boolean,
 ): Operator =>
   operator(isOrdered, "must be a number or a string", (operand: number | string) => {
     if (isNumber(operand)) return numbers(operand);
-    return (actual, heard) => {
+    return (actual, context) => {
       if (!isText(actual)) return false;
-      payForText(heard, COMPARED_PER_STEP, Math.min(actual.length, operand.length));
+      payForText(context, COMPARED_PER_STEP, Math.min(actual.length, operand.length));
       return decide(compareText(actual, operand));
     };
   });
@@ -79,9 +81,9 @@ const list = (make: (operand: ReadonlySet<unknown>) => Check): Operator => ({
 const text = (make: (operand: string) => (actual: string) => boolean): Operator =>
   operator(isText, "must be a string", (operand: string) => {
     const decide = make(operand);
-    return (actual, heard) => {
+    return (actual, context) => {
       if (!isText(actual)) return false;
-      payForText(heard, TEXT_PER_STEP, operand.length);
+      payForText(context, TEXT_PER_STEP, operand.length);
       return decide(actual);
     };
   });
@@ -92,8 +94,8 @@ const time = (decide: (actualMs: number, operandMs: number) => boolean): Operato
     "must be an ISO 8601 date or date-time with a zone",
     (operand: string) => {
       const operandMs = parseTime(operand)!;
-      return (actual, heard) => {
-        heard.root.steps.spend(TIME_STEPS);
+      return (actual, context) => {
+        context.root.steps.spend(TIME_STEPS);
         const actualMs = parseTime(actual);
         return actualMs !== undefined && decide(actualMs, operandMs);
       };
@@ -114,12 +116,12 @@ const age = (decide: (ageMs: number, durationMs: number) => boolean): Operator =
     },
   );
 
-/** The opposite of an operator, and so true where the value is missing or of another type. */
+/** Negates an operator, which is therefore true where the value is missing or of another type. */
 const not = (base: Operator): Operator => ({
   ...base,
   make: (operand) => {
     const check = base.make(operand);
-    return (actual, heard) => !check(actual, heard);
+    return (actual, context) => !check(actual, context);
   },
 });
 
@@ -131,22 +133,20 @@ const unary = (check: Check): Operator => ({
 
 const eq = scalar((operand) => (actual) => actual === operand);
 const isIn = list((operand) => (actual) => operand.has(actual));
-const contains = scalar((operand) => (actual, heard) => {
+const contains = scalar((operand) => (actual, context) => {
   if (Array.isArray(actual)) {
-    payForText(heard, ITEMS_PER_STEP, actual.length);
+    payForText(context, ITEMS_PER_STEP, actual.length);
     return actual.includes(operand);
   }
   if (!isText(actual) || !isText(operand)) return false;
-  payForText(heard, COMPARED_PER_STEP, actual.length + operand.length);
+  payForText(context, COMPARED_PER_STEP, actual.length + operand.length);
   return holdsText(actual, operand);
 });
 
 const isRange = (operand: unknown): boolean =>
   isList(operand) && operand.length === 2 && compare(operand[1], operand[0]) >= 0;
 
-/**
- * The 22 operators. None changes a value's type; each is false on missing data but for the four negations.
- */
+/** The 22 operators. None converts types; each is false on missing data except the four negations. */
 const OPERATORS = {
   eq,
   neq: not(eq),
@@ -180,14 +180,14 @@ const OPERATORS = {
   not_in: not(isIn),
   contains,
   not_contains: not(contains),
-  contains_any: list((operand) => (actual, heard) => {
+  contains_any: list((operand) => (actual, context) => {
     if (!Array.isArray(actual)) return false;
-    payForText(heard, ITEMS_PER_STEP, 4 * actual.length);
+    payForText(context, ITEMS_PER_STEP, 4 * actual.length);
     return actual.some((item) => operand.has(item));
   }),
-  contains_all: list((operand) => (actual, heard) => {
+  contains_all: list((operand) => (actual, context) => {
     if (!Array.isArray(actual)) return false;
-    payForText(heard, ITEMS_PER_STEP, 4 * actual.length);
+    payForText(context, ITEMS_PER_STEP, 4 * actual.length);
     const found = new Set(actual.filter((item) => operand.has(item)));
     return found.size === operand.size;
   }),
@@ -198,7 +198,7 @@ const OPERATORS = {
     `must be a string of at most ${GLOB_PATTERN_MAX} characters`,
     (operand: string) => {
       const matches = compileGlob(operand);
-      return (actual, heard) => isText(actual) && matches(actual, heard.root.steps);
+      return (actual, context) => isText(actual) && matches(actual, context.root.steps);
     },
   ),
   exists: unary((actual) => actual !== undefined),
@@ -212,17 +212,17 @@ const OPERATORS = {
 export type OperatorName = keyof typeof OPERATORS;
 export const OPERATOR_NAMES = Object.keys(OPERATORS) as OperatorName[];
 
-/** Items of a list operand. */
+/** Maximum items of a list operand. */
 export const LIST_MAX = 500;
 
-/** The fields `op` and `value` of a condition; check them together with `checkOperand`. */
+/** The fields `op` and `value` of a condition; to be checked together with `checkOperand`. */
 export const comparisonFields = {
   op: z.enum(OPERATOR_NAMES),
   value: z.union([Scalar, Reference, scalarList(1, LIST_MAX)], { error: "is not a value" }).optional(),
 };
 const NUMERIC = ["eq", "neq", "gt", "gte", "lt", "lte", "between"] as const satisfies OperatorName[];
 
-/** The fields `op` and `value` of a condition on a number; check them together with `checkOperand`. */
+/** The fields `op` and `value` of a numeric condition; to be checked together with `checkOperand`. */
 export const numericFields = {
   op: z.enum(NUMERIC),
   value: z.union([z.number(), z.tuple([z.number(), z.number()]), Reference], {
@@ -232,7 +232,7 @@ export const numericFields = {
 
 export type Comparison = { op: OperatorName; value?: Scalar | Reference | Scalar[] | undefined };
 
-/** A zod check: does the value fit the operator? */
+/** Zod check of whether the value fits the operator. */
 export const checkOperand = ({ op, value }: Comparison, context: z.RefinementCtx): void => {
   const entry: Operator = OPERATORS[op];
   const isFree = entry.takesReference && isReferenceObject(value);
@@ -241,7 +241,7 @@ export const checkOperand = ({ op, value }: Comparison, context: z.RefinementCtx
     context.addIssue({ code: "custom", path: ["value"], message: `${problem} (${op})` });
 };
 
-/** Prepares an operator for an operand in hand; one that does not fit makes it false. */
+/** Compiles an operator for a resolved operand; an invalid one makes it false. */
 export const compileCheck = (op: OperatorName, operand: unknown): Check => {
   const { make }: Operator = OPERATORS[op];
   return make(operand);

@@ -1,7 +1,7 @@
-/** Reads a value out of JSON; undefined where the path leads nowhere. */
+/** Reads a value from JSON; undefined where the path leads nowhere. */
 export type Reader = (root: unknown) => unknown;
 
-/** Only what the JSON shows: own properties, nothing of a prototype, and not the length of a list. */
+/** Only what JSON contains: own properties, none of a prototype, and not the length of a list. */
 const own = (value: unknown, name: string): unknown =>
   value !== null && typeof value === "object" && Object.hasOwn(value, name) && !isLength(value, name)
     ? (value as Record<string, unknown>)[name]

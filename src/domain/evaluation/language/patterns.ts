@@ -1,8 +1,13 @@
 import { isReservedType } from "../../kernel/events/event-types.ts";
 
-/** Which listeners an event type has: exact types, prefixes and the star, as everything here writes them. */
+/**
+ * Matching of event types by listeners: exact types, prefixes and the star, as used by rules, metrics and
+ * boards.
+ */
 
-/** The patterns that match a type: itself, `a.*` and `a.b.*` of `a.b.c`, and `*` for a custom event. */
+/**
+ * Returns the patterns that match a type: itself, `a.*` and `a.b.*` of `a.b.c`, and `*` for a custom event.
+ */
 export const patternsOf = (eventType: string): string[] => {
   const patterns = [eventType];
   for (let dot = eventType.indexOf("."); dot !== -1; dot = eventType.indexOf(".", dot + 1)) {
@@ -11,13 +16,13 @@ export const patternsOf = (eventType: string): string[] => {
   return isReservedType(eventType) ? patterns : [...patterns, "*"];
 };
 
-/** Event types whose listeners are remembered; integrators may send any number of types. */
+/** Maximum event types whose listeners are cached; integrators may send any number of types. */
 const TYPES_REMEMBERED_MAX = 2_000;
 
 /**
- * Looks up what listens to an event type.
- * @param listeners in the order in which `make` gets them
- * @param make makes of the listeners of one type what is remembered for it
+ * Creates an index of the listeners of event types.
+ * @param listeners in the order in which they are passed to `make`
+ * @param make builds the cached value from the listeners of one type
  */
 export const createTypeIndex = <L extends { patterns: readonly string[] }, T>(
   listeners: readonly L[],

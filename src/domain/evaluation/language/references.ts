@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { isPath, Key, Scalar } from "./syntax.ts";
 
-/** What can be read of a player, by the name rules use. */
+/** Player values that rules can read, by name. */
 const PLAYER_FIELDS = [
   "xp",
   "level",
@@ -17,7 +17,7 @@ const PLAYER_FIELDS = [
 ] as const;
 export type PlayerField = (typeof PLAYER_FIELDS)[number];
 
-/** What only `$ref` can name. */
+/** Names that only `$ref` can use. */
 const REFERENCE_FIELDS = ["event.type", "event.timestamp", "player.id", "player.displayName"] as const;
 export type ReferenceField = (typeof REFERENCE_FIELDS)[number];
 
@@ -29,18 +29,18 @@ export const PLAYER = "player.";
 /** The names of a player's values, for messages. */
 export const PLAYER_VALUES = [...PLAYER_FIELDS, "currencies.{key} or attributes.{path}"].join(", ");
 
-/** Whether `field` names a value of a player: a field, `currencies.{key}` or `attributes.{path}`. */
+/** Returns whether `field` names a value of a player: a field, `currencies.{key}` or `attributes.{path}`. */
 export const isPlayerValue = (field: string): boolean => {
   if (field.startsWith(ATTRIBUTES)) return isPath(field.slice(ATTRIBUTES.length));
   if (field.startsWith(CURRENCIES)) return Key.safeParse(field.slice(CURRENCIES.length)).success;
   return (PLAYER_FIELDS as readonly string[]).includes(field);
 };
 
-/** The key of the currency that `field` names, if it names one. */
+/** Returns the key of the currency that `field` names, if any. */
 export const currencyOf = (field: string): string | undefined =>
   field.startsWith(CURRENCIES) ? field.slice(CURRENCIES.length) : undefined;
 
-/** Whether a name is one that only `$ref` can have. */
+/** Returns whether a name is reserved for `$ref`. */
 export const isReferenceField = (text: string): text is ReferenceField =>
   (REFERENCE_FIELDS as readonly string[]).includes(text);
 
@@ -50,7 +50,7 @@ const isReference = (text: string): boolean => {
   return text.startsWith(PLAYER) && isPlayerValue(text.slice(PLAYER.length));
 };
 
-/** A value looked up when the rule runs; `default` stands in where there is none. */
+/** A value resolved when the rule runs; `default` applies where there is none. */
 export const Reference = z.strictObject({
   $ref: z
     .string()

@@ -1,16 +1,16 @@
 import type { StepBudget } from "../../kernel/step-budget.ts";
 
-/** Characters of a text that an explanation shows. */
+/** Maximum characters of a text in an explanation. */
 export const SHOWN_TEXT_MAX = 64;
-/** Characters of a list or an object as JSON: room for what a condition on the time has seen. */
+/** Maximum characters of a list or object as JSON: enough for the values of a condition on the time. */
 export const SHOWN_JSON_MAX = 128;
 
-/** Names of an object that are listed in one step; listing them cannot stop half way. */
+/** Names of an object listed per step; the listing cannot be interrupted. */
 const NAMES_PER_STEP = 4;
 
 /**
- * A value as explanations show it: itself while it is short, else a text of its beginning and "…". Reads no
- * more of it than that; what it takes is charged to `steps`.
+ * Truncates a value for explanations: short values are returned unchanged, others as a text of their
+ * beginning and "…". Reads no more than that; the cost is charged to `steps`.
  */
 export const showValue = (value: unknown, steps: StepBudget): unknown => {
   if (typeof value === "string") return isShort(value, SHOWN_TEXT_MAX) ? value : cut(value, SHOWN_TEXT_MAX);
@@ -21,10 +21,10 @@ export const showValue = (value: unknown, steps: StepBudget): unknown => {
 
 const isShort = (text: string, max: number): boolean => text.length <= max;
 
-/** Whole characters only: half a surrogate pair is not text that the database takes. */
+/** Whole characters only: PostgreSQL rejects half a surrogate pair. */
 const cut = (text: string, max: number): string => `${text.slice(0, max).toWellFormed()}…`;
 
-/** The JSON of a value; of one that takes more than `max` characters, a text that begins as it does. */
+/** Returns the JSON of a value, truncated to about `max` characters. */
 const jsonBegin = (value: unknown, max: number, steps: StepBudget): string => {
   steps.spend(1);
   if (typeof value === "string") return JSON.stringify(value.slice(0, max));
@@ -33,7 +33,7 @@ const jsonBegin = (value: unknown, max: number, steps: StepBudget): string => {
   return JSON.stringify(value) ?? "null";
 };
 
-/** What stands between the brackets of a list or an object. */
+/** Returns the text between the brackets of a list or an object. */
 const partsBegin = (value: object, max: number, steps: StepBudget): string => {
   let text = "";
   for (const [name, part] of partsOf(value, steps)) {
@@ -45,7 +45,7 @@ const partsBegin = (value: object, max: number, steps: StepBudget): string => {
   return text;
 };
 
-/** The parts of a list or an object one by one, with their names in an object. */
+/** Yields the parts of a list or an object one by one, with their names in an object. */
 const partsOf = function* (
   value: object,
   steps: StepBudget,

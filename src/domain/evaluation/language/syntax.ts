@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { isIanaName } from "../../kernel/zones.ts";
 
-/** The stable name by which definitions refer to one another. */
+/** The stable key by which definitions refer to one another. */
 export const Key = z
   .string()
   .regex(
@@ -9,7 +9,7 @@ export const Key = z
     "must be 1 to 64 lower-case letters, digits, - or _, not starting with - or _",
   );
 
-/** What a rule listens to: an exact event type, `prefix.*`, or `*` for every custom event. */
+/** Event types that a rule listens to: an exact type, `prefix.*`, or `*` for every custom event. */
 export const EventPattern = z
   .string()
   .regex(
@@ -29,7 +29,7 @@ export const isPath = (text: string): boolean => {
   );
 };
 
-/** A way into JSON, `a.b.c`. */
+/** A path in JSON, `a.b.c`. */
 export const Path = z
   .string()
   .refine(isPath, `must be a path of at most ${PATH_MAX_SEGMENTS} names joined by dots`);
@@ -54,8 +54,8 @@ const checkScalars = (items: unknown, context: z.RefinementCtx): unknown => {
 };
 
 /**
- * A list of Scalars. Nothing is parsed of one that holds something else: a document may hold thousands, and a
- * union costs as much to say no to each of them as to a whole condition.
+ * A list of Scalars. An invalid one is not parsed: a document may have thousands of items, and rejecting each
+ * by a union costs as much as parsing a whole condition.
  */
 export const scalarList = (min: number, max: number) =>
   z.preprocess(checkScalars, z.array(Scalar).min(min).max(max));

@@ -1,8 +1,8 @@
 import type { StepBudget } from "../../kernel/step-budget.ts";
 
-/** Text and time as rules compare them. */
+/** Comparison of text and time by rules. */
 
-/** Longer strings never match a glob, which bounds the work of one comparison. */
+/** Longer strings never match a glob, which bounds the cost of one comparison. */
 export const GLOB_TEXT_MAX = 1_024;
 export const GLOB_PATTERN_MAX = 200;
 
@@ -10,7 +10,7 @@ export const GLOB_PATTERN_MAX = 200;
 const order = (unit: number): number =>
   unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit;
 
-/** Compares by code point, without regard to any language: negative, 0 or positive. */
+/** Compares by code point, independent of language: negative, 0 or positive. */
 export const compareText = (a: string, b: string): number => {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
@@ -21,18 +21,18 @@ export const compareText = (a: string, b: string): number => {
 };
 
 /**
- * Characters of a part that the engine's own search is asked for. It learns from 250 of a part at most, and
- * compares a longer one anew at nearly every place of a hostile text.
+ * Maximum length of a part searched for by the engine's own search, whose heuristics use at most 250
+ * characters: for a longer part it compares anew at nearly every position of a hostile text.
  */
 const ENGINE_PART_MAX = 64;
 
-/** Whether `part` stands in `text`. Takes time in proportion to both lengths, whatever they hold. */
+/** Returns whether `text` contains `part`, in time proportional to both lengths, whatever the input. */
 export const holdsText = (text: string, part: string): boolean =>
   part.length <= ENGINE_PART_MAX ? text.includes(part) : holdsLong(text, part);
 
 /**
- * D. Knuth, J. Morris, V. Pratt: Fast Pattern Matching in Strings, SIAM Journal on Computing 6 (2), 1977.
- * No character of the text is looked at again: how much of the part a mismatch leaves matched is known.
+ * D. Knuth, J. Morris, V. Pratt: Fast Pattern Matching in Strings, SIAM Journal on Computing 6 (2), 1977. No
+ * character of the text is read again: a mismatch determines how much of the part still matches.
  */
 const holdsLong = (text: string, part: string): boolean => {
   if (part.length > text.length) return false;
@@ -46,7 +46,7 @@ const holdsLong = (text: string, part: string): boolean => {
   return false;
 };
 
-/** Of each beginning of `part`, how long the longest shorter beginning is with which it ends. */
+/** Returns, for each prefix of `part`, the length of the longest shorter prefix that is also its suffix. */
 const bordersOf = (part: string): Int32Array => {
   const borders = new Int32Array(part.length);
   let matched = 0;
@@ -59,13 +59,13 @@ const bordersOf = (part: string): Int32Array => {
   return borders;
 };
 
-/** Comparisons of characters that a glob makes in one step of a budget. */
+/** Character comparisons of a glob per step. */
 const COMPARISONS_PER_STEP = 16;
 
-/** Matches a whole string; what it has taken is charged to `steps`. */
+/** Matches a whole string; the cost is charged to `steps`. */
 export type Glob = (text: string, steps: StepBudget) => boolean;
 
-/** A matcher of whole strings: `*` is any run of characters, `?` one character. */
+/** Compiles a matcher of whole strings: `*` is any run of characters, `?` one character. */
 export const compileGlob = (glob: string): Glob => {
   const pattern = [...glob.replaceAll(/\*+/g, "*")];
   return (text, steps) => {
@@ -74,7 +74,7 @@ export const compileGlob = (glob: string): Glob => {
   };
 };
 
-/** Greedy with one step back to the latest star: at most pattern times text comparisons. */
+/** Greedy, backtracking only to the latest star: at most pattern times text comparisons. */
 const globMatches = (pattern: readonly string[], text: readonly string[], steps: StepBudget): boolean => {
   let compared = 4 * text.length;
   let p = 0;
@@ -104,8 +104,8 @@ const globMatches = (pattern: readonly string[], text: readonly string[], steps:
 const ISO_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
 
 /**
- * Ms since 1970 of an ISO 8601 date (its midnight in UTC) or of a date-time with a zone; undefined for
- * anything else.
+ * Returns the ms since 1970 of an ISO 8601 date (its midnight in UTC) or of a date-time with a zone;
+ * undefined for anything else.
  */
 export const parseTime = (value: unknown): number | undefined => {
   if (typeof value !== "string" || !ISO_TIME.test(value)) return undefined;
@@ -118,8 +118,8 @@ const DURATION =
 const UNITS_MS = [604_800_000, 86_400_000, 3_600_000, 60_000, 1_000];
 
 /**
- * Ms of an ISO 8601 duration in weeks, days, hours, minutes and seconds, such as `P7D` or `PT12H`; else
- * undefined.
+ * Returns the ms of an ISO 8601 duration in weeks, days, hours, minutes and seconds, such as `P7D` or
+ * `PT12H`; otherwise undefined.
  */
 export const parseDuration = (value: unknown): number | undefined => {
   const found = typeof value === "string" ? DURATION.exec(value) : null;

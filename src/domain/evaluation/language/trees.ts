@@ -3,7 +3,7 @@ import { z } from "zod";
 import { PROBLEMS_MAX } from "../../kernel/limits.ts";
 import { StepBudget, StepsExceeded } from "../../kernel/step-budget.ts";
 
-/** Trees of conditions: `all`, `any` and `none` over leaves, with what is wrong told at its own path. */
+/** Trees of conditions: `all`, `any` and `none` over leaves, with problems reported at their own paths. */
 
 export type Problem = { path: PropertyKey[]; message: string };
 
@@ -12,15 +12,15 @@ export type GroupKey = "all" | "any" | "none";
 /** A tree over leaves of one kind. */
 export type Tree<L> = { all: Tree<L>[] } | { any: Tree<L>[] } | { none: Tree<L>[] } | L;
 
-/** Levels of groups in one another. */
+/** Maximum nesting of groups. */
 export const TREE_MAX_DEPTH = 5;
-/** Leaves of a whole tree. */
+/** Maximum leaves of a whole tree. */
 export const TREE_MAX_LEAVES = 50;
-/** Members of one group. */
+/** Maximum members of one group. */
 export const GROUP_MAX = 50;
 /**
- * Steps of reading all leaves of a tree: names, values and pieces of 32 characters. 50 conditions with the
- * longest lists take 26,000; what is larger is not parsed.
+ * Maximum steps of reading all leaves of a tree: names, values and pieces of 32 characters. 50 conditions
+ * with the longest lists take 26,000; larger trees are not parsed.
  */
 export const TREE_STEPS_MAX = 40_000;
 
@@ -30,7 +30,7 @@ const keyOf = (node: object): GroupKey | undefined => {
   return Object.hasOwn(node, "none") ? "none" : undefined;
 };
 
-/** The group's word and members, or undefined for a leaf. */
+/** Returns the keyword and members of a group, or undefined for a leaf. */
 export const groupOf = <L extends object>(
   node: Tree<L>,
 ): { key: GroupKey; members: Tree<L>[] } | undefined => {
@@ -38,7 +38,7 @@ export const groupOf = <L extends object>(
   return key && { key, members: (node as Record<string, Tree<L>[]>)[key]! };
 };
 
-/** Shows every leaf of a tree, from left to right, with the path that leads to it, such as `all.0`. */
+/** Visits every leaf of a tree from left to right, with its path, such as `all.0`. */
 export const visitLeaves = <L extends object>(
   node: Tree<L>,
   look: (leaf: L, path: string) => void,
@@ -84,9 +84,9 @@ const isWithin = (budget: StepBudget, value: unknown): boolean => {
 };
 
 /**
- * What is wrong with a tree, each problem at its own path. A union of schemas could only say "invalid" at the
- * root, so a schema describes the shape and this explains it. The work is bounded whatever was sent: leaves
- * beyond the permitted number are counted and not looked at.
+ * Returns the problems of a tree, each with its path. A union of schemas could only report "invalid" at the
+ * root, so a schema describes the shape and this function explains it. The cost is bounded for any input:
+ * leaves beyond the permitted number are counted but not read.
  */
 export const treeProblems = (
   root: unknown,
@@ -120,7 +120,7 @@ export const treeProblems = (
   return problems.slice(0, PROBLEMS_MAX);
 };
 
-/** The problems of a leaf that one schema describes. */
+/** Returns the problems of a leaf that one schema describes. */
 export const schemaProblems = (schema: z.ZodType, leaf: object, path: PropertyKey[]): Problem[] => {
   const parsed = schema.safeParse(leaf);
   return parsed.success
@@ -130,7 +130,7 @@ export const schemaProblems = (schema: z.ZodType, leaf: object, path: PropertyKe
 
 type Test<T> = (subject: T) => boolean;
 
-// Small groups are written out: a loop over closures costs more than the comparisons in them.
+// Small groups are unrolled: a loop over closures costs more than their comparisons.
 const every = <T>(tests: readonly Test<T>[]): Test<T> => {
   const [first, second, third] = tests;
   if (!first) return () => true;
@@ -155,7 +155,7 @@ const some = <T>(tests: readonly Test<T>[]): Test<T> => {
   };
 };
 
-/** Puts the tests of a group's members together; the first member that decides ends it. */
+/** Combines the tests of a group's members; the first decisive member ends it. */
 export const joinTests = <T>(key: GroupKey, tests: readonly Test<T>[]): Test<T> => {
   if (key === "all") return every(tests);
   const any = some(tests);

@@ -1,13 +1,13 @@
-import { isHeardType } from "../../kernel/events/event-types.ts";
+import { canTriggerRules } from "../../kernel/events/event-types.ts";
 
-/** Of the service's own events a rule can hear those that happen to a player; a prefix may name others. */
-export const isHearable = isHeardType;
+/** Of the service's own events rules can be triggered by those of a player; a prefix may match others. */
+export const isTriggerable = canTriggerRules;
 
-/** Why a rule cannot hear a pattern. */
-export const unheard = (pattern: string): string =>
+/** Returns why a pattern cannot trigger a rule. */
+export const triggerProblem = (pattern: string): string =>
   pattern.startsWith("system.")
     ? `${pattern} is for the service itself`
     : `rules on ${pattern} are not available yet`;
 
-/** The event by which a scheduled rule comes to a player. */
+/** The event that runs a scheduled rule for a player. */
 export const SCHEDULE_TYPE = "system.schedule";

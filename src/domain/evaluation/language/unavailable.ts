@@ -1,9 +1,9 @@
 import type { Problem } from "./trees.ts";
 
 /**
- * What the rule format has names for and this version does not do. Said in so many words, at the path,
- * because "unknown key" would send the reader looking for a typing error. A thing that becomes available
- * leaves this file.
+ * Names that the rule format reserves and this version does not implement. They are reported as such, with
+ * their path, since "unknown key" would suggest a typing error. Names are removed here as they become
+ * available.
  */
 const ACTION_TYPES = new Set(["update_quest"]);
 const TARGETS = ["lobbyMembers", "groupMembers"];
@@ -16,7 +16,7 @@ const fieldsOf = (value: unknown): Fields =>
 
 const itemsOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
-/** Finds every use of something that is not available yet; `document` is whatever a caller sent. */
+/** Finds every use of unavailable names; `document` is unchecked input. */
 export const unavailableProblems = (document: unknown): Problem[] => {
   const problems: Problem[] = [];
   const refuse = (path: PropertyKey[], what: string): void =>

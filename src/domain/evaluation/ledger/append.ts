@@ -12,17 +12,17 @@ export type LedgerEntry = {
   amount: number;
   balanceAfter: number;
   reason: string;
-  /** Deterministic: the same key never counts twice for a player; the database refuses it. */
+  /** Deterministic: a key is recorded only once for a player, which the database enforces. */
   key: string;
   cause: Cause;
   txId?: string;
-  /** The id of the entry that this one takes back. */
+  /** The id of the entry that this one reverses. */
   reverses?: string;
-  /** False for what happened to be done with an event but is not its effect: expiry, initial balances. */
+  /** False for entries written along with an event that are not its effect: expiry, initial balances. */
   isOfEvent?: boolean;
 };
 
-/** Appends one line to the ledger of the turn's player. */
+/** Appends an entry to the ledger of the turn's player. */
 export const appendLedger = (turn: Turn, entry: LedgerEntry): LedgerRow => {
   const { player, root } = turn;
   const { asset, amount, balanceAfter, reason, key, cause, txId, reverses, isOfEvent = true } = entry;

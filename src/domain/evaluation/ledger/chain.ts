@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-/** What a line of the ledger says that must never change. */
+/** The fields of a ledger entry that are protected against changes. */
 export type Chained = {
   key: string;
   asset: "XP" | "CURRENCY" | "LIVES";
@@ -10,9 +10,9 @@ export type Chained = {
 };
 
 /**
- * The hash of a player's next ledger line: SHA-256, hexadecimal, over the previous line's hash (empty for the
- * first) and the line, joined by line feeds. No personal data goes in, so that a player can be erased and the
- * chain still holds.
+ * Returns the hash of a player's next ledger entry: SHA-256, hexadecimal, over the previous entry's hash
+ * (empty for the first) and the entry, joined by line feeds. It includes no personal data, so that the chain
+ * stays valid when a player is erased.
  */
 export const chainHash = (
   previous: string | null,

@@ -5,7 +5,7 @@ import type { LivesSettings } from "../project-settings.ts";
 import type { LedgerRow } from "../effects.ts";
 import type { Turn } from "../turn.ts";
 
-/** Lives that a player may have, also where grants may exceed the project's maximum. */
+/** Maximum lives of a player, also where grants may exceed the project's maximum. */
 export const LIVES_MAX = 1_000_000;
 /** How far ahead unlimited lives may last, in ms. */
 export const UNLIMITED_AHEAD_MAX_MS = 365 * 86_400_000;
@@ -23,12 +23,12 @@ export type LivesChange = {
 
 export type LivesChanged = { entry?: LedgerRow; problem?: "INSUFFICIENT_LIVES" | "LIVES_DISABLED" };
 
-/** Lives worked out for a moment; `anchorMs` is when the refill that runs began. */
+/** Lives computed for a moment; `anchorMs` is when the running refill began. */
 export type Lives = { count: number; anchorMs: number };
 
 /**
- * Lives at a moment: min(max, stored + whole refills since the anchor); no timer ever runs. At or above the
- * maximum nothing refills. Working it out in between never changes what comes out later.
+ * Computes the lives at a moment: min(max, stored + whole refills since the anchor), without any timer. At or
+ * above the maximum nothing refills. Computing them at intermediate moments does not change later results.
  */
 export const livesAt = (
   { max, refillSeconds, refillAmount }: LivesSettings,
@@ -42,7 +42,9 @@ export const livesAt = (
   return { count: refilled, anchorMs: refilled < max ? anchorMs + refills * refillMs : nowMs };
 };
 
-/** What is stored; a player whose lives were never changed has had those of the start from the start. */
+/**
+ * Returns the stored lives; lives that never changed have their initial number since the player was created.
+ */
 const storedOf = (settings: LivesSettings, { count, anchorMs }: LivesStored, createdMs: number): Lives => ({
   count: count ?? settings.start,
   anchorMs: anchorMs ?? createdMs,
@@ -53,13 +55,13 @@ const livesOf = ({ player, project, nowMs }: Pick<Turn, "player" | "project" | "
   return livesAt(settings, storedOf(settings, player.lives, player.createdAt.getTime()), nowMs);
 };
 
-/** The regenerated number of lives at the turn's now; undefined where the project has no lives. */
+/** Returns the regenerated number of lives at the turn's time; undefined where the project has no lives. */
 export const currentLives = (turn: Pick<Turn, "player" | "project" | "nowMs">): number | undefined =>
   turn.project.settings.lives.enabled ? livesOf(turn).count : undefined;
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-/** Lives as the API shows them; null where the project has none. */
+/** Converts lives to the API representation; null where the project has none. */
 export const showLives = (
   settings: LivesSettings,
   player: Pick<PlayerState, "lives" | "createdAt">,
@@ -82,8 +84,8 @@ export const showLives = (
 };
 
 /**
- * Changes lives: ledger entry, `player.lives_changed`. A loss while lives are unlimited succeeds and changes
- * nothing; a gain stops at the maximum unless the project allows more. Refills by time have no entry.
+ * Changes lives: ledger entry, `player.lives_changed`. A loss while lives are unlimited succeeds without
+ * effect; a gain stops at the maximum unless the project allows more. Refills by time have no entry.
  */
 export const adjustLives = (turn: Turn, change: LivesChange): LivesChanged => {
   const { player } = turn;
@@ -106,7 +108,7 @@ export const adjustLives = (turn: Turn, change: LivesChange): LivesChanged => {
     key,
     cause,
   });
-  tell(turn, delta, cause);
+  publish(turn, delta, cause);
   return { entry };
 };
 
@@ -122,17 +124,17 @@ const bounded = ({ project }: Turn, count: number, change: number): number => {
   return Math.max(count, Math.min(ceiling, count + change));
 };
 
-/** Adds to the time that is left of unlimited lives. */
+/** Extends the remaining time of unlimited lives. */
 const unlimit = (turn: Turn, seconds: number, cause: Cause): LivesChanged => {
   const { player, nowMs } = turn;
   const from = Math.max(nowMs, player.lives.unlimitedUntilMs ?? 0);
   const unlimitedUntilMs = Math.min(from + seconds * 1_000, nowMs + UNLIMITED_AHEAD_MAX_MS);
   player.lives = { ...player.lives, unlimitedUntilMs };
-  tell(turn, 0, cause);
+  publish(turn, 0, cause);
   return {};
 };
 
-const tell = ({ player, project, nowMs, emit }: Turn, delta: number, cause: Cause): void => {
+const publish = ({ player, project, nowMs, emit }: Turn, delta: number, cause: Cause): void => {
   const { id: playerId, externalUserId } = player;
   const lives = showLives(project.settings.lives, player, nowMs)!;
   emit("player.lives_changed", { playerId, externalUserId, delta, lives, cause });

@@ -1,9 +1,8 @@
 import { hash } from "node:crypto";
 
 /**
- * Aggregates of numbers as small pieces of JSON that are replaced and never edited in place. `undefined`
- * is the state of no values at all. Metrics, streaks, backfills, reverts and merges of players share these
- * functions.
+ * Aggregates of numbers as small pieces of JSON that are replaced and never edited in place. `undefined` is
+ * the state without values. Metrics, streaks, backfills, reverts and merges of players share these functions.
  *
  * | aggregate | state |
  * | --- | --- |
@@ -14,7 +13,7 @@ import { hash } from "node:crypto";
  */
 export type AggregateState = number | string | readonly [number, number];
 
-/** What an aggregate takes of one event: a number; for distinct the hash of a value (`distinctHash`). */
+/** The contribution of one event: a number; for distinct the hash of a value (`distinctHash`). */
 export type Sample = number | string;
 
 export const AGGREGATES = ["count", "sum", "min", "max", "avg", "latest", "distinct"] as const;
@@ -23,22 +22,22 @@ export type Aggregate = (typeof AGGREGATES)[number];
 /** Bound of sums: up to here six decimals are exact in a double. */
 export const SUM_MAX = 9e9;
 const DECIMALS = 1e6;
-/** Values that a distinct aggregate tells apart; beyond it stands still. */
+/** Maximum values that a distinct aggregate counts; beyond it stays constant. */
 export const DISTINCT_MAX = 1_000;
 /** 66 bits in base64url. */
 export const HASH_LENGTH = 11;
 
-/** A sum as it is kept: within ±9e9, rounded to 6 decimals. */
+/** Rounds a sum for storage: within ±9e9, to 6 decimals. */
 export const toSum = (value: number): number =>
   Math.round(Math.max(-SUM_MAX, Math.min(SUM_MAX, value)) * DECIMALS) / DECIMALS;
 
-/** The hash by which distinct knows a value; undefined for what is no string, number or boolean. */
+/** Returns the hash of a value for distinct; undefined for anything but a string, number or boolean. */
 export const distinctHash = (value: unknown): string | undefined =>
   typeof value === "string" || typeof value === "boolean" || Number.isFinite(value)
     ? hash("sha256", JSON.stringify(value), "base64url").slice(0, HASH_LENGTH)
     : undefined;
 
-/** Whether a set of hashes holds one. */
+/** Returns whether a set of hashes contains one. */
 export const holdsHash = (hashes: string, wanted: string): boolean => {
   for (let at = hashes.indexOf(wanted); at !== -1; at = hashes.indexOf(wanted, at + 1)) {
     if (at % HASH_LENGTH === 0) return true;
@@ -46,7 +45,7 @@ export const holdsHash = (hashes: string, wanted: string): boolean => {
   return false;
 };
 
-/** The hashes of a set. */
+/** Splits a set into its hashes. */
 export const hashesOf = (hashes: string): string[] => {
   const found: string[] = [];
   for (let at = 0; at < hashes.length; at += HASH_LENGTH) found.push(hashes.slice(at, at + HASH_LENGTH));
@@ -65,7 +64,7 @@ type Kind<S extends AggregateState> = {
   add(state: S | undefined, sample: never, at: number): S;
   merge(a: S, b: S): S;
   valueOf(state: S): number | undefined;
-  /** Takes a sample back out; absent where the state does not tell what would be left. */
+  /** Removes a sample; absent where the state does not determine the remainder. */
   subtract?(state: S, sample: number): S;
 };
 
@@ -99,7 +98,7 @@ const KINDS = {
     subtract: ([sum, n], sample) => (n > 1 ? [toSum(sum - sample), n - 1] : [0, 0]),
   } satisfies Kind<Pair>,
   latest: {
-    // Of two at the same time the one that came later stands.
+    // Of two at the same time the later arrival stands.
     add: (state, sample: number, at) => (state && state[0] > at ? state : [at, sample]),
     merge: (a, b) => (a[0] > b[0] ? a : b),
     valueOf: ([, value]) => value,
@@ -113,32 +112,32 @@ const KINDS = {
 
 const kindOf = (aggregate: Aggregate): Kind<AggregateState> => KINDS[aggregate];
 
-/** The state after one more sample, of an event at `at` ms. */
+/** Returns the state after one more sample, of an event at `at` ms. */
 export const addSample = (aggregate: Aggregate, state: State, sample: Sample, at: number): AggregateState =>
   kindOf(aggregate).add(state, sample as never, at);
 
-/** The value of no samples: nothing for min, max, avg and latest. */
+/** Returns the value without samples: undefined for min, max, avg and latest. */
 export const emptyValue = (aggregate: Aggregate): number | undefined =>
   aggregate === "count" || aggregate === "sum" || aggregate === "distinct" ? 0 : undefined;
 
-/** What an aggregate says; `emptyValue` for no state. */
+/** Returns the value of an aggregate; `emptyValue` without a state. */
 export const aggregateValue = (aggregate: Aggregate, state: State): number | undefined =>
   state === undefined ? emptyValue(aggregate) : kindOf(aggregate).valueOf(state);
 
-/** The state of all samples of both. */
+/** Merges the states of two sets of samples. */
 export const mergeStates = (aggregate: Aggregate, a: State, b: State): State => {
   if (a === undefined) return b;
   return b === undefined ? a : kindOf(aggregate).merge(a, b);
 };
 
-/** Whether `subtractSample` can do it: count, sum and avg; the others have to be counted again. */
+/** Returns whether `subtractSample` is supported: count, sum and avg; the others must be recounted. */
 export const isSubtractable = (aggregate: Aggregate): boolean => kindOf(aggregate).subtract !== undefined;
 
-/** The state without a sample that is in it. Ask `isSubtractable` first. */
+/** Removes a sample from a state that includes it. Check `isSubtractable` first. */
 export const subtractSample = (aggregate: Aggregate, state: AggregateState, sample: Sample): AggregateState =>
   kindOf(aggregate).subtract!(state, Number(sample));
 
-/** Whether a sum has met its bound, so that it may be short of what was added. */
+/** Returns whether a sum has reached its bound, so that it may be short of the true total. */
 export const isClamped = (aggregate: Aggregate, state: State): boolean => {
   if (aggregate !== "sum" && aggregate !== "avg") return false;
   return Math.abs(Number(aggregate === "avg" ? (state as Pair)[0] : state)) >= SUM_MAX;

@@ -1,6 +1,6 @@
 import { type Pieces, stepsOfValue } from "../../kernel/pace.ts";
 import type { Spender } from "../event-accounts.ts";
-import type { Heard } from "../rule-event.ts";
+import type { EventContext } from "../rule-event.ts";
 import { compilePath, type Reader } from "../language/paths.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import { atOnce } from "../../kernel/slices.ts";
@@ -10,18 +10,18 @@ import { compileFilter, filterSteps } from "./filter.ts";
 import type { Metric, WindowlessMetric } from "./metric.ts";
 import { metricId } from "./metric-id.ts";
 
-/** A counter of a player's events, ready for evaluation. */
+/** A counter of a player's events, compiled for evaluation. */
 export type CompiledMetric = Counter & {
-  /** Key of the player's state in `player.doc.c`; equal metrics have one. */
+  /** Key of the player's state in `player.doc.c`; equal metrics share one. */
   id: string;
   definition: Metric;
-  /** Whose zone a CALENDAR window goes by. */
+  /** Whose time zone a CALENDAR window uses. */
   zone: "PLAYER" | "PROJECT";
-  /** What an event of one of the metric's types adds; undefined when it does not count. */
-  sampleOf(heard: Heard): Sample | undefined;
-  /** What counting an event takes at most, in steps, beside the texts that the filter looks through. */
+  /** Returns the contribution of an event of one of the metric's types; undefined when it does not count. */
+  sampleOf(context: EventContext): Sample | undefined;
+  /** Maximum steps of counting an event, besides the texts that the filter searches. */
   steps: number;
-  /** The first definition that reads it; undefined where it stands for itself. */
+  /** The first definition that reads it; undefined where it is used by itself. */
   spender: Spender | undefined;
 };
 
@@ -43,27 +43,28 @@ const readerOf = ({ aggregate, property }: WindowlessMetric): ((read: unknown) =
 };
 
 /**
- * What an event of the metric's types adds: 1 for count, the hash of the property for distinct, else the
- * property itself; undefined when the filter or the property's type leaves the event out.
+ * Compiles the contribution of an event of the metric's types: 1 for count, the hash of the property for
+ * distinct, otherwise the property itself; undefined when the filter or the property's type excludes the
+ * event.
  */
-export const compileSample = (metric: WindowlessMetric): ((heard: Heard) => Sample | undefined) => {
+export const compileSample = (metric: WindowlessMetric): ((context: EventContext) => Sample | undefined) => {
   const sample = readerOf(metric);
   if (!metric.filter) return ({ event }) => sample(event.properties);
   const passes = compileFilter(metric.filter);
-  return (heard) => (passes(heard) ? sample(heard.event.properties) : undefined);
+  return (context) => (passes(context) ? sample(context.event.properties) : undefined);
 };
 
-/** Steps of reading or writing a counter, by its window, and what telling values apart adds. */
+/** Steps of reading or writing a counter, by its window, and the surcharge for distinct. */
 const WINDOW_STEPS = { LIFETIME: 2, SINCE: 2, CALENDAR: 20, ROLLING: 40 };
 const DISTINCT_STEPS = 100;
 
-/** What reading a counter, or counting in it, takes at most, in steps. */
+/** Returns the maximum steps of reading or updating a counter. */
 export const counterSteps = ({ aggregate, window }: Pick<Metric, "aggregate" | "window">): number =>
   WINDOW_STEPS[window.type] + (aggregate === "distinct" ? DISTINCT_STEPS : 0);
 
 const compiled = new WeakMap<Metric, CompiledMetric>();
 
-/** Prepares a metric, once for each. @param spender the definition that pays for it */
+/** Compiles a metric, once for each. @param spender the definition that pays for it */
 export const compileMetric = (metric: Metric, spender?: Spender): CompiledMetric => {
   const known = compiled.get(metric) ?? prepare(metric);
   compiled.set(metric, known);
@@ -87,13 +88,13 @@ export type MetricIndex = {
   ids: ReadonlySet<string>;
 };
 
-/** Indexes the metrics that a project's rules, badges and segments read; equal ones are one counter. */
+/** Indexes the metrics that a project's rules, badges and segments read; equal ones share one counter. */
 export const indexMetrics = (metrics: readonly Metric[]): MetricIndex => atOnce(metricPieces(metrics));
 
 /** Steps of indexing a metric that was compiled before. */
 const INDEX_STEPS = 20;
 
-/** As `indexMetrics`, in pieces. */
+/** As `indexMetrics`, in slices. */
 export function* metricPieces(
   metrics: readonly Metric[],
   spenderOf: (metric: Metric) => Spender | undefined = () => undefined,

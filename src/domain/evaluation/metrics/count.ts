@@ -1,6 +1,6 @@
 import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
-import { jsonLength, takeRoom } from "../doc-room.ts";
-import { tellUncounted } from "../event-steps.ts";
+import { jsonLength, reserveRoom } from "../doc-room.ts";
+import { reportUncounted } from "../event-steps.ts";
 import type { Turn } from "../turn.ts";
 import { firstZone } from "../../kernel/zones.ts";
 import { StepBudget } from "../../kernel/step-budget.ts";
@@ -34,11 +34,11 @@ export const countEvent = (turn: Turn): void => {
     const before = upkeep.spent;
     upkeep.spend(metric.steps);
     count(turn, metric);
-    if (metric.spender) upkeep.noteSpender(metric.spender, before);
+    if (metric.spender) upkeep.recordSpender(metric.spender, before);
   }
 };
 
-/** Bytes of JSON that a sample adds to a document at most: those of a new counter. */
+/** Maximum bytes of JSON that a sample adds to a document: those of a new counter. */
 const GROWTH_MAX = 100;
 
 const growthOf = ({ id }: CompiledMetric, old: CounterState | undefined, next: CounterState | undefined) =>
@@ -55,9 +55,9 @@ const count = (turn: Turn, metric: CompiledMetric): void => {
     if (isLate(metric, old, moment)) turn.warn(`late: ${nameOf(metric)} no longer counts that window`);
     return;
   }
-  if (!takeRoom(turn, { most: GROWTH_MAX, grown: () => growthOf(metric, old, next) })) {
+  if (!reserveRoom(turn, { most: GROWTH_MAX, grown: () => growthOf(metric, old, next) })) {
     turn.warn(`full: ${nameOf(metric)} does not count, ${PLAYER_STATE_MAX_BYTES} bytes are kept of a player`);
-    return tellUncounted(turn, metric.spender);
+    return reportUncounted(turn, metric.spender);
   }
   if (isOver(metric, next)) turn.warn(`${nameOf(metric)} has reached the bound of ±9,000,000,000`);
   (player.doc.c ??= {})[metric.id] = next;
@@ -75,49 +75,48 @@ const isOver = ({ aggregate, window }: CompiledMetric, state: CounterState | und
 };
 
 /**
- * A metric's value for the turn's player at the time of the turn's event; undefined where there is none: min,
- * max, avg and latest of no events, or a window so old that it is no longer kept.
+ * Returns a metric's value for the turn's player at the time of the turn's event; undefined where there is
+ * none: min, max, avg and latest of no events, or a window so old that it is no longer kept.
  */
 export const readMetric = (turn: Pick<Turn, "player" | "project" | "event">, metric: CompiledMetric) =>
   readMetricAt(turn, metric, turn.event.at);
 
 /** As `readMetric`, at any moment in ms. */
 export const readMetricAt = (
-  whose: PlayerContext,
+  owner: PlayerContext,
   metric: CompiledMetric,
   atMs: number,
-): number | undefined => readCounter(metric, stateOf(whose, metric), momentOf(metric, whose, atMs));
+): number | undefined => readCounter(metric, stateOf(owner, metric), momentOf(metric, owner, atMs));
 
-/** An event as it is stored, for counting again. */
+/** A stored event, for recounting. */
 export type PastEvent = { type: string; at: number; properties: Turn["event"]["properties"] };
 
-/** The sample and moment that an event counts with; undefined when it does not. For reverts. */
+/** Returns the sample and moment of an event; undefined when it does not count. For reverts. */
 export const sampleOfEvent = (
   metric: CompiledMetric,
-  whose: PlayerContext,
+  owner: PlayerContext,
   { type, at, properties }: PastEvent,
   steps = new StepBudget(Infinity),
 ): { sample: Sample; moment: Moment } | undefined => {
   steps.spend(metric.steps);
   const sample = metric.sampleOf({ event: { id: "", type, at, properties, depth: 0 }, root: { steps } });
-  return sample === undefined ? undefined : { sample, moment: momentOf(metric, whose, at) };
+  return sample === undefined ? undefined : { sample, moment: momentOf(metric, owner, at) };
 };
 
 /**
- * Counts a metric from a player's events, in the order in which they came; `state` is what to go on from, and
- * `steps` is told what it takes.
- * Events of other types are left out, so all of a player's events may be given.
+ * Recounts a metric from a player's events, in order of arrival; `state` is the initial state, and `steps` is
+ * charged with the cost. Events of other types are ignored, so all of a player's events may be passed.
  */
 export const foldEvents = (
   metric: CompiledMetric,
-  whose: PlayerContext,
+  owner: PlayerContext,
   events: Iterable<PastEvent>,
   { state, steps }: { state?: CounterState | undefined; steps?: StepBudget } = {},
 ): CounterState | undefined => {
   const { forEvent } = indexMetrics([metric.definition]);
   let folded = state;
   for (const event of events) {
-    const counted = forEvent(event.type).length > 0 ? sampleOfEvent(metric, whose, event, steps) : undefined;
+    const counted = forEvent(event.type).length > 0 ? sampleOfEvent(metric, owner, event, steps) : undefined;
     if (counted) folded = addToCounter(metric, folded, counted.sample, counted.moment);
   }
   return folded;

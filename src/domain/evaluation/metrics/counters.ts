@@ -15,15 +15,17 @@ import {
 } from "./aggregates.ts";
 import { windowNumber, type CalendarUnit } from "../../kernel/zones.ts";
 
-/** Calendar windows kept of a counter, by number: an event older than these is not counted any more. */
+/** Calendar windows kept per counter: older events are not counted any more. */
 export const WINDOWS_KEPT = 8;
-/** A rolling window is counted in so many equal parts: an event leaves it at most one part late. */
+/** Number of equal buckets of a rolling window: an event leaves it at most one bucket late. */
 export const ROLLING_BUCKETS = 60;
-/** Parts that are read; the first of them is within the window in part only. */
+/** Buckets that are read; the first of them is only partly within the window. */
 const BUCKETS_READ = ROLLING_BUCKETS + 1;
-/** Parts kept: an event up to half a window late still reads what was true at its time. */
+/** Buckets kept: an event up to half a window late still reads the value of its time. */
 export const BUCKETS_KEPT = BUCKETS_READ + ROLLING_BUCKETS / 2;
-/** Values that all calendar windows of one distinct counter keep together; older windows give way. */
+/**
+ * Maximum values that all calendar windows of one distinct counter keep together; older windows are evicted.
+ */
 const DISTINCT_KEPT = 2 * DISTINCT_MAX;
 
 /** How a counter divides time. */
@@ -33,13 +35,13 @@ export type CounterWindow =
   | { type: "CALENDAR"; unit: CalendarUnit }
   | { type: "ROLLING"; bucketMs: number };
 
-/** What is counted, for these functions. `zone` of a moment is an IANA name; only CALENDAR asks for it. */
+/** A counter, as these functions see it. `zone` of a moment is an IANA name, used by CALENDAR only. */
 export type Counter = { aggregate: Aggregate; window: CounterWindow };
 export type Moment = { at: number; zone: string };
 
 /**
  * A counter of one player as JSON: the aggregate's state, or with a CALENDAR or ROLLING window the states by
- * number of the window or part, ascending. null stands for a window that is no longer known.
+ * number of the window or bucket, ascending. null stands for a window whose value is no longer known.
  */
 export type CounterState = AggregateState | Windows;
 type Windows = readonly Counted[];
@@ -61,7 +63,7 @@ const isBefore = ({ window }: Counter, { at }: Moment): boolean =>
   window.type === "SINCE" && at < window.atMs;
 
 /**
- * Counts a sample in the window of its own time. Answers `state` itself where that window is no longer kept
+ * Counts a sample in the window of its own time. Returns `state` itself where that window is no longer kept
  * (late), or begins later.
  */
 export const addToCounter = (
@@ -85,7 +87,7 @@ export const addToCounter = (
   return keepNewest(counter, withWindow(windows, number, addSample(aggregate, old, sample, moment.at)));
 };
 
-/** Whether a sample at this moment is too late to be counted. */
+/** Returns whether a sample at this moment is too late to be counted. */
 export const isLate = ({ window }: Counter, state: CounterState | undefined, moment: Moment): boolean => {
   const number = numberAt(window, moment);
   if (number === undefined) return false;
@@ -94,8 +96,8 @@ export const isLate = ({ window }: Counter, state: CounterState | undefined, mom
 };
 
 /**
- * The counter's value at a moment; undefined where it has none (min, max, avg and latest of nothing), or
- * where the window is no longer known.
+ * Returns the counter's value at a moment; undefined where it has none (min, max, avg and latest of nothing),
+ * or where the window is no longer known.
  */
 export const readCounter = (
   counter: Counter,
@@ -116,7 +118,7 @@ export const readCounter = (
 };
 
 const readBuckets = (aggregate: Aggregate, windows: Windows, number: number): number | undefined => {
-  // Some of what the window held may have been let go.
+  // Some of the window's values may have been evicted.
   if (number - ROLLING_BUCKETS <= newestOf(windows) - BUCKETS_KEPT) return undefined;
   const within = windows.filter(([bucket]) => bucket <= number && bucket >= number - ROLLING_BUCKETS);
   if (aggregate === "distinct") {
@@ -136,7 +138,7 @@ const stateIn = (windows: Windows, number: number): AggregateState | null | unde
   return undefined;
 };
 
-/** `undefined` takes a window away. */
+/** `undefined` removes a window. */
 const withWindow = (windows: Windows, number: number, state: AggregateState | undefined): Windows => {
   let at = windows.length;
   while (at > 0 && windows[at - 1]![0] >= number) at--;
@@ -150,7 +152,7 @@ const keepNewest = ({ aggregate, window }: Counter, windows: Windows): Windows =
   return aggregate === "distinct" ? keepHashes(kept) : kept;
 };
 
-/** The newest windows whose values fit; an older one stays as a mark that it is no longer known. */
+/** Keeps the newest windows whose values fit; an older one is marked as no longer known. */
 const keepHashes = (windows: Windows): Windows => {
   let room = DISTINCT_KEPT * HASH_LENGTH;
   return windows
@@ -163,8 +165,8 @@ const keepHashes = (windows: Windows): Windows => {
 };
 
 /**
- * Distinct values of a rolling window: each is kept in the latest part that saw it, and the ones seen longest
- * ago give way to keep DISTINCT_MAX.
+ * Adds to the distinct values of a rolling window: each is kept in its latest bucket, and the ones seen
+ * longest ago are evicted beyond DISTINCT_MAX.
  */
 const addToBuckets = (windows: Windows, value: string, number: number): Windows => {
   const seen = windows.find(([, state]) => holdsHash(String(state), value));
@@ -191,11 +193,11 @@ const trimHashes = (windows: Windows): Windows => {
   });
 };
 
-/** Whether `subtractFromCounter` can do it; if not, the counter has to be counted again. */
+/** Returns whether `subtractFromCounter` is supported; otherwise the counter must be recounted. */
 export const isReversible = ({ aggregate }: Counter): boolean => isSubtractable(aggregate);
 
 /**
- * Takes a sample back out of the window of its time; a window that is no longer kept stays as it is. Ask
+ * Removes a sample from the window of its time; a window that is no longer kept is unchanged. Check
  * `isReversible` first.
  */
 export const subtractFromCounter = (
@@ -214,7 +216,7 @@ export const subtractFromCounter = (
   return withWindow(windows, number, subtractSample(aggregate, old, sample));
 };
 
-/** The counter of two players who become one: values are added, joined or compared, by the aggregate. */
+/** Merges the counters of two players: values are added, joined or compared, by the aggregate. */
 export const mergeCounters = (
   counter: Counter,
   a: CounterState | undefined,

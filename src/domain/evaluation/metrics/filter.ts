@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Heard } from "../rule-event.ts";
+import type { EventContext } from "../rule-event.ts";
 import { checkOperand, comparisonFields, LIST_MAX, compileCheck } from "../language/operators.ts";
 import { compilePath } from "../language/paths.ts";
 import { Path, Scalar, scalarList } from "../language/syntax.ts";
@@ -14,9 +14,9 @@ import {
 } from "../language/trees.ts";
 
 /**
- * Which events count: the operators of the rules' `event_property`, put together with `all`, `any` and
- * `none`. A filter compares with literals only: what counts must not depend on when it is counted. Metrics
- * and leaderboards share it.
+ * Filter of events: the operators of the rules' `event_property`, combined with `all`, `any` and `none`. A
+ * filter compares with literals only: its result must not depend on when events are counted. Shared by
+ * metrics and leaderboards.
  */
 const Leaf = z
   .strictObject({
@@ -46,17 +46,17 @@ const explain = (filter: unknown, context: z.RefinementCtx): unknown => {
 
 export const Filter = z.preprocess(explain, Shape);
 
-/** Turns a filter into a closure over the event. */
-export const compileFilter = (filter: Filter): ((heard: Heard) => boolean) => {
+/** Compiles a filter to a closure over the event. */
+export const compileFilter = (filter: Filter): ((context: EventContext) => boolean) => {
   const group = groupOf(filter);
   if (group) return joinTests(group.key, group.members.map(compileFilter));
   const { path, op, value } = filter as Leaf;
   const read = compilePath(path);
   const matches = compileCheck(op, value);
-  return (heard) => matches(read(heard.event.properties), heard);
+  return (context) => matches(read(context.event.properties), context);
 };
 
-/** What a look at an event takes at most, in steps, beside the texts and lists that it looks through. */
+/** Returns the maximum steps of filtering an event, besides the texts and lists that it searches. */
 export const filterSteps = (filter: Filter | undefined): number => {
   let steps = 0;
   if (filter) visitLeaves<Leaf>(filter, () => steps++);

@@ -4,8 +4,8 @@ import type { Metric } from "./metric.ts";
 const isPart = (value: unknown): value is object => value !== null && typeof value === "object";
 
 /**
- * JSON text of a value with sorted keys, so that the order in which a document was written does not matter.
- * Lists of literals, of which large filters consist, are written in one go.
+ * Returns the JSON text of a value with sorted keys, so that the order of keys in a document does not matter.
+ * Lists of literals, which make up large filters, are serialised in one go.
  */
 const canonical = (value: object): string => {
   if (Array.isArray(value))
@@ -21,7 +21,7 @@ const METRIC_ID_LENGTH = 11;
 
 const metricIds = new WeakMap<Metric, string>();
 
-/** A short name for what a metric counts: equal for metrics that count the same. Worked out once for each. */
+/** Returns a short id that is equal for metrics that count the same. Computed once for each. */
 export const metricId = (metric: Metric): string => {
   const known = metricIds.get(metric);
   if (known !== undefined) return known;

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { isHeardType } from "../../kernel/events/event-types.ts";
+import { IsoTime } from "../../kernel/iso-time.ts";
+import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { EventPattern, Path } from "../language/syntax.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 import { AGGREGATES } from "./aggregates.ts";
@@ -9,7 +10,7 @@ export const EVENT_TYPES_MAX = 20;
 const MINUTE_SECONDS = 60;
 const YEAR_SECONDS = 31_536_000;
 
-const Source = EventPattern.refine(isHeardType, "is no event of a player");
+const Source = EventPattern.refine(canTriggerRules, "is no event of a player");
 
 export const MetricWindow = z
   .discriminatedUnion(
@@ -22,7 +23,7 @@ export const MetricWindow = z
         timezone: z.enum(["PLAYER", "PROJECT"]).default("PLAYER"),
       }),
       z.strictObject({ type: z.literal("ROLLING"), seconds: z.int().min(MINUTE_SECONDS).max(YEAR_SECONDS) }),
-      z.strictObject({ type: z.literal("SINCE"), at: z.iso.datetime({ offset: true }) }),
+      z.strictObject({ type: z.literal("SINCE"), at: IsoTime }),
     ],
     { error: "must have a type of LIFETIME, CALENDAR, ROLLING or SINCE" },
   )
@@ -44,7 +45,7 @@ const checkProperty = (
   if (aggregate !== "count" && property === undefined) refuse(`${aggregate} needs a property`);
 };
 
-/** What is counted of a player's events where something else decides about the window, such as a streak. */
+/** A counter of a player's events whose window is determined elsewhere, such as by a streak. */
 export const WindowlessMetric = z
   .strictObject(fields)
   .superRefine(checkProperty)
@@ -52,8 +53,8 @@ export const WindowlessMetric = z
 export type WindowlessMetric = z.output<typeof WindowlessMetric>;
 
 /**
- * What is counted of a player's events: all of them, those of a local calendar window, of a span of seconds,
- * or from a moment on.
+ * A counter of a player's events: all of them, or those of a local calendar window, of a span of seconds, or
+ * from a moment on.
  */
 export const Metric = z
   .strictObject({ ...fields, window: MetricWindow.default({ type: "LIFETIME" }) })

@@ -14,7 +14,7 @@ const optional = {
   addTags: BUNDLE_PARTS.addTags.schema.optional(),
 } satisfies Record<PartOfBundle, z.ZodOptional>;
 
-/** Things given together: by levels, badges, streaks, the catalogue and by hand. */
+/** Items granted together: by levels, badges, streaks, the catalogue and manually. */
 export const RewardBundle = z.strictObject(optional).meta({ id: "RewardBundle" });
 export type RewardBundle = z.output<typeof RewardBundle>;
 
@@ -30,14 +30,14 @@ const isEmpty = (part: unknown): boolean =>
   part === undefined ||
   (Array.isArray(part) ? part.length === 0 : typeof part === "object" && Object.keys(part!).length === 0);
 
-/** Whether a bundle gives nothing. */
+/** Returns whether a bundle grants nothing. */
 export const isEmptyBundle = (bundle: RewardBundle): boolean => Object.values(bundle).every(isEmpty);
 
 type AnyPart = BundlePart<z.ZodType>;
 
 const PARTS = Object.entries(BUNDLE_PARTS) as unknown as readonly (readonly [PartOfBundle, AnyPart])[];
 
-/** What of each part that a bundle has. */
+/** Returns the parts that a bundle has. */
 const partsOf = (bundle: RewardBundle): { name: PartOfBundle; part: AnyPart; value: unknown }[] =>
   PARTS.filter(([name]) => bundle[name] !== undefined).map(([name, part]) => ({
     name,
@@ -45,13 +45,13 @@ const partsOf = (bundle: RewardBundle): { name: PartOfBundle; part: AnyPart; val
     value: bundle[name],
   }));
 
-/** The bundle that is worth `times` of this one, each part cut off where a bundle ends. */
+/** Multiplies a bundle, each part capped at its maximum. */
 export const multiplyBundle = (bundle: RewardBundle, times: number): RewardBundle =>
   times === 1
     ? bundle
     : Object.fromEntries(partsOf(bundle).map(({ name, part, value }) => [name, part.times(value, times)]));
 
-/** What several bundles come to together, to be shown; null for nothing. */
+/** Sums bundles for display; null for nothing. */
 export const sumBundles = (bundles: readonly RewardBundle[]): RewardBundle | null => {
   const given = PARTS.flatMap(([name, part]) => {
     const values = bundles.map((bundle) => bundle[name]).filter((value) => !isEmpty(value));
@@ -60,12 +60,15 @@ export const sumBundles = (bundles: readonly RewardBundle[]): RewardBundle | nul
   return given.length === 0 ? null : Object.fromEntries(given);
 };
 
-/** The definitions that a bundle names, each with its path from the bundle, such as `badges.0.badgeKey`. */
+/**
+ * Returns the definitions that a bundle names, each with its path from the bundle, such as
+ * `badges.0.badgeKey`.
+ */
 export const namesOfBundle = (bundle: RewardBundle): PartName[] =>
   partsOf(bundle).flatMap(({ name, part, value }) =>
     part.names(value).map((named) => ({ ...named, at: `${name}.${named.at}` })),
   );
 
-/** What giving a bundle brings about; see causes.ts. */
+/** Returns the possible effects of granting a bundle; see causes.ts. */
 export const causesOfBundle = (bundle: RewardBundle): string[] =>
   partsOf(bundle).flatMap(({ part, value }) => [...part.causes(value)]);

@@ -12,13 +12,13 @@ import { grantReward } from "./grant.ts";
 import { BUNDLE_PARTS, type PartOfBundle } from "./parts/parts.ts";
 import { BUNDLE_DEPTH_MAX } from "./reward-graph.ts";
 
-/** Bundles that one tracked event or one change may give to a player. */
+/** Maximum bundles that one tracked event or change may grant to a player. */
 export const BUNDLES_MAX = 1_000;
 
 /**
- * Gives the parts of a bundle, one after another, each with its own deterministic key. A part that cannot be
- * given leaves a warning and does not keep the others back. Bundles inside bundles are counted and cut off:
- * definitions that would get here are refused when they are saved.
+ * Grants the parts of a bundle one after another, each with its own deterministic key. A part that cannot be
+ * granted adds a warning and does not affect the others. Nested bundles are counted and cut off: definitions
+ * that would exceed the limit are rejected when they are saved.
  */
 export const giveBundle = (turn: Turn, grant: BundleGrant): void => {
   const count = (turn.root.bundles ??= { depth: 0, given: 0 });
@@ -35,16 +35,16 @@ export const giveBundle = (turn: Turn, grant: BundleGrant): void => {
   }
 };
 
-/** What rules give has to stay within what they may write, but for the bundle that an action names. */
+/** Grants of rules must stay within their write budget, except for the bundle that an action names. */
 const isFull = (turn: Turn, depth: number): boolean =>
   isFlooded(turn) || (depth > 0 && turn.root.steps.written.isSpent);
 
-/** Where a part comes from; `key` is the bundle's, to which the part adds its name. */
+/** The origin of a part; `key` is the bundle's, to which the part appends its name. */
 type Source = Omit<BundleGrant, "bundle">;
 
 type Give<P extends PartOfBundle> = (turn: Turn, value: NonNullable<RewardBundle[P]>, source: Source) => void;
 
-/** How each part is given. */
+/** How each part is granted. */
 const GIVE: { [P in PartOfBundle]: Give<P> } = {
   xp: (turn, amount, { cause, key, reason }) =>
     void grantXp(turn, { amount, cause, key: `${key}:xp`, reason }),

@@ -13,28 +13,28 @@ import { limitedKey } from "./shared-keys.ts";
 export type RewardGrant = {
   rewardKey: string;
   quantity: number;
-  /** CLAIM waits until the player takes it. A prize with a code always does: the code is found then. */
+  /** CLAIM waits until the player claims it. A prize with a code always does: the code is assigned then. */
   delivery: "AUTO" | "CLAIM";
-  /** How long a claim waits; else as the reward says. */
+  /** How long it can be claimed; default: as the reward says. */
   expiresInSeconds?: number;
   cause: Cause;
   /** Deterministic, unique for the player. */
   key: string;
-  /** Of one prize with a code: the grant's id and the code that is kept for it. It does not wait then. */
+  /** For a prize with a code: the grant's id and the code reserved for it. Such a grant does not wait. */
   prize?: { grantId: string; code: string };
 };
 export type RewardProblem = "UNKNOWN_REWARD" | "NOT_AVAILABLE" | "OUT_OF_STOCK" | "LIMIT_REACHED";
 
-/** Codes of one grant: each is a grant of its own. */
+/** Maximum codes of one grant: each is a grant of its own. */
 const CODES_AT_ONCE_MAX = 100;
 
-/** How many of a reward the player was given. */
+/** Returns how many of a reward the player was granted. */
 const givenTo = ({ player }: Turn, key: string): number => {
   const counts = player.doc.w ?? {};
   return Object.hasOwn(counts, key) ? counts[key]! : 0;
 };
 
-/** What keeps the player from being given a reward now. */
+/** Returns why the player cannot be granted a reward now. */
 export const rewardProblem = (turn: Turn, reward: Reward, quantity: number): RewardProblem | undefined => {
   const { key, availableFrom: from, availableUntil: until, perPlayerLimit, stock } = reward;
   const { at } = turn.event;
@@ -60,8 +60,8 @@ const countOf = (turn: Turn, { fulfilment, key }: Reward, quantity: number): num
 };
 
 /**
- * Gives a reward of the catalogue: `player.reward_granted`, and what is in a bundle at once unless it is to
- * be claimed. Of a prize with codes, each piece is a grant of its own; the first one is answered.
+ * Grants a reward of the catalogue: `player.reward_granted`, and the contents of a bundle at once unless it
+ * must be claimed. Of a prize with codes, each piece is a grant of its own; the first one is returned.
  */
 export const grantReward = (
   turn: Turn,
@@ -81,7 +81,7 @@ export const grantReward = (
   return { grant: first! };
 };
 
-/** Until when a grant that waits can be claimed, in ms; null: for ever, or it does not wait. */
+/** Returns until when a waiting grant can be claimed, in ms; null: without limit, or it does not wait. */
 const expiryOf = (
   { nowMs }: Turn,
   { claimSeconds }: Reward,
@@ -107,18 +107,18 @@ const makeGrant = (turn: Turn, { definition: reward }: Live<Reward>, grant: Rewa
     expiresMs: waits ? expiryOf(turn, reward, grant) : null,
   } satisfies RewardGrantRow;
   write(turn, "rewardGrants", row);
-  tellReward(turn, row, { kind: reward.kind, code: row.code });
-  if (!waits) giveContents(turn, row);
+  publishReward(turn, row, { kind: reward.kind, code: row.code });
+  if (!waits) grantContents(turn, row);
   return row;
 };
 
-/** What a grant is to those who hear of it. */
-type Told = Pick<RewardGrantRow, "id" | "rewardKey" | "contents" | "cause"> & { status: string };
+/** A grant in the form that is published. */
+type PublishedGrant = Pick<RewardGrantRow, "id" | "rewardKey" | "contents" | "cause"> & { status: string };
 
 /** Emits `player.reward_granted`: when it is granted, and again when it is claimed or fulfilled. */
-export const tellReward = (
+export const publishReward = (
   { player, emit }: Turn,
-  { id: grantId, rewardKey, status, contents, cause }: Told,
+  { id: grantId, rewardKey, status, contents, cause }: PublishedGrant,
   { kind, code }: { kind: Reward["kind"]; code: string | null },
 ): void => {
   const { id: playerId, externalUserId } = player;
@@ -137,8 +137,8 @@ export const tellReward = (
   });
 };
 
-/** Gives what is in a granted bundle: ledger keys begin with the grant's own key. */
-export const giveContents = (
+/** Grants the contents of a granted bundle: ledger keys begin with the grant's own key. */
+export const grantContents = (
   turn: Turn,
   {
     id,

@@ -1,25 +1,25 @@
 import { invalid } from "../../kernel/errors.ts";
 import { namesOfBundle, type RewardBundle } from "./bundle.ts";
 
-/** How deep rewards may give rewards: a bundle in a bundle is 2. */
+/** Maximum nesting of rewards: a bundle in a bundle is 2. */
 export const BUNDLE_DEPTH_MAX = 5;
-/** Bundles that one bundle may give with all that is in it, each counted once. */
+/** Maximum bundles that one bundle may grant, including nested ones, each counted once. */
 export const BUNDLE_SIZE_MAX = 100;
 
-/** What gives bundles. */
+/** A definition that grants bundles. */
 export type Giver = {
   kind: "badge" | "reward" | "level" | "streak" | "grant";
   key: string;
   bundles: readonly RewardBundle[];
 };
 
-/** What a giver comes to with all that it gives in turn. */
+/** Totals of a giver, including everything that it grants indirectly. */
 type Reach = { depth: number; size: number; givesXp: boolean };
 
 const NOTHING: Reach = { depth: 0, size: 0, givesXp: false };
 const nameOf = ({ kind, key }: Pick<Giver, "kind" | "key">): string => `${kind} ${key}`;
 
-/** What of that which bundles name gives bundles in turn. */
+/** Kinds named in bundles that grant bundles in turn. */
 const GIVERS: ReadonlySet<string> = new Set<Giver["kind"]>(["badge", "reward"]);
 
 const childrenOf = (bundle: RewardBundle): string[] =>
@@ -29,7 +29,7 @@ const childrenOf = (bundle: RewardBundle): string[] =>
 
 const namesGiven = ({ bundles }: Giver): string[] => bundles.flatMap(childrenOf);
 
-class Ring extends Error {
+class CycleError extends Error {
   readonly names: readonly string[];
   constructor(names: readonly string[]) {
     super(names.join(" gives "));
@@ -40,7 +40,7 @@ class Ring extends Error {
 const sameReach = (a: Reach, b: Reach): boolean =>
   a.depth === b.depth && a.size === b.size && a.givesXp === b.givesXp;
 
-/** A giver to be, and the fields in which its bundles stand. */
+/** A giver to be added, and the fields that contain its bundles. */
 export type Giving = {
   kind: Giver["kind"];
   key: string;
@@ -48,8 +48,8 @@ export type Giving = {
 };
 
 /**
- * What gives what in a project, kept up to date change by change: a change costs what it can have changed,
- * which is the giver itself and all that give it.
+ * Graph of what grants what in a project, maintained incrementally: a change costs as much as it may affect,
+ * which is the giver itself and all that grant it.
  */
 export class GivingGraph {
   readonly #givers = new Map<string, Giver>();
@@ -62,9 +62,9 @@ export class GivingGraph {
   }
 
   /**
-   * Puts a giver in, in the place of the one with its name. Refuses what would give itself through others, be
-   * too deep or too much, or give XP for a level (which could reach the next one and so on), for this giver
-   * and for all that give it; then everything is as before.
+   * Adds or replaces a giver. Rejects cycles, excessive depth or size, and XP granted for a level (which
+   * could reach the next one and so on), for this giver and for all that grant it; then the graph is
+   * unchanged.
    * @throws DomainError VALIDATION_ERROR
    */
   put({ kind, key, bundles }: Giving): void {
@@ -100,11 +100,11 @@ export class GivingGraph {
         if (problem !== undefined) throw invalid(field, `${name}: ${problem}`);
       }
     } catch (error) {
-      throw error instanceof Ring ? invalid(field, `gives itself: ${error.message}`) : error;
+      throw error instanceof CycleError ? invalid(field, `gives itself: ${error.message}`) : error;
     }
   }
 
-  /** Whether nothing changes for what gives it: it gives the same things, and comes to as much. */
+  /** Returns whether nothing changes for what grants it: it grants the same things, with the same totals. */
   #isAlike(name: string, before: Giver, own: Giver): boolean {
     const known = this.#known.get(name);
     if (!known || namesGiven(before).join() !== namesGiven(own).join()) return false;
@@ -126,7 +126,7 @@ export class GivingGraph {
     }
   }
 
-  /** A name and those of all that give it, which come first. */
+  /** Returns a name and those of all that grant it, which come first. */
   #above(name: string): string[] {
     const found = new Set([name]);
     for (const one of found) for (const above of this.#givenBy.get(one) ?? []) found.add(above);
@@ -138,7 +138,7 @@ export class GivingGraph {
     const known = this.#known.get(name);
     if (known) return known;
     const path = this.#path;
-    if (path.includes(name)) throw new Ring([...path.slice(path.indexOf(name)), name]);
+    if (path.includes(name)) throw new CycleError([...path.slice(path.indexOf(name)), name]);
     path.push(name);
     const giver = this.#givers.get(name);
     const reach = giver ? this.#sumOf(giver) : NOTHING;
@@ -173,7 +173,7 @@ export const checkGiving = (givers: readonly Giver[], given: Giving): void =>
   new GivingGraph(givers).put(given);
 
 const problemOf = ({ depth, size, givesXp }: Reach, kind: Giver["kind"]): string | undefined => {
-  if (depth > BUNDLE_DEPTH_MAX) return `rewards may be ${BUNDLE_DEPTH_MAX} inside one another, not ${depth}`;
+  if (depth > BUNDLE_DEPTH_MAX) return `rewards may be nested ${BUNDLE_DEPTH_MAX} deep, not ${depth}`;
   if (size > BUNDLE_SIZE_MAX)
     return `gives ${size} bundles with all in them; ${BUNDLE_SIZE_MAX} are the most`;
   return kind === "level" && givesXp ? "a level cannot give XP, through other rewards either" : undefined;

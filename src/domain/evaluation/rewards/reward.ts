@@ -1,8 +1,9 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { Key } from "../language/syntax.ts";
 import { isEmptyBundle, RewardBundle } from "./bundle.ts";
 
-/** Pieces of a reward, for its stock and for each player. */
+/** Maximum pieces of a reward, for its stock and for each player. */
 const PIECES_MAX = 1_000_000_000;
 
 export const rewardShape = z.strictObject({
@@ -29,8 +30,8 @@ export const rewardShape = z.strictObject({
     .optional()
     .meta({ description: "How many all players may get in all, with those that were granted before" }),
   perPlayerLimit: z.int().min(1).max(PIECES_MAX).optional(),
-  availableFrom: z.iso.datetime({ offset: true }).optional(),
-  availableUntil: z.iso.datetime({ offset: true }).optional(),
+  availableFrom: IsoTime.optional(),
+  availableUntil: IsoTime.optional(),
   claimSeconds: z
     .int()
     .min(60)

@@ -3,10 +3,10 @@ import type { SharedKey } from "../shared-counters.ts";
 import type { NamedKind } from "../language/mention.ts";
 import { namesOfBundle, type RewardBundle } from "./bundle.ts";
 
-/** What may be limited over all players: awards of a badge, pieces of a reward. */
+/** Kinds that may be limited across all players: awards of a badge, pieces of a reward. */
 export type LimitedKind = "badge" | "reward";
 
-/** The shared counter of a limited badge or reward. */
+/** Returns the shared counter of a limited badge or reward. */
 export const limitedKey = (projectId: string, kind: LimitedKind, key: string): SharedKey => ({
   projectId,
   scope: `${kind}:${key}`,
@@ -15,7 +15,7 @@ export const limitedKey = (projectId: string, kind: LimitedKind, key: string): S
 
 type Part = Pick<Game, "projectId" | "badges" | "rewards" | "hasLimited" | "levels">;
 
-/** What a thing that may be given gives in turn, and the counter that it has where it is limited. */
+/** The bundles granted by a badge, reward or level, and its counter if it is limited. */
 type Given = { bundles: readonly RewardBundle[]; counter?: SharedKey };
 
 const badgeOf = ({ projectId, badges }: Part, key: string): Given => {
@@ -45,7 +45,7 @@ const GIVERS: Partial<Record<NamedKind, (plan: Part, key: string) => Given>> = {
   reward: rewardOf,
 };
 
-/** What a bundle may give, by name. XP may reach any level. */
+/** Returns what a bundle may grant, by name. XP may reach any level. */
 const givenBy = (plan: Part, bundle: RewardBundle): [string, () => Given][] => [
   ...namesOfBundle(bundle).flatMap(({ kind, key }): [string, () => Given][] => {
     const giver = GIVERS[kind];
@@ -54,22 +54,22 @@ const givenBy = (plan: Part, bundle: RewardBundle): [string, () => Given][] => [
   ...(bundle.xp === undefined ? [] : [["levels", () => levelsOf(plan)] as [string, () => Given]]),
 ];
 
-/** Whether any of them is limited over all players. */
+/** Returns whether any of them is limited across all players. */
 export const hasLimited = ({ badges, rewards }: Pick<Game, "badges" | "rewards">): boolean =>
   [...badges.values()].some(({ definition }) => definition.maxAwards !== undefined) ||
   [...rewards.values()].some(({ definition }) => definition.stock !== undefined);
 
 /**
- * The shared counters that giving bundles may ask for, with what they give in turn: rewards of badge tiers,
- * of the catalogue and of levels. What rules give for it is not in here. A badge or reward by itself is a
- * bundle with nothing else in it, and a change of XP is `{ xp: 1 }`.
+ * Returns the shared counters that granting bundles may use, including nested grants: rewards of badge tiers,
+ * of the catalogue and of levels. Grants by rules triggered by it are not included. A single badge or reward
+ * is a bundle with nothing else in it, and a change of XP is `{ xp: 1 }`.
  */
 export const limitedKeysOf = (plan: Part, bundles: readonly RewardBundle[]): SharedKey[] => {
   if (!plan.hasLimited) return [];
   const keys: SharedKey[] = [];
   const seen = new Set<string>();
   const open = [...bundles];
-  // Grows while it is read.
+  // The list grows while it is iterated.
   for (const bundle of open) {
     for (const [name, given] of givenBy(plan, bundle)) {
       if (seen.has(name)) continue;

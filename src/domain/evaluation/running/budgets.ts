@@ -10,7 +10,7 @@ import { nextWindowMs, rowNumber, type SharedScope, windowName } from "./shared-
 
 export type Budget = NonNullable<RuleDocument["limits"]>["budgets"][number];
 
-/** Where the effects of a firing begin. */
+/** The position in the effects where a firing begins. */
 export type Mark = { outbox: number; ledger: number; rewardGrants: number; spawned: number };
 
 export const markOf = ({ outbox, ledger, rewardGrants, spawned }: Effects): Mark => ({
@@ -20,26 +20,26 @@ export const markOf = ({ outbox, ledger, rewardGrants, spawned }: Effects): Mark
   spawned: spawned.length,
 });
 
-/** What a rule may give to all players in a window. */
+/** A maximum that a rule may give to all players in a window. */
 export type CompiledBudget = {
   /** `xp`, `currency:{key}` or `reward:{key}`. */
   asset: string;
   keyOf(project: SharedScope, atMs: number): SharedKey;
-  /** How much of the asset the effects since `mark` give. */
+  /** Returns the amount of the asset granted by the effects since `mark`. */
   given(effects: Effects, mark: Mark): number;
   check(turn: Turn, amount: number): Refusal | undefined;
   record(turn: Turn, amount: number): void;
-  /** Takes a gift at the time of the turn's event out again. */
-  giveBack(turn: Turn, amount: number): void;
-  /** Tells, once for each window, that a firing was refused. */
-  tell(turn: Turn, rule: { id: string; key: string }): void;
+  /** Refunds an amount at the time of the turn's event. */
+  refund(turn: Turn, amount: number): void;
+  /** Reports, once per window, that a firing was refused. */
+  reportRefusal(turn: Turn, rule: { id: string; key: string }): void;
 };
 
-/** Prepares a rule's budgets. @param prefix of the names of its counters */
+/** Compiles a rule's budgets. @param prefix of the names of its counters */
 export const compileBudgets = (prefix: string, limits: RuleDocument["limits"]): CompiledBudget[] =>
   strictest(limits?.budgets ?? []).map((budget) => compileBudget(prefix, budget));
 
-/** Of budgets of one asset on equal windows the smallest: they share a counter. */
+/** Returns the smallest of the budgets of one asset on equal windows: they share a counter. */
 const strictest = (budgets: readonly Budget[]): Budget[] => {
   const byName = new Map<string, Budget>();
   for (const budget of budgets) {
@@ -74,10 +74,10 @@ const compileBudget = (prefix: string, { asset, max, window }: Budget): Compiled
     record: ({ shared, project, event }, amount) => {
       if (amount > 0) book.add(shared, keyOf(project, event.at), { atMs: event.at, amount });
     },
-    giveBack: ({ shared, project, event }, amount) => {
+    refund: ({ shared, project, event }, amount) => {
       if (amount > 0) book.add(shared, keyOf(project, event.at), { atMs: event.at, amount: -amount });
     },
-    tell: (turn, rule) => {
+    reportRefusal: (turn, rule) => {
       const { shared, project, event } = turn;
       if (!book.mayTell(shared, keyOf(project, event.at), event.at)) return;
       const data = { ruleKey: rule.key, ruleId: rule.id, asset, max, window: windowName(window) };
@@ -89,8 +89,8 @@ const compileBudget = (prefix: string, { asset, max, window }: Budget): Compiled
 type Measure = CompiledBudget["given"];
 
 /**
- * Measures what came about while the rule's actions ran, whatever they set off: gains only. What was sent to
- * another player or a later time counts as it was resolved, before boosts.
+ * Measures what was gained while the rule's actions ran, including everything they triggered: gains only.
+ * Actions sent to another player or a later time count as resolved, before boosts.
  */
 const measureOf = (asset: string): Measure => {
   const [kind, key] = asset.split(":") as [string, string?];
@@ -126,7 +126,7 @@ const gainOf = ({ action }: SentAction, asset: string): number => {
   return isIt ? Math.max(0, Number(action["amount"])) : 0;
 };
 
-/** How a row keeps what was given. `times[0]` is when it was last told that there is no more. */
+/** How a row records grants. `times[0]` is when exhaustion was last reported. */
 type Book = {
   /** Undefined when it is no longer known. */
   used(shared: SharedCounters, key: SharedKey, atMs: number): number | undefined;
@@ -144,22 +144,23 @@ const countingBook: Book = {
   },
 };
 
-/** Parts of a rolling span in which amounts are summed: so much later than exactly may it be free again. */
+/** Buckets of a rolling span in which amounts are summed: budget is freed at most one bucket late. */
 const BUCKETS = 60;
-const NEVER_TOLD = Number.MIN_SAFE_INTEGER;
+const NEVER_REPORTED = Number.MIN_SAFE_INTEGER;
 
-/** `times`: [told, oldest bucket that is known, bucket, amount, bucket, amount, …], buckets ascending. */
+/** `times`: [reported, oldest known bucket, bucket, amount, bucket, amount, …], buckets ascending. */
 const rollingBook = (spanMs: number): Book => {
   const bucketMs = Math.ceil(spanMs / BUCKETS);
   const read = (shared: SharedCounters, key: SharedKey) => {
-    const [told = NEVER_TOLD, oldest = Number.MIN_SAFE_INTEGER, ...pairs] = shared.times(key);
-    return { told, oldest, pairs };
+    const [reportedMs = NEVER_REPORTED, oldest = Number.MIN_SAFE_INTEGER, ...pairs] = shared.times(key);
+    return { reportedMs, oldest, pairs };
   };
   return {
     used: (shared, key, atMs) => {
       const { oldest, pairs } = read(shared, key);
       const bucket = Math.floor(atMs / bucketMs);
-      // Everything less than a span before or after the event, since events come late: rather too much.
+      // Sums everything less than a span before or after the event, since events may be late: rather too
+      // much.
       if (bucket - BUCKETS < oldest) return undefined;
       let sum = 0;
       for (let i = 0; i < pairs.length; i += 2)
@@ -167,18 +168,18 @@ const rollingBook = (spanMs: number): Book => {
       return sum;
     },
     add: (shared, key, { atMs, amount }) => {
-      const { told, oldest, pairs } = read(shared, key);
+      const { reportedMs, oldest, pairs } = read(shared, key);
       const sums = new Map<number, number>();
       for (let i = 0; i < pairs.length; i += 2) sums.set(pairs[i]!, pairs[i + 1]!);
       const bucket = Math.floor(atMs / bucketMs);
       sums.set(bucket, Math.max(0, (sums.get(bucket) ?? 0) + amount));
       const ascending = [...sums].toSorted(([a], [b]) => a - b);
       const dropped = ascending.splice(0, Math.max(0, ascending.length - 3 * BUCKETS)).at(-1);
-      shared.setTimes(key, [told, dropped ? dropped[0] + 1 : oldest, ...ascending.flat()]);
+      shared.setTimes(key, [reportedMs, dropped ? dropped[0] + 1 : oldest, ...ascending.flat()]);
     },
     mayTell: (shared, key, atMs) => {
-      const { told, oldest, pairs } = read(shared, key);
-      if (told !== NEVER_TOLD && Math.abs(atMs - told) < spanMs) return false;
+      const { reportedMs, oldest, pairs } = read(shared, key);
+      if (reportedMs !== NEVER_REPORTED && Math.abs(atMs - reportedMs) < spanMs) return false;
       shared.setTimes(key, [atMs, oldest, ...pairs]);
       return true;
     },

@@ -24,14 +24,14 @@ export type PublishedRule = {
   version: number;
   createdAt: Date;
   definition: RuleDocument;
-  /** Set for a rule in SHADOW: it is evaluated, and nothing of what it would do is done. */
+  /** Set for a rule in SHADOW: it is evaluated without effect. */
   isShadow?: boolean;
 };
 
-/** Steps of looking at a rule, with its schedule, rollout and limits. */
+/** Steps of checking a rule, with its schedule, rollout and limits. */
 const RULE_STEPS = 3;
 
-/** A rule ready to run. `order` is its place among all rules of the project: priority, then age, then id. */
+/** A rule compiled for evaluation. `order` is its position in the project: priority, then age, then id. */
 export type CompiledRule = RuleControls & {
   id: string;
   key: string;
@@ -41,21 +41,21 @@ export type CompiledRule = RuleControls & {
   activeFromMs: number;
   activeUntilMs: number;
   test: Test;
-  /** What its conditions and limits take at most, in steps, beside texts and lists. */
+  /** Maximum steps of its conditions and limits, besides texts and lists. */
   steps: number;
-  /** What its conditions count. */
+  /** The metrics of its conditions. */
   metrics: readonly Metric[];
   spender: Spender;
   actions: readonly Act[];
-  /** What doing them takes, in steps, beside what they tell and pass on. */
+  /** Steps of performing its actions, besides what they publish and pass on. */
   actionSteps: number;
-  /** An action after the first may fail, so that earlier ones may have to be undone. */
+  /** Whether an action after the first may fail, so that earlier ones may have to be rolled back. */
   needsUndo: boolean;
   stopOnMatch: boolean;
   exclusiveGroup: string | undefined;
   isShadow: boolean;
   definition: RuleDocument;
-  /** Of the event types that it listens to. */
+  /** Patterns of the event types that it listens to. */
   patterns: readonly string[];
 };
 
@@ -63,25 +63,25 @@ export type CompiledRule = RuleControls & {
 export type RuleSet = {
   size: number;
   /**
-   * The rules that listen to the event's type and are not ruled out by a property at once, in order; of
-   * `system.schedule` the one rule that it is for.
+   * Returns the rules that listen to the event's type and are not excluded by an indexed property, in order;
+   * for `system.schedule` the one rule that it is for.
    */
   candidates(event: RuleEvent): readonly CompiledRule[];
-  /** Steps of finding the candidates of an event of this type. */
+  /** Returns the steps of finding the candidates of an event of this type. */
   findingSteps(eventType: string): number;
-  /** All rules that listen to a type, in order. */
+  /** Returns all rules that listen to a type, in order. */
   listeners(eventType: string): readonly CompiledRule[];
-  /** The rule that a `system.schedule` event is for; undefined when it no longer runs. */
+  /** Returns the rule that a `system.schedule` event is for; undefined when it no longer runs. */
   schedule(ruleId: string): CompiledRule | undefined;
-  /** Everything that runs, in order. */
+  /** All running rules, in order. */
   all: readonly CompiledRule[];
-  /** What the rules' conditions count. */
+  /** The metrics of the rules' conditions. */
   metrics: readonly Metric[];
-  /** Rules that should run and cannot. */
+  /** Rules that should run but could not be compiled. */
   leftOut: readonly LeftOut[];
 };
 
-/** Steps of a firing, and of an action, beside its parts. */
+/** Fixed steps of a firing, and of an action. */
 const FIRE_STEPS = 30;
 const ACTION_STEPS = 10;
 
@@ -119,11 +119,11 @@ export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
   };
 };
 
-/** Published versions that a process keeps compiled; they never change. */
+/** Maximum published versions that a process keeps compiled; they never change. */
 const KEPT_RULES_MAX = 20_000;
-/** Bytes of their documents as JSON. */
+/** Maximum bytes of their documents as JSON. */
 const KEPT_RULES_MAX_BYTES = 32 * 1024 * 1024;
-/** `readSteps`: those of reading its definition. */
+/** `readSteps`: the steps of reading its definition. */
 type KeptRule = { rule: CompiledRule; readSteps: number };
 const keptRules = createSizedCache<KeptRule>({ items: KEPT_RULES_MAX, bytes: KEPT_RULES_MAX_BYTES });
 
@@ -131,10 +131,10 @@ const nameOf = ({ id, version, key, isShadow }: PublishedRule): string =>
   `${id} ${version} ${key} ${isShadow === true}`;
 
 /**
- * As `compileRules`, in pieces, for rules that were published: each is compiled once in a process, however
- * often a project's other definitions change, as long as it is kept. Reading it counts each time. What is
- * stored may be older than the bounds of today, and one that cannot run keeps no other from running.
- * @param owner the tenant, of whose rules a process keeps a share
+ * As `compileRules`, in slices, for published rules: each is compiled once per process while it is cached,
+ * however often other definitions of the project change. Reading it is charged each time. Stored rules may be
+ * older than today's limits, and one that cannot run does not affect the others.
+ * @param owner the tenant, which has a share of the cache
  */
 export function* publishedPieces(rules: readonly PublishedRule[], owner: string): Pieces<RuleSet> {
   const compiled: CompiledRule[] = [];
@@ -161,7 +161,7 @@ export function* publishedPieces(rules: readonly PublishedRule[], owner: string)
   return indexRules(compiled, leftOut);
 }
 
-/** Steps of taking a rule that is kept, and of compiling one, beside reading its definition. */
+/** Steps of using a cached rule, and of compiling one, besides reading its definition. */
 const KEPT_STEPS = 20;
 const COMPILE_STEPS = 200;
 
@@ -173,7 +173,7 @@ const byOrder = (a: PublishedRule, b: PublishedRule): number =>
 /** Compiles a project's published rules and indexes them by event type and by equal properties. */
 export const compileRules = (rules: readonly PublishedRule[]): RuleSet => atOnce(rulePieces(rules));
 
-/** As `compileRules`, in pieces. */
+/** As `compileRules`, in slices. */
 export function* rulePieces(rules: readonly PublishedRule[]): Pieces<RuleSet> {
   const compiled: CompiledRule[] = [];
   for (const [order, rule] of rules.toSorted(byOrder).entries()) {
@@ -209,7 +209,7 @@ const indexRules = (compiled: readonly CompiledRule[], leftOut: readonly LeftOut
 const patternsOfRule = ({ triggers }: RuleDocument): string[] =>
   triggers.flatMap((trigger) => ("eventTypes" in trigger ? trigger.eventTypes : []));
 
-/** The rules of one event type. `always` are those that no property lookup can rule out. */
+/** The rules of one event type. `always` are those that no property look-up can exclude. */
 type TypeIndex = {
   all: readonly CompiledRule[];
   always: readonly CompiledRule[];
@@ -237,7 +237,7 @@ const indexType = (rules: readonly CompiledRule[]): TypeIndex => {
   return { all: rules, always, lookups };
 };
 
-/** A property and the values without which the rule cannot match, from the top-level `all`. */
+/** Returns a property and the values required for the rule to match, from the top-level `all`. */
 const equalityOf = ({
   conditions,
 }: RuleDocument): { path: string; values: readonly unknown[] } | undefined => {
@@ -249,7 +249,7 @@ const equalityOf = ({
   return undefined;
 };
 
-/** A longer list is not indexed: a thousand rules with long ones would take long to index for each type. */
+/** Longer lists are not indexed: indexing a thousand rules with long ones for each type would take long. */
 const INDEXED_VALUES_MAX = 20;
 
 const literalsOf = (node: ConditionNode): readonly unknown[] | undefined => {

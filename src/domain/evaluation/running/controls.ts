@@ -5,21 +5,21 @@ import { type CompiledLimits, compileLimits } from "./limits.ts";
 import { type Bucket, compileRollout } from "./rollout.ts";
 import { compileSharedLimits, type SharedLimit } from "./shared-limits.ts";
 
-/** What decides, after its conditions, whether a rule fires. */
+/** What determines, after its conditions, whether a rule fires. */
 export type RuleControls = {
   /** For one player. */
   limits: CompiledLimits | undefined;
-  /** Over all players. */
+  /** Across all players. */
   globalLimits: readonly SharedLimit[];
   budgets: readonly CompiledBudget[];
   rollout: ((playerId: string) => Bucket) | undefined;
-  /** How the rule is named where it leads to other events. */
+  /** The rule's step in chains of derived events. */
   step: RuleStep;
 };
 
 type Controlled = { id: string; key: string; isShadow: boolean; definition: RuleDocument };
 
-/** Prepares a rule's limits, budgets and rollout. One in SHADOW counts for itself, beside what is real. */
+/** Compiles a rule's limits, budgets and rollout. A rule in SHADOW has counters of its own. */
 export const compileControls = ({ id, key, isShadow, definition }: Controlled): RuleControls => {
   const mark = isShadow ? "~" : "";
   const { limits, rollout } = definition;

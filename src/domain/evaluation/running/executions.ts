@@ -4,7 +4,7 @@ import { write } from "../event-steps.ts";
 import type { Turn } from "../turn.ts";
 import type { CompiledRule } from "./compile.ts";
 
-/** Effects that are kept of a firing in SHADOW. */
+/** Maximum effects recorded of a firing in SHADOW. */
 const EFFECTS_MAX = 50;
 
 /** Records that a rule fired, or would have. */
@@ -28,7 +28,7 @@ export const recordExecution = (
 
 type From = { outbox: number; spawned: number };
 
-/** What a firing would have told and sent, to be kept when it is undone. */
+/** Returns what a firing would have published and sent, to be recorded when it is rolled back. */
 export const rehearsed = ({ outbox, spawned }: Effects, from: From): { type: string; data: unknown }[] =>
   [
     ...outbox.slice(from.outbox).map(({ type, data }) => ({ type, data })),

@@ -1,4 +1,4 @@
-/** An action that cannot be done. The rule that holds it then has no effect at all: ACTION_FAILED. */
+/** Thrown by an action that cannot be performed. Its rule then has no effect at all: ACTION_FAILED. */
 export class RuleFailure extends Error {
   readonly actionId: string;
 

@@ -1,6 +1,6 @@
 import type { PlayerDoc } from "../player-state.ts";
 import type { Turn } from "../turn.ts";
-import { jsonLength, noteGrowth } from "../doc-room.ts";
+import { jsonLength, recordGrowth } from "../doc-room.ts";
 import type { Limit, RuleDocument } from "../language/document.ts";
 import {
   checkRolling,
@@ -21,8 +21,8 @@ import {
 } from "../../kernel/zones.ts";
 
 /**
- * What is kept of a rule's firings for one player, by kind of window so that it outlives edits of the rule:
- * `n` firings ever; `d`, `w`, `m` pairs of window number and firings, ascending; `t` firing times in ms,
+ * Firings of a rule for one player, by kind of window so that the state survives edits of the rule: `n`
+ * firings ever; `d`, `w`, `m` pairs of window number and firings, ascending; `t` firing times in ms,
  * ascending; `f` the latest firing time that was dropped from `t`.
  */
 type LimitState = FiringTimes & { n?: number; d?: Counted[]; w?: Counted[]; m?: Counted[] };
@@ -34,15 +34,15 @@ const SLOT = { DAY: "d", WEEK: "w", MONTH: "m" } as const satisfies Record<Calen
 export type CompiledLimits = {
   check(turn: Turn): Refusal | undefined;
   record(turn: Turn): void;
-  /** Takes a firing at the time of the turn's event out again, where its window is still kept. */
-  giveBack(turn: Turn): void;
+  /** Removes a firing at the time of the turn's event, if its window is still kept. */
+  refund(turn: Turn): void;
 };
 
 type CalendarLimit = { max: number; unit: CalendarUnit };
-type Parts = { lifetimeMax: number; calendar: CalendarLimit[]; rolling: RollingLimit[] };
+type LimitParts = { lifetimeMax: number; calendar: CalendarLimit[]; rolling: RollingLimit[] };
 
 const NONE: LimitState = {};
-/** Bytes of JSON that a firing adds to a document at most: those of a rule that had not fired. */
+/** Maximum bytes of JSON that a firing adds to a document: those of a rule that had not fired. */
 const GROWTH_MAX = 200;
 
 const zoneOf = ({ player, project }: Turn): string => firstZone(player.timezone, project.timezone);
@@ -50,7 +50,7 @@ const zoneOf = ({ player, project }: Turn): string => firstZone(player.timezone,
 const isCalendar = (limit: Limit): limit is Limit & { window: CalendarUnit } =>
   CALENDAR_UNITS.includes(limit.window as CalendarUnit);
 
-const partsOf = ({ perPlayer, cooldownSeconds }: NonNullable<RuleDocument["limits"]>): Parts => {
+const partsOf = ({ perPlayer, cooldownSeconds }: NonNullable<RuleDocument["limits"]>): LimitParts => {
   const rolling: RollingLimit[] = [];
   // A cooldown is a span in which the rule fires once.
   if (cooldownSeconds !== undefined)
@@ -65,8 +65,8 @@ const partsOf = ({ perPlayer, cooldownSeconds }: NonNullable<RuleDocument["limit
 };
 
 /**
- * Prepares a rule's limits; undefined when it has none, and then nothing is kept about it.
- * @param ruleId what the state is kept under: of a rule in SHADOW with `~` in front
+ * Compiles a rule's limits; undefined when it has none, and then nothing is stored about it.
+ * @param ruleId the key of the state: for a rule in SHADOW with `~` in front
  */
 export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): CompiledLimits | undefined => {
   if (!limits || (limits.perPlayer.length === 0 && limits.cooldownSeconds === undefined)) return undefined;
@@ -93,11 +93,11 @@ export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): C
       if (timesKept > 0) keepTime(state, event.at, timesKept);
       const old = player.doc.l?.[ruleId];
       const grown = () => jsonLength(state) - (old === undefined ? -`"${ruleId}":,`.length : jsonLength(old));
-      noteGrowth(turn, { most: GROWTH_MAX, grown });
+      recordGrowth(turn, { most: GROWTH_MAX, grown });
       (player.doc.l ??= {})[ruleId] = state;
       player.dirty.doc = true;
     },
-    giveBack: (turn) => {
+    refund: (turn) => {
       const { player, event } = turn;
       const known = player.doc.l?.[ruleId];
       if (known === undefined) return;
@@ -112,7 +112,7 @@ export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): C
 
 type Slot = (typeof SLOT)[CalendarUnit];
 
-/** The state without one firing; undefined when nothing is left of it. */
+/** Returns the state without one firing; undefined when nothing is left of it. */
 const without = (
   known: LimitState,
   windows: readonly (readonly [slot: Slot, window: number])[],
@@ -143,7 +143,7 @@ const first = <T>(limits: readonly T[], check: (limit: T) => Refusal | undefined
 const stateOf = ({ l }: PlayerDoc, ruleId: string): LimitState =>
   l && Object.hasOwn(l, ruleId) ? (l[ruleId] as LimitState) : NONE;
 
-const checkLifetime = ({ lifetimeMax }: Parts, { n = 0 }: LimitState): Refusal | undefined =>
+const checkLifetime = ({ lifetimeMax }: LimitParts, { n = 0 }: LimitState): Refusal | undefined =>
   n < lifetimeMax ? undefined : { reason: "LIMIT_REACHED", detail: `${lifetimeMax} LIFETIME` };
 
 const checkCalendar = ({ max, unit }: CalendarLimit, state: LimitState, turn: Turn): Refusal | undefined => {
@@ -153,7 +153,7 @@ const checkCalendar = ({ max, unit }: CalendarLimit, state: LimitState, turn: Tu
   const window = windowNumber(unit, zone, turn.event.at);
   const firings = kept.find(([number]) => number === window)?.[1];
   if (firings === undefined) {
-    // A window that is not there never fired, unless it is older than those that are kept.
+    // A window without an entry never fired, unless it is older than those that are kept.
     const isUnknown = kept.length === WINDOWS_KEPT && window < kept[0]![0];
     return isUnknown ? { reason: "LIMIT_REACHED", detail: LATE } : undefined;
   }

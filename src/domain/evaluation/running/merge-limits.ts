@@ -2,7 +2,7 @@ import { WINDOWS_KEPT } from "./rolling.ts";
 
 type Counted = readonly [window: number, firings: number];
 
-/** As limits.ts keeps it. */
+/** The state kept by limits.ts. */
 type Kept = {
   n?: number;
   d?: readonly Counted[];
@@ -21,8 +21,8 @@ const addWindows = (a: readonly Counted[], b: readonly Counted[]): Counted[] => 
 };
 
 /**
- * What has counted towards a rule's limits for two players who become one: the firings of both, so that
- * joining two players never lets a rule fire more often than it may for one.
+ * Merges what counted towards a rule's limits for two merged players: the firings of both, so that a merge
+ * never lets a rule fire more often than for one player.
  */
 export const mergeLimits = (mine: unknown, theirs: unknown): unknown => {
   if (mine === undefined || theirs === undefined) return mine ?? theirs;

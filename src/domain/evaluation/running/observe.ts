@@ -1,11 +1,11 @@
 import type { Outcome } from "./outcome.ts";
 
-/** A rule as far as whoever observes evaluation knows it. */
+/** A rule as passed to observers of evaluation. */
 export type ObservedRule = { id: string; key: string };
 
 /**
- * Hears of every rule that evaluation has considered, fired or not; statistics are made of it. Called while a
- * batch is evaluated, which may still be undone, so it keeps what it heard apart until the commit.
+ * Called for every rule that was considered, fired or not, for statistics. Called while a batch is evaluated,
+ * which may still be rolled back, so results must be buffered until the commit.
  */
 export type RuleObserver = {
   considered: (rule: ObservedRule, outcome: Outcome) => void;

@@ -16,7 +16,7 @@ export type RuleReason =
   | "PLAYER_INELIGIBLE";
 
 export type Outcome = {
-  /** Of a rule in SHADOW: it would have. */
+  /** For a rule in SHADOW: it would have fired. */
   fired: boolean;
   reason: RuleReason;
   detail?: string;

@@ -1,6 +1,6 @@
 /**
- * Times of firings kept at least, and windows of each calendar unit: how late an event may come and still
- * fire.
+ * Minimum number of firing times kept, and windows of each calendar unit: how late an event may arrive and
+ * still fire.
  */
 export const WINDOWS_KEPT = 8;
 
@@ -20,8 +20,8 @@ export type FiringTimes = { t?: number[]; f?: number };
 export const LATE = "late: what happened in that window is no longer known";
 
 /**
- * May the rule fire at `at`, so that no half-open span of `spanMs` holds more than `max` firings? Events
- * come late, so spans that begin before `at` and spans that end after it both count.
+ * Checks whether the rule may fire at `at`, so that no half-open span of `spanMs` has more than `max`
+ * firings. Events may be late, so spans that begin before `at` and spans that end after it both count.
  */
 export const checkRolling = (
   { max, spanMs, reason }: RollingLimit,
@@ -48,7 +48,7 @@ export const keepTime = <T extends FiringTimes>(state: T, at: number, kept: numb
   state.t = times;
 };
 
-/** Takes one firing at a time out again, where it is still kept. */
+/** Removes one firing at a time, if it is still kept. */
 export const takeTime = <T extends FiringTimes>(state: T, at: number): void => {
   const place = state.t?.indexOf(at) ?? -1;
   if (place !== -1) state.t = state.t!.toSpliced(place, 1);

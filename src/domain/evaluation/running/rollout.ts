@@ -1,15 +1,15 @@
 import { fnv1a } from "../../kernel/ids.ts";
 import type { RuleDocument } from "../language/document.ts";
 
-/** IN: the rule applies. OUT: not included. HELD: included, evaluated and recorded, and nothing happens. */
+/** IN: the rule applies. OUT: not included. HELD: included, evaluated and recorded, without effect. */
 export type Bucket = "IN" | "OUT" | "HELD";
 
 const PARTS = 10_000;
 
 /**
- * Prepares which players a rule is for: by a hash, so that a player's answer never changes while the salt
- * stands, and whoever is in at 10 % is in at 20 %. A second hash holds a part of those who are in back.
- * @returns undefined for a rule that is for everybody
+ * Compiles the selection of players for a rule: by a hash, so that it is stable while the salt is, and
+ * players included at 10 % are included at 20 %. A second hash selects the holdout among those included.
+ * @returns undefined for a rule that applies to everybody
  */
 export const compileRollout = (
   ruleKey: string,

@@ -1,4 +1,4 @@
-import { isFlooded, noteLoop } from "../loop-guard.ts";
+import { isFlooded, recordLoop } from "../loop-guard.ts";
 import { saveTurn } from "../snapshot.ts";
 import type { Turn } from "../turn.ts";
 import { type CompiledBudget, markOf } from "./budgets.ts";
@@ -8,7 +8,7 @@ import { RuleFailure } from "./failures.ts";
 import type { Outcome, RuleReason } from "./outcome.ts";
 import type { Refusal } from "./rolling.ts";
 
-/** Firings of a reentrant rule for one root; any other fires once. */
+/** Maximum firings of a reentrant rule for one root; any other fires once. */
 export const REENTRANT_MAX = 10;
 
 const MATCHED: Outcome = { fired: true, reason: "MATCHED" };
@@ -21,8 +21,9 @@ const OUT_OF_STEPS: Outcome = { fired: false, reason: "STEPS_EXHAUSTED" };
 const INELIGIBLE: Outcome = { fired: false, reason: "PLAYER_INELIGIBLE" };
 
 /**
- * Runs the rules that listen to the turn's event on the turn's player, in order, each seeing what those
- * before it did. A rule whose action fails has no effect at all. Players who are not ACTIVE get nothing.
+ * Runs the rules that listen to the turn's event on the turn's player, in order, each seeing the effects of
+ * those before. A rule whose action fails has no effect at all. Rules do not fire for players who are not
+ * ACTIVE.
  */
 export const runRules = (ruleSet: RuleSet, turn: Turn): void => {
   const candidates = findCandidates(ruleSet, turn);
@@ -35,7 +36,9 @@ export const runRules = (ruleSet: RuleSet, turn: Turn): void => {
   }
 };
 
-/** The rules to be considered, paid for; none once the event has spent its steps. */
+/**
+ * Returns the rules to be considered and charges for finding them; none once the event has spent its steps.
+ */
 export const findCandidates = (ruleSet: RuleSet, { event, root }: Turn): readonly CompiledRule[] => {
   const { rules } = root.accounts;
   if (rules.isSpent) return NO_RULES;
@@ -46,8 +49,8 @@ export const findCandidates = (ruleSet: RuleSet, { event, root }: Turn): readonl
 const NO_RULES: readonly CompiledRule[] = [];
 
 /**
- * Which rules a rule with `stopOnMatch` has ended for this event: those of its group, or all when it has
- * none. One in SHADOW ends nothing.
+ * Tracks which rules a rule with `stopOnMatch` has stopped for this event: those of its group, or all when it
+ * has none. One in SHADOW stops nothing.
  */
 export type Stops = { fired(rule: CompiledRule): void; stoppedBy(rule: CompiledRule): string | undefined };
 
@@ -68,17 +71,17 @@ export const createStops = (): Stops => {
 export type ConsiderOptions = { ignoreLimits?: boolean };
 
 /**
- * Runs one rule: schedule, rollout, conditions, limits, loop guard, actions, in that order. The rule whose
- * conditions spend the last of the event's steps does not fire, nor does any after it; actions that have
- * begun are done, all of them.
+ * Runs one rule: schedule, rollout, conditions, limits, loop guard, actions, in that order. A rule whose
+ * conditions exceed the event's steps does not fire, nor does any after it; actions that have begun are
+ * completed, all of them.
  */
 export const considerRule = (rule: CompiledRule, turn: Turn, options?: ConsiderOptions): Outcome => {
   const { rules } = turn.root.accounts;
   const before = rules.spent;
   const writtenBefore = rules.written.spent;
   const outcome = rules.isSpent ? OUT_OF_STEPS : decide(rule, turn, options?.ignoreLimits === true);
-  rules.noteSpender(rule.spender, before);
-  rules.written.noteSpender(rule.spender, writtenBefore);
+  rules.recordSpender(rule.spender, before);
+  rules.written.recordSpender(rule.spender, writtenBefore);
   turn.root.observe?.(rule, outcome);
   return outcome;
 };
@@ -89,7 +92,7 @@ const decide = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome 
   if (inactive) return inactive;
   const bucket = rule.rollout?.(turn.player.id);
   if (bucket === "OUT") return EXCLUDED;
-  const unmet = ask(rule, turn);
+  const unmet = testConditions(rule, turn);
   if (unmet) return unmet;
   const isHeld = bucket === "HELD";
   const refusal = (ignoreLimits ? undefined : refusalOf(rule, turn, isHeld)) ?? guardRefusal(rule, turn);
@@ -97,8 +100,8 @@ const decide = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome 
   return isHeld ? hold(rule, turn, ignoreLimits) : fire(rule, turn, ignoreLimits);
 };
 
-/** Why the rule's conditions keep it from firing; undefined when they hold. */
-const ask = (rule: CompiledRule, turn: Turn): Outcome | undefined => {
+/** Returns why the rule's conditions prevent it from firing; undefined when they hold. */
+const testConditions = (rule: CompiledRule, turn: Turn): Outcome | undefined => {
   const { steps } = turn.root;
   steps.spend(rule.steps);
   const holds = rule.test(turn);
@@ -115,7 +118,7 @@ const outsideSchedule = (
   return event.at >= activeUntilMs ? EXPIRED : undefined;
 };
 
-/** The first limit that keeps the rule from firing. Who is held back takes nothing from the others. */
+/** Returns the first limit that prevents a firing. A held rule consumes none of the remaining limits. */
 const refusalOf = (rule: CompiledRule, turn: Turn, isHeld: boolean): Refusal | undefined => {
   const refusal = rule.limits?.check(turn);
   if (refusal || isHeld) return refusal;
@@ -127,8 +130,8 @@ const refusalOf = (rule: CompiledRule, turn: Turn, isHeld: boolean): Refusal | u
 };
 
 /**
- * A rule fires once for a root, a reentrant one REENTRANT_MAX times. What it has brought about itself and
- * hears again is a loop, which is told; hearing the same twice is not.
+ * Refuses repeated firings: a rule fires once for a root, a reentrant one REENTRANT_MAX times. A rule
+ * triggered by its own effects is a loop, which is reported; being triggered twice is not.
  */
 const guardRefusal = (
   { id, step, definition }: CompiledRule,
@@ -137,16 +140,16 @@ const guardRefusal = (
   const { root, event } = turn;
   if (isFlooded(turn)) {
     if (!root.guarded.includes(event.type)) root.guarded.push(event.type);
-    return { reason: "LOOP_GUARD", detail: "the event has brought about too much" };
+    return { reason: "LOOP_GUARD", detail: "the event has caused too many effects" };
   }
   const fired = root.firings.get(id) ?? 0;
   if (fired === 0 || (definition.reentrant && fired < REENTRANT_MAX)) return undefined;
   const via = event.via ?? [];
-  if (via.some(({ ruleId }) => ruleId === id)) noteLoop(turn, [...via, step]);
+  if (via.some(({ ruleId }) => ruleId === id)) recordLoop(turn, [...via, step]);
   return { reason: "LOOP_GUARD", detail: `fired ${fired} times for this event` };
 };
 
-/** Records what a player who is held back would have got. */
+/** Records what a held player would have received. */
 const hold = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome => {
   if (!ignoreLimits) rule.limits?.record(turn);
   if (!rule.isShadow) recordExecution(turn, rule, { mode: "HOLDOUT", effects: null });
@@ -157,7 +160,7 @@ const hold = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome =>
 const countFiring = ({ id }: CompiledRule, { root }: Turn): void =>
   void root.firings.set(id, (root.firings.get(id) ?? 0) + 1);
 
-/** Does all actions of a rule, or none; of one in SHADOW none, and keeps what they would have done. */
+/** Performs all actions of a rule, or none; in SHADOW none, and records what they would have done. */
 const fire = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome => {
   const budgets = ignoreLimits ? NO_BUDGETS : rule.budgets;
   const undo = mayBeUndone(rule, budgets) ? saveTurn(turn) : undefined;
@@ -173,11 +176,11 @@ const fire = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome =>
 const mayBeUndone = ({ isShadow, needsUndo }: CompiledRule, budgets: readonly CompiledBudget[]): boolean =>
   isShadow || needsUndo || budgets.length > 0;
 
-type Attempt = { gifts: readonly number[]; effects: unknown; undone: Undone | undefined };
+type Attempt = { gifts: readonly number[]; effects: unknown; undone: RolledBack | undefined };
 
 const attempt = (rule: CompiledRule, turn: Turn, budgets: readonly CompiledBudget[]): Attempt => {
   const mark = markOf(turn.effects);
-  const failure = act(rule, turn);
+  const failure = performActions(rule, turn);
   const gifts = budgets.map((budget) => budget.given(turn.effects, mark));
   const effects = rule.isShadow ? rehearsed(turn.effects, mark) : null;
   return { gifts, effects, undone: failure ?? exceededBy(budgets, turn, gifts) };
@@ -185,14 +188,14 @@ const attempt = (rule: CompiledRule, turn: Turn, budgets: readonly CompiledBudge
 
 const NO_BUDGETS: readonly CompiledBudget[] = [];
 
-/** Why a firing was undone; `budget` is the one that did not suffice. */
-type Undone = { reason: RuleReason; detail: string; nextEligibleMs?: number; budget?: CompiledBudget };
+/** Why a firing was rolled back; `budget` is the one that was insufficient. */
+type RolledBack = { reason: RuleReason; detail: string; nextEligibleMs?: number; budget?: CompiledBudget };
 
 const exceededBy = (
   budgets: readonly CompiledBudget[],
   turn: Turn,
   gifts: readonly number[],
-): Undone | undefined => {
+): RolledBack | undefined => {
   for (const [i, budget] of budgets.entries()) {
     const refusal = budget.check(turn, gifts[i]!);
     if (refusal) return { ...refusal, budget };
@@ -200,8 +203,8 @@ const exceededBy = (
   return undefined;
 };
 
-const refused = (rule: CompiledRule, turn: Turn, { budget, ...why }: Undone): Outcome => {
-  if (budget && !rule.isShadow) budget.tell(turn, rule);
+const refused = (rule: CompiledRule, turn: Turn, { budget, ...why }: RolledBack): Outcome => {
+  if (budget && !rule.isShadow) budget.reportRefusal(turn, rule);
   return { fired: false, ...why };
 };
 
@@ -211,8 +214,8 @@ const recordLimits = (rule: CompiledRule, turn: Turn, gifts: readonly number[]):
   gifts.forEach((amount, i) => rule.budgets[i]!.record(turn, amount));
 };
 
-/** @returns why an action could not be done; then some may have been */
-const act = ({ actions, actionSteps, step }: CompiledRule, turn: Turn): Undone | undefined => {
+/** @returns why an action failed; then some may have been performed */
+const performActions = ({ actions, actionSteps, step }: CompiledRule, turn: Turn): RolledBack | undefined => {
   const { root } = turn;
   root.steps.spend(actionSteps);
   root.acting = step;

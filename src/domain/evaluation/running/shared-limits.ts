@@ -4,29 +4,29 @@ import type { Limit, RuleDocument } from "../language/document.ts";
 import { checkRolling, type FiringTimes, keepTime, type Refusal, takeTime, WINDOWS_KEPT } from "./rolling.ts";
 import { type CalendarUnit, firstZone, windowNumber, windowStart } from "../../kernel/zones.ts";
 
-/** Whose counters are asked for, and in which zone its days begin. */
+/** The project whose counters are used, and the zone in which its days begin. */
 export type SharedScope = { projectId: string; timezone: string };
 
-/** One counter over all players. `keyOf` names the row that an event at `atMs` touches. */
+/** One counter across all players. `keyOf` names the row that an event at `atMs` touches. */
 export type SharedLimit = {
   keyOf(project: SharedScope, atMs: number): SharedKey;
   check(turn: Turn): Refusal | undefined;
   record(turn: Turn): void;
-  /** Takes a firing at the time of the turn's event out again. */
-  giveBack(turn: Turn): void;
+  /** Removes a firing at the time of the turn's event. */
+  refund(turn: Turn): void;
 };
 
 export type LimitWindow = Limit["window"];
 
-/** A window as scopes and messages name it: `DAY`, or its seconds. */
+/** Returns the name of a window in scopes and messages: `DAY`, or its seconds. */
 export const windowName = (window: LimitWindow): string =>
   typeof window === "string" ? window : `${window.rollingSeconds}s`;
 
-/** The number of the row for a moment: that of its calendar window in the project's zone, else 0. */
+/** Returns the row number for a moment: that of its calendar window in the project's zone, else 0. */
 export const rowNumber = (window: LimitWindow, { timezone }: SharedScope, atMs: number): number =>
   window === "LIFETIME" || typeof window !== "string" ? 0 : windowNumber(window, firstZone(timezone), atMs);
 
-/** When the window after the one that holds `atMs` begins; undefined where there is none. */
+/** Returns when the window after the one that contains `atMs` begins; undefined where there is none. */
 export const nextWindowMs = (
   window: LimitWindow,
   { timezone }: SharedScope,
@@ -38,14 +38,14 @@ export const nextWindowMs = (
   return windowStart(unit, zone, windowNumber(unit, zone, atMs) + 1);
 };
 
-/** Prepares the limits over all players. @param prefix of the names of a rule's counters */
+/** Compiles the limits across all players. @param prefix of the names of a rule's counters */
 export const compileSharedLimits = (prefix: string, limits: RuleDocument["limits"]): SharedLimit[] =>
   strictest(limits?.global ?? []).map((limit) => {
     const scope = `${prefix}:g:${windowName(limit.window)}`;
     return typeof limit.window === "string" ? countingLimit(scope, limit) : rollingLimit(scope, limit);
   });
 
-/** Of limits on equal windows the one with the smallest maximum: they share a counter. */
+/** Returns the smallest of the limits on equal windows: they share a counter. */
 const strictest = (limits: readonly Limit[]): Limit[] => {
   const byWindow = new Map<string, Limit>();
   for (const limit of limits) {
@@ -70,11 +70,11 @@ const countingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
       return { reason: "LIMIT_REACHED", detail, ...(nextEligibleMs === undefined ? {} : { nextEligibleMs }) };
     },
     record: ({ shared, project, event }) => shared.add(keyOf(project, event.at), 1),
-    giveBack: ({ shared, project, event }) => shared.add(keyOf(project, event.at), -1),
+    refund: ({ shared, project, event }) => shared.add(keyOf(project, event.at), -1),
   };
 };
 
-/** `times` of the row: the latest firing time that was dropped, or this, and then the firing times. */
+/** `times` of the row: the latest firing time that was dropped, or this, followed by the firing times. */
 const NOTHING_DROPPED = Number.MIN_SAFE_INTEGER;
 
 const firingsOf = ([dropped = NOTHING_DROPPED, ...t]: readonly number[]): FiringTimes =>
@@ -96,7 +96,7 @@ const rollingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
       keepTime(state, event.at, Math.max(WINDOWS_KEPT, max));
       shared.setTimes(key, [state.f ?? NOTHING_DROPPED, ...state.t!]);
     },
-    giveBack: ({ shared, project, event }) => {
+    refund: ({ shared, project, event }) => {
       const key = keyOf(project, event.at);
       const state = firingsOf(shared.times(key));
       takeTime(state, event.at);

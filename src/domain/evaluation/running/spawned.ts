@@ -1,16 +1,16 @@
 import { RuleFailure } from "./failures.ts";
-import { causeOf, type Deed, keyOf, reasonOf } from "../actions/action.ts";
+import { causeOf, type ActionRecord, keyOf, reasonOf } from "../actions/action.ts";
 import { kindOf } from "../actions/action-kinds.ts";
 import type { SentAction } from "../actions/send.ts";
 import type { Turn } from "../turn.ts";
 
-/** Event types that the service sends to itself: another player's turn, and a later one. */
+/** Event types that the service sends to itself: for another player, and for a later time. */
 export const SPAWNED_TYPES: ReadonlySet<string> = new Set(["system.grant", "system.delayed_action"]);
 
-/** The events that the service itself stores; nobody else can send one of these types. */
+/** Events that the service itself stores; these types are reserved. */
 const sentOf = ({ event }: Turn): SentAction => event.properties as SentAction;
 
-const deedOf = (turn: Turn, { rule, rootEventId, firing }: SentAction): Deed => {
+const deedOf = (turn: Turn, { rule, rootEventId, firing }: SentAction): ActionRecord => {
   const kind = turn.event.type === "system.grant" ? "tgt" : "dly";
   return {
     key: keyOf(`${kind}:${rootEventId}`, rule, firing),
@@ -21,9 +21,9 @@ const deedOf = (turn: Turn, { rule, rootEventId, firing }: SentAction): Deed => 
 };
 
 /**
- * Does the action that a `system.grant` or `system.delayed_action` event carries, as it was resolved when the
- * rule fired. Neither conditions nor limits are asked again.
- * @returns a sentence when it cannot be done; then nothing has changed
+ * Performs the action that a `system.grant` or `system.delayed_action` event carries, as resolved when the
+ * rule fired. Neither conditions nor limits are checked again.
+ * @returns a message when it cannot be performed; then nothing has changed
  */
 export const runSpawned = (turn: Turn): string | undefined => {
   const sent = sentOf(turn);

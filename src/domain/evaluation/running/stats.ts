@@ -6,10 +6,10 @@ import type { EventTrace } from "../trace/trace.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** Counts by name: reasons, paths of conditions, assets, buckets of time. */
+/** Counts by name: reasons, paths of conditions, assets, time buckets. */
 export type Histogram = Record<string, number>;
 
-/** What has been counted of one rule in one hour. */
+/** Counts of one rule in one hour. */
 export type RuleCounts = {
   projectId: string;
   ruleId: string;
@@ -19,23 +19,23 @@ export type RuleCounts = {
   reasons: Histogram;
   /** Of sampled events only: the condition because of which the rule did not match. */
   leafFails: Histogram;
-  /** Given by the rule: `xp`, `currency:{key}`, `lives`; what it took counts below 0. */
+  /** Granted by the rule: `xp`, `currency:{key}`, `lives`; amounts taken count negative. */
   cost: Histogram;
   /** Of sampled events only: evaluations by `bucketOf` their time. */
   micros: Histogram;
 };
 
-/** Steps of the time histogram: each bucket ends at 2^(1/4) times the one before. */
+/** Resolution of the time histogram: each bucket ends at 2^(1/4) times the one before. */
 const BUCKETS_PER_DOUBLING = 4;
 
-/** The bucket of a time in microseconds; 0 holds everything below one. */
+/** Returns the bucket of a time in microseconds; 0 holds everything below one. */
 export const bucketOf = (micros: number): number =>
   micros < 1 ? 0 : 1 + Math.floor(Math.log2(micros) * BUCKETS_PER_DOUBLING);
 
-/** The upper end of a bucket, in microseconds. */
+/** Returns the upper end of a bucket, in microseconds. */
 export const bucketEnd = (bucket: number): number => 2 ** (bucket / BUCKETS_PER_DOUBLING);
 
-/** The upper end of the bucket in which the share `p` of all is reached; null of nothing. */
+/** Returns the upper end of the bucket that contains percentile `p`; null for an empty histogram. */
 export const percentile = (histogram: Histogram, p: number): number | null => {
   const buckets = Object.entries(histogram)
     .map(([bucket, n]) => [Number(bucket), n] as const)
@@ -57,7 +57,7 @@ export const addAll = (into: Histogram, from: Histogram): void => {
   for (const [name, n] of Object.entries(from)) add(into, name, n);
 };
 
-/** Hears what one batch does. `commit` counts it; a batch that is undone is never committed. */
+/** Collects the statistics of one batch. `commit` counts them; a batch that is rolled back never commits. */
 export type BatchStats = {
   observerOf(projectId: string): RuleObserver;
   commit(effects: Effects, nowMs: number): void;
@@ -66,10 +66,10 @@ export type BatchStats = {
 /** Counts of a worker process that have not been written yet. */
 export type StatsRecorder = {
   openBatch(): BatchStats;
-  /** Hands over what has been counted, and starts from nothing. */
+  /** Returns the counts and resets them. */
   take(): RuleCounts[];
-  /** Takes back what could not be written. */
-  giveBack(counts: readonly RuleCounts[]): void;
+  /** Restores counts that could not be written. */
+  restore(counts: readonly RuleCounts[]): void;
 };
 
 type Tally = Partial<Record<RuleReason, number>>;
@@ -118,7 +118,7 @@ export const createStatsRecorder = (): StatsRecorder => {
       kept = new Map();
       return taken;
     },
-    giveBack: (counts) => {
+    restore: (counts) => {
       for (const one of counts) addCounts(countsOf(one.projectId, one.ruleId, one.hourMs), one);
     },
   };
@@ -152,7 +152,7 @@ const addTally = (counts: Counts, tally: Tally): void => {
   counts.fired += tally.MATCHED ?? 0;
 };
 
-/** What rules have given and taken, by the ledger: as boosts and caps have left it. */
+/** Adds what rules have given and taken, by the ledger: after boosts and caps. */
 const addCosts = ({ ledger }: Effects, countsOf: (projectId: string, ruleId: string) => Counts): void => {
   for (const { projectId, cause, asset, currencyKey, amount } of ledger) {
     if (cause.kind !== "RULE" || cause.ruleId === undefined) continue;

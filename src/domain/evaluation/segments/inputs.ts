@@ -11,7 +11,7 @@ export type SegmentInputs = ConditionInputs;
 const CURRENCY = "currencies.";
 const ATTRIBUTE = "attributes.";
 
-/** The fields of the player that `$ref`s name, wherever they stand in a condition. */
+/** Returns the fields of the player named by `$ref`s anywhere in a condition. */
 const referencesOf = (value: unknown): string[] => {
   if (value === null || typeof value !== "object") return [];
   const { $ref } = value as Json;
@@ -19,7 +19,7 @@ const referencesOf = (value: unknown): string[] => {
   return [...own, ...Object.values(value).flatMap(referencesOf)];
 };
 
-/** What a segment's conditions read. */
+/** Returns the inputs of a segment's conditions. */
 export const inputsOf = (definition: unknown): SegmentInputs => {
   const names = new Set<string>();
   const segmentKeys = new Set<string>();
@@ -56,7 +56,7 @@ const READERS: Readonly<Record<string, (name: string) => InputReader>> = {
   ...Object.assign({}, ...Object.values(HELD).map(({ inputs }) => inputs)),
 };
 
-/** Reads the input of a name, such as `field:xp` or `metric:{id}`. */
+/** Builds a reader of the input with a name, such as `field:xp` or `metric:{id}`. */
 export const readerOf = (name: string): InputReader => {
   const colon = name.indexOf(":");
   const [kind, rest] = colon === -1 ? [name, ""] : [name.slice(0, colon), name.slice(colon + 1)];

@@ -2,32 +2,32 @@ import type { PlayerState } from "../player-state.ts";
 import type { Turn } from "../turn.ts";
 import type { SegmentIndex } from "./segment-index.ts";
 
-/** What the segments' inputs were when they were last looked at. */
+/** The segments' inputs when they were last evaluated. */
 type Seen = {
   values: unknown[];
-  /** Nobody has looked at the player's segments yet: every one of them is to be evaluated. */
+  /** The player's segments have never been evaluated: all of them must be. */
   isNew: boolean;
-  /** The steps did not suffice to look: with the next turn it begins anew, as when the player is loaded. */
+  /** The steps did not suffice: the next turn starts over, as when the player is loaded. */
   isGivenUp: boolean;
 };
 
 /**
- * By player in hand. What was stored with the player agreed with its segments, so a comparison with what is
- * there now tells which segments to look at again.
+ * By loaded player. The stored segments agreed with the stored inputs, so comparing these with the current
+ * ones shows which segments to evaluate again.
  */
 const SEEN = new WeakMap<PlayerState, Seen>();
 
-/** Remembers what a player's segments are based on, before a turn changes any of it. */
+/** Records the inputs of a player's segments before a turn changes any of them. */
 export const watchSegments = ({ dynamic, readers }: SegmentIndex, player: PlayerState): void => {
   if (dynamic.length === 0 || SEEN.get(player)?.isGivenUp === false) return;
   const values = readers.map((read) => read(player));
-  // Whoever has been made just now has no line in the player stream yet.
+  // A player who has just been created has no line in the player stream yet.
   SEEN.set(player, { values, isNew: player.seq === 0, isGivenUp: false });
 };
 
 const READERS_PER_STEP = 4;
 
-/** Takes note of the inputs as they are now. @returns the places of those that have changed since */
+/** Updates the recorded inputs. @returns the indexes of those that have changed */
 const lookAgain = (
   { readers, dynamic }: SegmentIndex,
   { player, root }: Turn,
@@ -45,9 +45,9 @@ const lookAgain = (
 };
 
 /**
- * Brings the dynamic segments that may have changed up to date: `player.segment_entered`,
- * `player.segment_left`. Only those are evaluated that read something that has changed since the last look.
- * Times are measured at the turn's event, or, when that is late, at the latest event of the player.
+ * Refreshes the dynamic segments that may have changed: `player.segment_entered`, `player.segment_left`. Only
+ * those that read a changed input are evaluated. Times are measured at the turn's event, or, when that is
+ * late, at the latest event of the player.
  */
 export const refreshSegments = (index: SegmentIndex, turn: Turn): void => {
   if (index.dynamic.length === 0) return;
@@ -58,7 +58,7 @@ export const refreshSegments = (index: SegmentIndex, turn: Turn): void => {
   if (changed || seen.isNew) refreshSome(index, turn, { seen, changed: changed ?? new Set(), isTime: false });
 };
 
-/** As `refreshSegments`, and of those that nothing has changed for: all, or those that time alone changes. */
+/** As `refreshSegments`, including unchanged ones: all, or those that change with time alone. */
 export const refreshAllSegments = (index: SegmentIndex, turn: Turn, which: "ALL" | "TIMED"): void => {
   const seen = SEEN.get(turn.player);
   if (!seen) return;
@@ -85,7 +85,7 @@ const refreshSome = ({ dynamic }: SegmentIndex, turn: Turn, { seen, changed, isT
     const before = upkeep.spent;
     upkeep.spend(segment.steps);
     const isMember = segment.test(asOf);
-    upkeep.noteSpender(segment.spender, before);
+    upkeep.recordSpender(segment.spender, before);
     if (!move(turn, key, isMember) || ownInput === undefined) continue;
     changed.add(ownInput);
     seen.values[ownInput] = isMember;
@@ -93,7 +93,7 @@ const refreshSome = ({ dynamic }: SegmentIndex, turn: Turn, { seen, changed, isT
   seen.isNew = false;
 };
 
-/** Membership is of the present: a late event does not take the player back to where time had them then. */
+/** Membership is of the present: a late event does not restore an earlier state. */
 const asOfLatest = (turn: Turn): Turn => {
   const { event, player } = turn;
   const latestMs = player.lastSeenAt?.getTime() ?? event.at;
@@ -115,7 +115,7 @@ const move = ({ player, event, emit, nowMs }: Turn, segmentKey: string, isMember
   return true;
 };
 
-/** Puts the player into a static segment, or takes it out. @returns a sentence when that cannot be done */
+/** Adds the player to a static segment, or removes it. @returns a message when that is not possible */
 export const setMembership = (turn: Turn, segmentKey: string, isMember: boolean): string | undefined => {
   const segment = turn.project.segments.get(segmentKey);
   if (!segment) return `there is no segment ${segmentKey}`;

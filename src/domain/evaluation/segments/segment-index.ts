@@ -4,33 +4,33 @@ import type { InputReader } from "../player-state.ts";
 import { readerOf } from "./inputs.ts";
 import { type CompiledSegment, orderSegments } from "./segment.ts";
 
-/** A DYNAMIC segment in its place. */
+/** A DYNAMIC segment in the index. */
 export type DynamicSegment = {
   key: string;
   test: Test;
-  /** What a look takes at most, in steps, beside texts and lists. */
+  /** Maximum steps of an evaluation, besides texts and lists. */
   steps: number;
   spender: Spender;
   isTimed: boolean;
-  /** Places of what it reads, in the index's `readers`. */
+  /** Indexes of its inputs in `readers`. */
   inputs: readonly number[];
-  /** Place of its own membership among the inputs, where another segment reads it. */
+  /** Index of its own membership among the inputs, where another segment reads it. */
   ownInput: number | undefined;
 };
 
-/** The DYNAMIC segments of a project, each after those that it reads, and everything that they read. */
+/** The DYNAMIC segments of a project, each after those that it reads, and all their inputs. */
 export type SegmentIndex = {
   dynamic: readonly DynamicSegment[];
   readers: readonly InputReader[];
 };
 
-/** Built once for a config version. */
+/** To be built once per config version. */
 export const indexSegments = (segments: readonly CompiledSegment[]): SegmentIndex => {
   const dynamic = segments.flatMap(({ id, definition: { key }, test, steps, inputs }) =>
     test ? [{ id, key, test, steps, ...inputs }] : [],
   );
   const order = orderSegments(dynamic);
-  // A ring cannot be saved; should there be one, each is evaluated in the order of keys.
+  // A cycle cannot be saved; if there is one nevertheless, its segments are evaluated in the order of keys.
   const ordered = "ring" in order ? dynamic : order.ordered;
   const names = [...new Set(ordered.flatMap((segment) => segment.names))];
   const placeOf = new Map(names.map((name, place) => [name, place]));

@@ -7,7 +7,7 @@ import { compileGroup, conditionProblems, Group, groupSteps } from "../language/
 import { Key } from "../language/syntax.ts";
 import { inputsOf, type SegmentInputs } from "./inputs.ts";
 
-/** Segments of one project that are not archived. */
+/** Maximum segments of one project that are not archived. */
 export const SEGMENTS_MAX = 200;
 
 type Problem = { path: PropertyKey[]; message: string };
@@ -27,14 +27,14 @@ const eventProblems = (value: unknown, path: PropertyKey[] = []): Problem[] => {
 
 const explain = (definition: unknown, context: z.RefinementCtx): unknown => {
   const wrong = conditionProblems(definition);
-  // Only what is a tree of conditions is walked, since that is bounded.
+  // Only valid trees of conditions are walked, since their size is bounded.
   const problems = wrong.length > 0 ? wrong : eventProblems(definition);
   for (const { path, message } of problems)
     context.addIssue({ code: "custom", path, message, input: definition });
   return problems.length === 0 ? definition : z.NEVER;
 };
 
-/** Conditions that decide who is in a segment: those of rules, but for `event_property`. */
+/** Conditions of membership in a segment: those of rules, except `event_property`. */
 export const SegmentConditions = z.preprocess(explain, Group);
 
 export const segmentShape = z.strictObject({
@@ -58,16 +58,16 @@ const fits = ({ kind, definition }: z.output<typeof segmentShape>, context: z.Re
 export const Segment = segmentShape.superRefine(fits);
 export type Segment = z.output<typeof Segment>;
 
-/** A segment ready for evaluation. */
+/** A segment compiled for evaluation. */
 export type CompiledSegment = {
   id: string;
   definition: Segment;
   /** Counters that its conditions read. */
   metrics: readonly Metric[];
   inputs: SegmentInputs;
-  /** Whether the turn's player meets the definition; undefined for a STATIC segment. */
+  /** Returns whether the turn's player meets the definition; undefined for a STATIC segment. */
   test: Test | undefined;
-  /** What a test takes at most, in steps, beside texts and lists. */
+  /** Maximum steps of a test, besides texts and lists. */
   steps: number;
 };
 
@@ -86,8 +86,8 @@ export const compileSegment = ({ id, definition }: { id: string; definition: Seg
 };
 
 /**
- * Segments in an order in which each comes after those that it reads.
- * @returns the keys of a ring instead, when there is one
+ * Sorts segments so that each comes after those that it reads.
+ * @returns the keys of a cycle instead, if there is one
  */
 export const orderSegments = <S extends { key: string; segmentKeys: readonly string[] }>(
   segments: readonly S[],

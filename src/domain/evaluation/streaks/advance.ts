@@ -8,8 +8,8 @@ import { qualify } from "./qualify.ts";
 import { adoptZone, settle, type ZoneChange } from "./settle.ts";
 import { type Settled, type Streak, untouched } from "./state.ts";
 
-/** Streaks by the event types that they hear. */
-export const indexStreaks = (streaks: Game["streaks"]): Game["streaksHearing"] => {
+/** Indexes streaks by the event types that they listen to. */
+export const indexStreaks = (streaks: Game["streaks"]): Game["streaksByEventType"] => {
   const listeners = [...streaks.values()].map((streak) => {
     const { qualify: counts, breakOn } = streak.definition;
     const patterns = counts.parts.flatMap(({ metric }) => metric.eventTypes);
@@ -18,24 +18,24 @@ export const indexStreaks = (streaks: Game["streaks"]): Game["streaksHearing"] =
   return createTypeIndex(listeners, (found) => found.map(({ streak }) => streak));
 };
 
-type Whose = {
+type PlayerContext = {
   player: Pick<Turn["player"], "timezone" | "zoneChangedMs" | "streaks">;
   project: Pick<Turn["project"], "timezone">;
 };
 
-/** The zone by which a player's streak goes now. */
-export const zoneOf = ({ definition }: CompiledStreak, { player, project }: Whose): ZoneChange => {
+/** Returns the time zone of a player's streak now. */
+export const zoneOf = ({ definition }: CompiledStreak, { player, project }: PlayerContext): ZoneChange => {
   if (definition.timezonePolicy === "PROJECT") return { zone: firstZone(project.timezone), changedMs: null };
   return { zone: firstZone(player.timezone, project.timezone), changedMs: player.zoneChangedMs };
 };
 
-/** A player's streak as it was kept. */
-export const stateOf = (streak: CompiledStreak, { player }: Whose): Streak =>
+/** Returns a player's stored streak. */
+export const stateOf = (streak: CompiledStreak, { player }: PlayerContext): Streak =>
   player.streaks.get(streak.definition.key) ?? untouched(streak);
 
-/** A player's streak as it is at a moment, in the player's zone. Nothing is kept or told. */
-export const settledAt = (streak: CompiledStreak, whose: Whose, atMs: number): Settled => {
-  const adopted = adoptZone(streak, stateOf(streak, whose), zoneOf(streak, whose), atMs);
+/** Returns a player's streak at a moment, in the player's zone. Nothing is saved or published. */
+export const settledAt = (streak: CompiledStreak, owner: PlayerContext, atMs: number): Settled => {
+  const adopted = adoptZone(streak, stateOf(streak, owner), zoneOf(streak, owner), atMs);
   const { state, steps } = settle(streak, adopted.state, atMs);
   return { state, steps: [...adopted.steps, ...steps] };
 };
@@ -45,27 +45,27 @@ export const advanceStreaks = (turn: Turn): void => {
   const { project, event, root } = turn;
   if (project.streaks.size === 0) return;
   const { upkeep } = root.accounts;
-  for (const streak of project.streaksHearing(event.type)) {
+  for (const streak of project.streaksByEventType(event.type)) {
     if (upkeep.isSpent)
       return turn.warn(`out of steps: streak ${streak.definition.key} and what follows do not count`);
     const before = upkeep.spent;
     upkeep.spend(streak.steps);
     advance(turn, streak);
-    upkeep.noteSpender(streak.spender, before);
+    upkeep.recordSpender(streak.spender, before);
   }
 };
 
 const advance = (turn: Turn, streak: CompiledStreak): void => {
   const before = stateOf(streak, turn);
-  const { state, steps } = qualify(streak, before, { heard: turn, zone: zoneOf(streak, turn) });
+  const { state, steps } = qualify(streak, before, { context: turn, zone: zoneOf(streak, turn) });
   if (state === before) return;
   keep(turn, streak, state);
   announce(turn, streak, steps);
 };
 
 /**
- * Gives freezes of a streak, up to its maximum.
- * @returns how many were given, 0 where the streak has none; undefined for an unknown streak
+ * Grants freezes of a streak, up to its maximum.
+ * @returns how many were granted, 0 where the streak has none; undefined for an unknown streak
  */
 export const grantFreezes = (turn: Turn, streakKey: string, amount: number): number | undefined => {
   const streak = turn.project.streaks.get(streakKey);
@@ -75,13 +75,13 @@ export const grantFreezes = (turn: Turn, streakKey: string, amount: number): num
   const { state, steps } = settledAt(streak, turn, turn.event.at);
   const given = Math.max(0, Math.min(amount, freeze.max - state.freezes));
   if (given === 0) return 0;
-  // What was missed before stays missed: freezes count from now on.
+  // Earlier missed periods stay missed: freezes count from now on.
   keep(turn, streak, { ...state, freezes: state.freezes + given });
   announce(turn, streak, steps);
   return given;
 };
 
-/** A streak's measure at the event's time, settled; undefined for an unknown streak. */
+/** Returns a streak's measure at the event's time, settled; undefined for an unknown streak. */
 export const streakMeasure = (
   turn: Turn,
   streakKey: string,

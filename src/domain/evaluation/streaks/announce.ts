@@ -3,19 +3,19 @@ import { write } from "../event-steps.ts";
 import type { Turn } from "../turn.ts";
 import { grantBundle } from "../rewards/grant-bundle.ts";
 import type { CompiledStreak } from "./compile.ts";
-import { repairableUntil } from "./mend.ts";
+import { repairableUntil } from "./repair.ts";
 import { firstDate, lastDate, periodName } from "./periods.ts";
 import type { ArchivedRun, Step, Streak } from "./state.ts";
 import type { Streak as Definition } from "./streak.ts";
 
-/** How long nothing may have come for a run that was over when it was written, before it is settled. */
+/** Idle time after which a run that was over when it was written is settled. */
 const QUIET_MS = 600_000;
-/** Runs of which is remembered how far they have come. */
+/** Maximum runs whose reached milestones are remembered. */
 const RUNS_REMEMBERED = 8;
 
 /**
- * When the sweeper has to look at a streak: to warn the player, then to settle it. A run that was over when
- * it was written is imported history, of which more may come.
+ * Returns when the sweeper must look at a streak: to warn the player, then to settle it. A run that was over
+ * when it was written is imported history, and may be continued by further events.
  */
 const dueOf = (streak: CompiledStreak, { deadlineMs, doc }: Streak, nowMs: number): number | undefined => {
   if (deadlineMs === null) return undefined;
@@ -23,7 +23,7 @@ const dueOf = (streak: CompiledStreak, { deadlineMs, doc }: Streak, nowMs: numbe
   return doc.warned === deadlineMs ? deadlineMs + streak.graceMs : deadlineMs - streak.riskMs;
 };
 
-/** Puts a streak into the player's hands, to be saved. */
+/** Stores a streak in the player's state, to be saved. */
 export const keep = ({ player, nowMs }: Turn, streak: CompiledStreak, state: Streak): void => {
   const { key } = streak.definition;
   const { dueMs: _old, ...doc } = state.doc;
@@ -32,25 +32,25 @@ export const keep = ({ player, nowMs }: Turn, streak: CompiledStreak, state: Str
   player.dirty.streaks.add(key);
 };
 
-/** Tells what became of a streak, archives the runs that are over, and gives what milestones promise. */
+/** Publishes the changes of a streak, archives finished runs, and grants milestone rewards. */
 export const announce = (turn: Turn, streak: CompiledStreak, steps: readonly Step[]): void => {
   for (const step of steps) {
     if (step.kind === "ARCHIVED") archive(turn, streak, step);
     else if (step.kind === "REACHED") reward(turn, streak, step);
-    else tell(turn, streak, step);
+    else publish(turn, streak, step);
   }
 };
 
-type Told = Exclude<Step, { kind: "ARCHIVED" | "REACHED" }>;
+type PublishedStep = Exclude<Step, { kind: "ARCHIVED" | "REACHED" }>;
 
-const tell = ({ player, emit }: Turn, streak: CompiledStreak, step: Told): void => {
+const publish = ({ player, emit }: Turn, streak: CompiledStreak, step: PublishedStep): void => {
   const { key, period } = streak.definition;
-  const whose = { playerId: player.id, externalUserId: player.externalUserId, streakKey: key };
+  const subject = { playerId: player.id, externalUserId: player.externalUserId, streakKey: key };
   switch (step.kind) {
     case "EXTENDED": {
       const { current, longest, deadlineMs } = step;
       emit("player.streak_extended", {
-        ...whose,
+        ...subject,
         current,
         longest,
         period: periodName(period, step.period),
@@ -62,7 +62,7 @@ const tell = ({ player, emit }: Turn, streak: CompiledStreak, step: Told): void 
     case "FROZEN": {
       const { current, freezesLeft } = step;
       emit("player.streak_frozen", {
-        ...whose,
+        ...subject,
         current,
         period: periodName(period, step.period),
         freezesLeft,
@@ -71,11 +71,11 @@ const tell = ({ player, emit }: Turn, streak: CompiledStreak, step: Told): void 
     }
     case "BROKEN": {
       const until = repairableUntil(streak, step.lost) ?? null;
-      emit("player.streak_broken", { ...whose, length: step.lost.length, repairableUntil: isoOf(until) });
+      emit("player.streak_broken", { ...subject, length: step.lost.length, repairableUntil: isoOf(until) });
       break;
     }
     case "REPAIRED":
-      emit("player.streak_repaired", { ...whose, current: step.current, by: step.by });
+      emit("player.streak_repaired", { ...subject, current: step.current, by: step.by });
   }
 };
 
@@ -93,7 +93,7 @@ const archive = (turn: Turn, streak: CompiledStreak, step: Extract<Step, { kind:
   }
 };
 
-/** A run by its dates. */
+/** Converts a run to dates. */
 export const runOf = <By>(
   { period }: Definition,
   { first, last, length, frozen }: ArchivedRun,
@@ -112,7 +112,7 @@ const milestonesAt = ({ milestones }: Definition, current: number): Definition["
       length === current || (every !== undefined && current > length && (current - length) % every === 0),
   );
 
-/** Gives the milestones of a run from one length to another, each once for ever. */
+/** Grants the milestones of a run between two lengths, each only once. */
 const reward = (
   turn: Turn,
   streak: CompiledStreak,

@@ -3,24 +3,24 @@ import { addSample, aggregateValue, type AggregateState } from "../metrics/aggre
 import { compileSample } from "../metrics/compile.ts";
 import { compileFilter, filterSteps } from "../metrics/filter.ts";
 import type { Spender } from "../event-accounts.ts";
-import type { Heard } from "../rule-event.ts";
+import type { EventContext } from "../rule-event.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import type { CalendarUnit } from "../../kernel/zones.ts";
 import type { Calendar } from "./periods.ts";
 import type { Streak } from "./streak.ts";
 
-/** A part of what qualifies, ready for evaluation. */
+/** A part of the qualification, compiled for evaluation. */
 export type CompiledPart = {
   threshold: number;
-  /** The state with the turn's event; the same one when the event does not count for this part. */
-  add(state: AggregateState | null, heard: Heard): AggregateState | null;
+  /** Returns the state with the turn's event; the same one when the event does not count for this part. */
+  add(state: AggregateState | null, context: EventContext): AggregateState | null;
   valueOf(state: AggregateState | null): number;
 };
 
-/** What an event of some type may do to a streak. */
-type Doings = { parts: readonly number[]; mayBreak: boolean };
+/** What an event of a type may do to a streak. */
+type EventImpact = { parts: readonly number[]; mayBreak: boolean };
 
-/** A streak ready for evaluation. */
+/** A streak compiled for evaluation. */
 export type CompiledStreak = {
   id: string;
   definition: Streak;
@@ -29,14 +29,14 @@ export type CompiledStreak = {
   /** A run is at risk when this much or less is left, in ms. */
   riskMs: number;
   parts: readonly CompiledPart[];
-  /** Tells whether what periods have gathered was gathered for these parts. */
+  /** Identifies the parts that the progress of periods was gathered for. */
   signature: number;
-  /** Whether an event of a type can do anything to it. */
-  hears(eventType: string): boolean;
-  /** The parts, by their place, that an event of a type counts for, and whether it may end the run. */
-  heard(eventType: string): Doings;
-  breaks(heard: Heard): boolean;
-  /** What an event takes at most, in steps, beside the texts that filters look through. */
+  /** Returns whether an event of a type can affect it. */
+  listensTo(eventType: string): boolean;
+  /** Returns the indexes of the parts that an event of a type counts for, and whether it may end the run. */
+  impactOf(eventType: string): EventImpact;
+  breaks(context: EventContext): boolean;
+  /** Maximum steps of an event, besides the texts that filters search. */
   steps: number;
   spender: Spender;
 };
@@ -45,22 +45,24 @@ const HOUR_MS = 3_600_000;
 /** Domain convention: the last 4 hours of a day, the last day of a week, the last 3 days of a month. */
 const RISK_MS: Record<CalendarUnit, number> = { DAY: 4 * HOUR_MS, WEEK: 24 * HOUR_MS, MONTH: 72 * HOUR_MS };
 
-const NOTHING: Doings = { parts: [], mayBreak: false };
+const NOTHING: EventImpact = { parts: [], mayBreak: false };
 
 const compilePart = ({ metric, threshold }: Streak["qualify"]["parts"][number]): CompiledPart => {
   const { aggregate } = metric;
   const sampleOf = compileSample(metric);
   return {
     threshold,
-    add: (state, heard) => {
-      const sample = sampleOf(heard);
-      return sample === undefined ? state : addSample(aggregate, state ?? undefined, sample, heard.event.at);
+    add: (state, context) => {
+      const sample = sampleOf(context);
+      return sample === undefined
+        ? state
+        : addSample(aggregate, state ?? undefined, sample, context.event.at);
     },
     valueOf: (state) => aggregateValue(aggregate, state ?? undefined) ?? 0,
   };
 };
 
-/** Steps of settling a streak, and of adding to a part; telling values apart takes more. */
+/** Steps of settling a streak, and of adding to a part; distinct takes more. */
 const SETTLE_STEPS = 50;
 const PART_STEPS = 10;
 const DISTINCT_STEPS = 100;
@@ -78,7 +80,7 @@ export const compileStreak = ({ id, definition }: { id: string; definition: Stre
     ...qualify.parts.map(({ metric }, part) => ({ patterns: metric.eventTypes, part })),
     ...(breakOn ? [{ patterns: breakOn.eventTypes, part: -1 }] : []),
   ];
-  const heard = createTypeIndex(listeners, (found): Doings => {
+  const context = createTypeIndex(listeners, (found): EventImpact => {
     if (found.length === 0) return NOTHING;
     const parts = found.map(({ part }) => part);
     return { parts: parts.filter((part) => part >= 0), mayBreak: parts.includes(-1) };
@@ -91,8 +93,8 @@ export const compileStreak = ({ id, definition }: { id: string; definition: Stre
     riskMs: RISK_MS[period],
     parts: qualify.parts.map(compilePart),
     signature: fnv1a(JSON.stringify(qualify.parts)),
-    hears: (eventType) => heard(eventType) !== NOTHING,
-    heard,
+    listensTo: (eventType) => context(eventType) !== NOTHING,
+    impactOf: context,
     steps: stepsOf(definition),
     spender: { kind: "streak", id, key: definition.key },
     breaks: breakOn?.filter ? compileFilter(breakOn.filter) : () => breakOn !== undefined,

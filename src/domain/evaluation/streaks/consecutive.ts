@@ -1,4 +1,4 @@
-import type { Heard } from "../rule-event.ts";
+import type { EventContext } from "../rule-event.ts";
 import type { CompiledStreak } from "./compile.ts";
 import { earn } from "./extend.ts";
 import { firstDate, periodAt } from "./periods.ts";
@@ -7,15 +7,15 @@ import { breakRun } from "./settle.ts";
 import { NO_STEPS, type Run, type Settled, type Step, type Streak } from "./state.ts";
 
 /**
- * Counts events in a row until one that breaks. An event that comes late, from before the last break, changes
- * nothing; nor does a break from before the last event that counted.
+ * Counts consecutive events until one that breaks. A late event, from before the last break, changes nothing;
+ * nor does a break from before the last event that counted.
  */
-export const consecutive = (streak: CompiledStreak, before: Streak, heard: Heard): Settled => {
-  const { event } = heard;
+export const consecutive = (streak: CompiledStreak, before: Streak, context: EventContext): Settled => {
+  const { event } = context;
   const { floor = -Infinity } = before.doc;
   if (event.at < floor) return { state: before, steps: NO_STEPS };
-  if (streak.heard(event.type).mayBreak && streak.breaks(heard)) return end(streak, before, event.at);
-  return alone(streak, heard) ? lengthen(streak, before, event.at) : { state: before, steps: NO_STEPS };
+  if (streak.impactOf(event.type).mayBreak && streak.breaks(context)) return end(streak, before, event.at);
+  return alone(streak, context) ? lengthen(streak, before, event.at) : { state: before, steps: NO_STEPS };
 };
 
 const end = (streak: CompiledStreak, before: Streak, atMs: number): Settled => {

@@ -2,7 +2,7 @@ import type { CompiledStreak } from "./compile.ts";
 import { deadlineAfter, firstDate } from "./periods.ts";
 import type { Run, Settled, Step, Streak } from "./state.ts";
 
-/** Freezes after one more was earned by a run's length, if it was. */
+/** Returns the freezes after the run's length has earned one more, if it has. */
 export const earn = ({ definition: { freeze } }: CompiledStreak, freezes: number, length: number): number => {
   const every = freeze?.enabled ? freeze.autoEarnEvery : undefined;
   return every !== undefined && length % every === 0
@@ -10,7 +10,7 @@ export const earn = ({ definition: { freeze } }: CompiledStreak, freezes: number
     : freezes;
 };
 
-/** One period more of the run in hand, or the first of a new one. A freeze that it had used comes back. */
+/** Extends the current run by a period, or starts a new one. A freeze used for that period is returned. */
 export const extend = (
   streak: CompiledStreak,
   state: Streak,

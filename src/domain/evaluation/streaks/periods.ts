@@ -1,14 +1,16 @@
 import { type CalendarUnit, windowNumber, windowStart } from "../../kernel/zones.ts";
 
-/** How a streak cuts time: local days, weeks from Monday or months, each beginning so long after midnight. */
+/**
+ * How a streak divides time: local days, weeks from Monday or months, each beginning so long after midnight.
+ */
 export type Calendar = { unit: CalendarUnit; dayStartsMs: number };
 
 const DAY_MS = 86_400_000;
-/** Starts remembered of one unit and zone. */
+/** Maximum period starts cached for one unit and zone. */
 const STARTS_MAX = 5_000;
 const SERIES_MAX = 1_000;
 
-/** Starts by unit and zone: a start is searched for, and most players ask for the same few. */
+/** Cache of starts by unit and zone: finding one takes a search, and most players need the same few. */
 const known = new Map<string, Map<number, number>>();
 
 const seriesOf = (unit: CalendarUnit, zone: string): Map<number, number> => {
@@ -21,11 +23,11 @@ const seriesOf = (unit: CalendarUnit, zone: string): Map<number, number> => {
   return made;
 };
 
-/** The number of the period that holds an instant; later periods have larger ones. */
+/** Returns the number of the period that contains an instant; numbers increase with time. */
 export const periodAt = ({ unit, dayStartsMs }: Calendar, zone: string, ms: number): number =>
   windowNumber(unit, zone, ms - dayStartsMs);
 
-/** The instant at which a period begins, in ms. */
+/** Returns the instant at which a period begins, in ms. */
 export const periodStart = ({ unit, dayStartsMs }: Calendar, zone: string, number: number): number => {
   const series = seriesOf(unit, zone);
   let start = series.get(number);
@@ -38,8 +40,8 @@ export const periodStart = ({ unit, dayStartsMs }: Calendar, zone: string, numbe
 };
 
 /**
- * The end of the period after `number`, which is when a streak that has got so far breaks. A day that a zone
- * left out (Apia had no 30 December 2011) is nobody's to miss.
+ * Returns the end of the period after `number`, which is when a streak that has reached `number` breaks. A
+ * day skipped by a zone (Apia had no 30 December 2011) cannot be missed.
  */
 export const deadlineAfter = (calendar: Calendar, zone: string, number: number): number => {
   let next = number + 1;
@@ -59,17 +61,17 @@ const firstDay = (unit: CalendarUnit, number: number): number => {
   return Date.UTC(Math.floor(number / 12), ((number % 12) + 12) % 12, 1) / DAY_MS;
 };
 
-/** The first day of a period, `2026-01-31`. */
+/** Returns the first day of a period, `2026-01-31`. */
 export const firstDate = (unit: CalendarUnit, number: number): string => iso(firstDay(unit, number));
 
-/** The last day of a period. */
+/** Returns the last day of a period. */
 export const lastDate = (unit: CalendarUnit, number: number): string => iso(firstDay(unit, number + 1) - 1);
 
-/** The period that holds a date. */
+/** Returns the period that contains a date. */
 export const periodOfDate = (unit: CalendarUnit, date: string): number =>
   windowNumber(unit, "UTC", Date.parse(date));
 
-/** What a period is called: `2026-01-31`, `2026-W05` (ISO 8601) or `2026-01`. */
+/** Returns the name of a period: `2026-01-31`, `2026-W05` (ISO 8601) or `2026-01`. */
 export const periodName = (unit: CalendarUnit, number: number): string => {
   const first = firstDate(unit, number);
   if (unit === "DAY") return first;

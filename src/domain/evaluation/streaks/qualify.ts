@@ -1,49 +1,49 @@
-import type { Heard } from "../rule-event.ts";
+import type { EventContext } from "../rule-event.ts";
 import type { CompiledStreak } from "./compile.ts";
 import { consecutive } from "./consecutive.ts";
 import { extend } from "./extend.ts";
 import { periodAt, periodStart } from "./periods.ts";
 import { gather } from "./progress.ts";
-import { adoptZone, rewind, settle, takeUp, thaw, type ZoneChange } from "./settle.ts";
+import { adoptZone, rewind, settle, restoreRun, returnFreezes, type ZoneChange } from "./settle.ts";
 import { NO_STEPS, type Run, type Settled, type Step, type Streak, without } from "./state.ts";
 
-/** After a change of zone, the next period counts no sooner than this after the last one that did. */
+/** Minimum time between two counted periods after a change of zone. */
 const ZONE_REST_MS = 28_800_000;
 
-/** An event that a streak hears, and the zone that the player is in. */
-export type Hit = { heard: Heard; zone: ZoneChange };
+/** An event that a streak listens to, and the zone that the player is in. */
+export type Hit = { context: EventContext; zone: ZoneChange };
 
 /**
- * A streak after an event. An event that comes late counts in the period of its own time: it takes up a run
- * that was lost after it, gives back freezes that were used after it, and joins a lost run with the one in
- * hand where nothing is missing between them any more. What is older is left out.
- * @returns the state that came in when the event does not count for it
+ * Applies an event to a streak. A late event counts in the period of its own time: it restores a run that was
+ * lost after it, returns freezes that were used after it, and joins a lost run with the current one where
+ * nothing is missing between them any more. Older events are ignored.
+ * @returns the previous state when the event does not count
  */
-export const qualify = (streak: CompiledStreak, before: Streak, { heard, zone }: Hit): Settled => {
-  const adopted = adoptZone(streak, before, zone, heard.event.at);
+export const qualify = (streak: CompiledStreak, before: Streak, { context, zone }: Hit): Settled => {
+  const adopted = adoptZone(streak, before, zone, context.event.at);
   const { mode } = streak.definition;
   const counted = mode === "PERIODIC" ? periodic : consecutive;
-  const { state, steps } = counted(streak, adopted.state, heard);
-  // Nothing is kept for the first zone of all: the event has not begun anything.
+  const { state, steps } = counted(streak, adopted.state, context);
+  // The very first zone alone is not stored: the event has not begun anything.
   if (state === adopted.state && before.doc.zone === undefined) return { state: before, steps: NO_STEPS };
   return { state, steps: [...adopted.steps, ...steps] };
 };
 
-const periodic = (streak: CompiledStreak, before: Streak, heard: Heard): Settled => {
-  const { event } = heard;
+const periodic = (streak: CompiledStreak, before: Streak, context: EventContext): Settled => {
+  const { event } = context;
   const rewound = rewind(streak, before, event.at);
   const { state, steps } = settle(streak, rewound.state, event.at);
   const period = periodOf(streak, state, event.at);
-  // Most events: their period is done, and nothing is written.
+  // Most events: their period is complete, and nothing is written.
   if (isDone(state, period)) return { state: before, steps: NO_STEPS };
-  const gathered = gather(streak, before.doc.progress, { period, heard });
+  const gathered = gather(streak, before.doc.progress, { period, context });
   if (!gathered) return { state: before, steps: NO_STEPS };
   const { progress, isEnough } = gathered;
   const withProgress = (one: Streak): Streak => ({ ...one, doc: { ...one.doc, progress } });
   const counted = isEnough ? count(streak, state, { period, atMs: event.at }) : undefined;
   if (counted)
     return { state: withProgress(counted.state), steps: [...rewound.steps, ...steps, ...counted.steps] };
-  // What a late event would have taken back stands, since it did not count.
+  // The late event did not count, so its reversal of later changes is dropped.
   const settled = settle(streak, before, event.at);
   return { state: withProgress(settled.state), steps: settled.steps };
 };
@@ -51,13 +51,13 @@ const periodic = (streak: CompiledStreak, before: Streak, heard: Heard): Settled
 const isDone = ({ doc: { run } }: Streak, period: number): boolean =>
   run !== undefined && run.first <= period && period <= run.last;
 
-/** The period that an event counts for: in the time of grace, the one that has just ended. */
+/** Returns the period that an event counts for: within the grace time, the one that has just ended. */
 const periodOf = ({ calendar }: CompiledStreak, { deadlineMs, doc }: Streak, atMs: number): number =>
   periodAt(calendar, doc.zone!, deadlineMs !== null && atMs >= deadlineMs ? deadlineMs - 1 : atMs);
 
 type Done = { period: number; atMs: number };
 
-/** The streak with a period that is done; undefined when that changes nothing. */
+/** Returns the streak with a completed period; undefined when that changes nothing. */
 const count = (streak: CompiledStreak, state: Streak, done: Done): Settled | undefined => {
   const { run, floor = -Infinity } = state.doc;
   const { period } = done;
@@ -71,7 +71,7 @@ const lastOf = ({ doc: { run, lost } }: Streak): number => (run ?? lost)?.last ?
 const isResting = ({ doc: { zoneMs, lastMs } }: Streak, atMs: number): boolean =>
   zoneMs !== undefined && lastMs !== undefined && zoneMs > lastMs && atMs - lastMs < ZONE_REST_MS;
 
-/** Adds a period to the run before the one in hand, and makes one of both when that closes the gap. */
+/** Adds a period to the run before the current one, and joins the two when that closes the gap. */
 const joinLost = (
   streak: CompiledStreak,
   state: Streak,
@@ -79,7 +79,7 @@ const joinLost = (
 ): Settled | undefined => {
   const { lost } = state.doc;
   if (!lost || done.period <= lost.last) return undefined;
-  const past = thaw(streak, takeUp(state, lost), done.atMs);
+  const past = returnFreezes(streak, restoreRun(state, lost), done.atMs);
   if (past.deadlineMs === null || done.atMs >= past.deadlineMs) return undefined;
   const longer = extend(streak, past, done).state;
   const reached = settle(

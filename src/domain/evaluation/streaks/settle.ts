@@ -4,7 +4,7 @@ import { type LostRun, NO_STEPS, type Run, type Settled, type Step, type Streak,
 
 const DAY_MS = 86_400_000;
 
-/** Whether a missed period uses a freeze by itself. */
+/** Returns whether a missed period uses a freeze automatically. */
 const usesFreeze = ({ definition: { freeze } }: CompiledStreak, { freezes }: Streak): boolean =>
   freeze?.enabled === true && freeze.autoUse && freezes > 0;
 
@@ -22,7 +22,7 @@ const freezeOne = (streak: CompiledStreak, state: Streak, run: Run): Settled => 
   return { state: next, steps: [step] };
 };
 
-/** Ends the run in hand; one that was lost before it can now be taken up no more. */
+/** Ends the current run; one that was lost before it can no longer be restored. */
 export const breakRun = (
   state: Streak,
   run: Run,
@@ -36,8 +36,8 @@ export const breakRun = (
 };
 
 /**
- * Brings a streak up to a moment: each period that was missed by then uses a freeze, or ends the run.
- * Settling in between changes nothing of the outcome, so it is done when somebody looks.
+ * Settles a streak at a moment: each period missed by then uses a freeze, or ends the run. Settling at
+ * intermediate moments does not change the outcome, so it is done on demand.
  */
 export const settle = (streak: CompiledStreak, before: Streak, atMs: number): Settled => {
   let state = before;
@@ -56,33 +56,33 @@ export const settle = (streak: CompiledStreak, before: Streak, atMs: number): Se
   return { state, steps };
 };
 
-/** The run that was lost, in hand again, and nothing lost. */
-export const takeUp = (state: Streak, lost: LostRun): Streak => {
+/** Restores the lost run as the current one. */
+export const restoreRun = (state: Streak, lost: LostRun): Streak => {
   const { length, deadlineMs, brokenMs: _brokenMs, by: _by, ...run } = lost;
   return { ...state, current: length, deadlineMs, doc: { ...without(state.doc, "lost"), run } };
 };
 
 /**
- * Takes back what was settled beyond a moment, for an event that comes late: a run that was lost after it is
- * in hand again, and freezes that were used after it are given back.
+ * Reverts what was settled beyond a moment, for a late event: a run that was lost after it is restored, and
+ * freezes that were used after it are returned.
  */
 export const rewind = (streak: CompiledStreak, before: Streak, atMs: number): Settled => {
   let state = before;
   let steps = NO_STEPS;
   const { lost } = state.doc;
   if (state.current === 0 && lost && isInTime(streak, lost, atMs)) {
-    state = takeUp(state, lost);
+    state = restoreRun(state, lost);
     steps = [{ kind: "REPAIRED", current: lost.length, by: "LATE_EVENT" }];
   }
-  return { state: thaw(streak, state, atMs), steps };
+  return { state: returnFreezes(streak, state, atMs), steps };
 };
 
-/** Whether a moment is before a lost run broke. */
+/** Returns whether a moment is before a lost run broke. */
 export const isInTime = ({ graceMs }: CompiledStreak, { deadlineMs }: LostRun, atMs: number): boolean =>
   deadlineMs !== null && atMs < deadlineMs + graceMs;
 
-/** Gives back freezes for periods that were not over at a moment. */
-export const thaw = (streak: CompiledStreak, before: Streak, atMs: number): Streak => {
+/** Returns freezes of periods that were not over at a moment. */
+export const returnFreezes = (streak: CompiledStreak, before: Streak, atMs: number): Streak => {
   const { calendar, graceMs, definition } = streak;
   let state = before;
   for (;;) {
@@ -100,12 +100,12 @@ export const thaw = (streak: CompiledStreak, before: Streak, atMs: number): Stre
   }
 };
 
-/** The zone that a streak is to go by, and when it became the player's; null where that is not known. */
+/** The time zone for a streak, and when it became the player's; null where that is not known. */
 export type ZoneChange = { zone: string; changedMs: number | null };
 
 /**
- * Takes over another zone, at most once in 24 hours: a later change takes effect when these are over. Neither
- * direction shortens what the player has left.
+ * Adopts another zone, at most once in 24 hours: a later change takes effect when these are over. Neither
+ * direction shortens the player's remaining time.
  */
 export const adoptZone = (
   streak: CompiledStreak,

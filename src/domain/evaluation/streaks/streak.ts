@@ -10,7 +10,7 @@ export const STREAKS_MAX = 20;
 export const QUALIFY_PARTS_MAX = 5;
 export const MILESTONES_MAX = 20;
 export const FREEZES_MAX = 100;
-/** Grace must end before the period after the one it forgives does. */
+/** Grace must end before the period after the one that it extends. */
 export const GRACE_SECONDS_MAX = 43_200;
 export const REPAIR_HOURS_MAX = 720;
 const LENGTH_MAX = 100_000;
@@ -100,7 +100,7 @@ const OWN_PATTERNS: ReadonlySet<string> = new Set(
   ),
 );
 
-/** A zod check: what fields say of one another. */
+/** Zod check of constraints between fields. */
 const checkStreak = (streak: Streak, context: z.RefinementCtx): void => {
   const refuse = (path: (string | number)[], message: string) =>
     context.addIssue({ code: "custom", path, message });
@@ -112,13 +112,13 @@ const checkStreak = (streak: Streak, context: z.RefinementCtx): void => {
     refuse(["repairCost"], "needs repairWindowHours above 0");
   checkEventTypes(streak, refuse);
   streak.milestones.forEach(({ rewards }, i) => {
-    // More would feed the run that earned it.
+    // More would extend the run that earned it.
     if ((rewards.streakFreezes?.[key] ?? 0) > 1)
       refuse(["milestones", i, "rewards", "streakFreezes", key], "may be at most 1 of the streak itself");
   });
 };
 
-/** What streaks cause would feed them. */
+/** Events caused by streaks would trigger them again. */
 const checkEventTypes = (
   { qualify, breakOn }: Streak,
   refuse: (path: (string | number)[], message: string) => void,

@@ -9,26 +9,25 @@ import { type EventTrace, type Tracer, createTrace, spentBy } from "./trace.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Characters of a stored trace as JSON. A longer one loses its conditions, then its rules. */
+/** Maximum characters of a stored trace as JSON. A longer one loses its conditions, then its rules. */
 export const TRACE_MAX_CHARACTERS = 64 * 1024;
 
 const HASHES = 2 ** 32;
 
-/** Whether an event is one of those that are explained: the same answer whoever asks, and on every retry. */
+/** Returns whether an event is sampled for tracing: deterministic, also on every retry. */
 export const isTraced = ({ settings, isSandbox }: ProjectPlan, eventId: string): boolean => {
   const { live, test } = settings.traceSampling;
   const share = isSandbox ? test : live;
   return share > 0 && fnv1a(eventId) < share * HASHES;
 };
 
-/** The trace of a tracked event that is to be explained; undefined for all others. Give it to `openTurn`. */
+/** Creates the tracer of a sampled event; undefined for all others. To be passed to `openTurn`. */
 export const traceOf = (plan: ProjectPlan, eventId: string): Tracer | undefined =>
   isTraced(plan, eventId) ? createTrace(plan.rules, { eventId }) : undefined;
 
 /**
- * Keeps what a tracked event's evaluation was like: of those that are explained, and always where the loop
- * guard stepped in or the steps did not suffice, then without conditions unless the event was explained
- * anyway.
+ * Stores the trace of a tracked event: of sampled ones, and always where the loop guard stepped in or the
+ * steps did not suffice, then without conditions unless the event was sampled.
  */
 export const keepTrace = (turn: PlanTurn, trace: Tracer | undefined): void => {
   const { root } = turn;
@@ -44,7 +43,7 @@ const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => (
   expiresMs: nowMs + project.settings.tracesDays * DAY_MS,
 });
 
-/** What is known of an event that nobody has watched: which rules fired, what it brought about. */
+/** Builds a trace afterwards for an event without a tracer: which rules fired, and the effects. */
 const afterwards = (turn: PlanTurn): EventTrace => {
   const { event, player, root, project, nowMs } = turn;
   const about = {
@@ -86,10 +85,10 @@ const afterwards = (turn: PlanTurn): EventTrace => {
   };
 };
 
-/** An event as far as a trace names it. */
+/** The fields of an event that a trace names. */
 export type FailedEvent = { projectId: string; eventId: string; eventType: string; externalUserId: string };
 
-/** The trace of an event that is given up: what it was, and why. */
+/** Builds the trace of an event that failed for good. */
 export const failedTrace = (
   { projectId, eventId, eventType, externalUserId }: FailedEvent,
   { error, now }: { error: string; now: Date },
@@ -111,7 +110,7 @@ export const failedTrace = (
   return { projectId, eventId, trace, expiresMs: now.getTime() + DEFAULT_SETTINGS.tracesDays * DAY_MS };
 };
 
-/** A trace short enough to be kept: what is too much is left out. Writing it is charged to `steps`. */
+/** Truncates a trace to the maximum size. Serialising it is charged to `steps`. */
 export const fit = (trace: EventTrace, steps: StepBudget): EventTrace => {
   if (isShort(trace, steps)) return trace;
   const bare = { ...bareTrace(trace), truncated: true };
@@ -125,7 +124,7 @@ const isShort = (trace: EventTrace, steps: StepBudget): boolean => {
   return length <= TRACE_MAX_CHARACTERS;
 };
 
-/** A trace without conditions, effects, and the rules that did nothing. */
+/** Returns a trace without conditions, effects, and the rules that did nothing. */
 const bareTrace = (trace: EventTrace): EventTrace => ({
   ...trace,
   rules: trace.rules

@@ -7,15 +7,18 @@ import type { CompiledRule, RuleSet } from "../running/compile.ts";
 import type { Outcome, RuleReason } from "../running/outcome.ts";
 import { type ConsiderOptions, considerRule, createStops, findCandidates } from "../running/run.ts";
 
-/** Rules of one event that are explained; the ones after them run without being shown. */
+/** Maximum rules of one event that are explained; later ones run without explanation. */
 export const TRACED_RULES_MAX = 200;
 
 export type Effect = { type: string; data: unknown; cause: Cause };
 
-/** One condition or group of a trace. `skipped`: the outcome was clear without it. */
+/** One condition or group of a trace. `skipped`: the outcome was decided without it. */
 export type ExplainedNode = Omit<TraceNode, "children"> & { skipped?: boolean; children?: ExplainedNode[] };
 
-/** What one rule made of an event, and why. Every condition is shown, also those that decided nothing. */
+/**
+ * The outcome of one rule for an event, with the reason. Every condition is shown, also those that did not
+ * matter.
+ */
 export type RuleTrace = {
   ruleId: string;
   ruleKey: string;
@@ -30,23 +33,23 @@ export type RuleTrace = {
   conditions?: ExplainedNode;
   effects: Effect[];
   warnings: string[];
-  /** Time that the rule itself took, without being explained. */
+  /** Time of the rule itself, without its explanation. */
   micros: number;
 };
 
 type TraceRules = ConsiderOptions & {
-  /** Hears which rows of the outbox a rule has made. */
-  told?: (from: number, to: number) => void;
+  /** Called with the range of outbox rows that a rule has written. */
+  onOutbox?: (from: number, to: number) => void;
 };
 
 /**
- * Runs every rule that listens to the turn's event, as `runRules` does, and tells what each one saw and did.
- * Rules that an indexed property would have ruled out are explained like the others.
+ * Runs every rule that listens to the turn's event, as `runRules` does, and explains the outcome of each.
+ * Rules that an indexed property would have excluded are explained like the others.
  */
 export const traceRules = (
   ruleSet: RuleSet,
   turn: Turn,
-  { told, ...options }: TraceRules = {},
+  { onOutbox, ...options }: TraceRules = {},
 ): RuleTrace[] => {
   const stops = createStops();
   const traces: RuleTrace[] = [];
@@ -55,7 +58,7 @@ export const traceRules = (
     const stoppedBy = stops.stoppedBy(rule);
     const conditions = explain(rule, turn, traces.length);
     if (!candidates.has(rule)) {
-      // An indexed property has ruled it out, or nothing is left to ask it with: it costs the event nothing.
+      // An indexed property excludes it, or no steps are left to test it: it costs the event nothing.
       if (conditions) traces.push(notAsked(rule, turn, conditions));
       continue;
     }
@@ -67,7 +70,7 @@ export const traceRules = (
     const outcome = stoppedBy === undefined ? considerRule(rule, watched, options) : stopped(stoppedBy);
     const micros = Math.round((performance.now() - startMs) * 1_000);
     if (outcome.fired) stops.fired(rule);
-    told?.(before[0], outbox.length);
+    onOutbox?.(before[0], outbox.length);
     if (!conditions) continue;
     markSkipped(conditions);
     const effects = effectsOf(rule, turn, before);
@@ -79,12 +82,12 @@ export const traceRules = (
 /** Lengths of the lists of outbox rows, executions and spawned events. */
 type Before = readonly [outbox: number, executions: number, spawned: number];
 
-/** Steps of compiling and showing a condition. */
+/** Steps of compiling and explaining a condition. */
 const LEAF_STEPS = 50;
 
 const stopped = (stoppedBy: string): Outcome => ({ fired: false, reason: "STOPPED", stoppedBy });
 
-/** The rule's conditions with what each one saw; undefined when enough has been shown. */
+/** Returns the rule's explained conditions; undefined when enough rules have been shown. */
 const explain = (rule: CompiledRule, turn: Turn, shown: number): ExplainedNode | undefined => {
   const account = turn.root.accounts.explaining;
   if (shown >= TRACED_RULES_MAX || account.isSpent) return undefined;
@@ -113,7 +116,7 @@ const about = (rule: CompiledRule, { nextEligibleMs, ...outcome }: Outcome) => (
 
 export const causeIn = (data: unknown): Cause | undefined => (data as { cause?: Cause } | null)?.cause;
 
-/** What a rule has done since `before`; of a rule in SHADOW, what it would have done. */
+/** Returns the effects of a rule since `before`; of a rule in SHADOW, what it would have done. */
 const effectsOf = (
   { id, key, version }: CompiledRule,
   { effects, event, root }: Turn,
@@ -130,7 +133,7 @@ const effectsOf = (
   const unreal = effects.executions
     .slice(executions)
     .flatMap(({ mode, effects: would }) => (mode !== "LIVE" && Array.isArray(would) ? would : []));
-  const told = [
+  const published = [
     ...effects.outbox.slice(outbox),
     ...effects.spawned.slice(spawned).map(({ eventType, externalUserId, properties, dueMs }) => ({
       type: eventType,
@@ -138,10 +141,10 @@ const effectsOf = (
     })),
     ...(unreal as { type: string; data: unknown }[]),
   ];
-  return told.map(({ type, data }) => ({ type, data, cause: causeIn(data) ?? cause }));
+  return published.map(({ type, data }) => ({ type, data, cause: causeIn(data) ?? cause }));
 };
 
-/** Which value of a member decides a group, so that the members after it are not looked at. */
+/** The value of a member that decides a group, so that the members after it are skipped. */
 const DECIDES: Readonly<Record<string, boolean>> = { all: false, any: true, none: true };
 
 const markSkipped = (node: ExplainedNode): void => {
@@ -154,7 +157,7 @@ const markSkipped = (node: ExplainedNode): void => {
   });
 };
 
-/** The path of the condition, or of the `any`, because of which a tree does not hold. */
+/** Returns the path of the condition, or of the `any`, because of which a tree does not hold. */
 export const failingLeaf = (node: ExplainedNode): string | undefined => {
   if (node.pass) return undefined;
   if (node.type === "all") {

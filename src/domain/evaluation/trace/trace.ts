@@ -7,31 +7,31 @@ import type { TraceSink, Turn } from "../turn.ts";
 import type { RuleSet } from "../running/compile.ts";
 import { causeIn, type Effect, listenersOf, type RuleTrace, traceRules } from "./trace-rules.ts";
 
-/** How an event was evaluated, with everything that it brought about. */
+/** How an event was evaluated, with all its effects. */
 export type EventTrace = {
   eventId: string | null;
   eventType: string;
   /** The id is null where the player could not be read. */
   player: { playerId: string | null; externalUserId: string };
   evaluatedAt: string;
-  /** Rules that listen to the event's type. */
+  /** Number of rules that listen to the event's type. */
   rulesIndexed: number;
   rules: RuleTrace[];
-  /** What came about beside rules: by streaks, badges that follow a metric, segments. */
+  /** Effects not caused by rules: by streaks, badges that follow a metric, segments. */
   effects: Effect[];
   derived: EventTrace[];
-  /** Scores before and after; of the event itself, and everything derived, at the root only. */
+  /** Scores before and after; for the root event including everything derived. */
   leaderboards: { key: string; before: number | null; after: number }[];
   warnings: string[];
   /** Something was left out: rules beyond TRACED_RULES_MAX, events that the loop guard cut off, or size. */
   truncated: boolean;
   /** Types that the loop guard cut off. */
   guarded?: string[];
-  /** Keys of the rules that set one another off, where the loop guard held the last of them. */
+  /** Keys of the rules that triggered one another, where the loop guard held the last of them. */
   loop?: string[];
-  /** What evaluation has taken of the event's budgets, in steps; at the root only. */
+  /** Steps spent by evaluation of the event's budgets; for the root only. */
   steps?: { rules: number; upkeep: number; written?: number };
-  /** The definition that took the most at once, where the steps did not suffice. */
+  /** The most expensive single definition, where the steps did not suffice. */
   dearest?: Spender;
   /** Why the event could not be evaluated. */
   error?: string;
@@ -40,14 +40,14 @@ export type EventTrace = {
 export type TraceOptions = {
   /** Null for a simulation. */
   eventId: string | null;
-  /** Lets rules fire whatever their limits say. */
+  /** Lets rules fire regardless of their limits. */
   ignoreLimits?: boolean;
 };
 
-/** Collects how one event was evaluated; `result` is for when evaluation is over. */
+/** Collects how one event was evaluated; `result` is available when evaluation is over. */
 export type Tracer = TraceSink & { result(): EventTrace };
 
-/** Traces evaluation with these rules. Give it to `openTurn`. */
+/** Creates a tracer of evaluation with these rules. To be passed to `openTurn`. */
 export const createTrace = (rules: RuleSet, options: TraceOptions): Tracer => {
   const nodes = new Map<RuleEvent, EventTrace>();
   const own = new Map<EventTrace, Own>();
@@ -70,9 +70,9 @@ export const createTrace = (rules: RuleSet, options: TraceOptions): Tracer => {
     runRules: (turn) => {
       if (!open) return;
       const { trace, slices } = open;
-      const told = (from: number, to: number) => void slices.push([from, to]);
+      const onOutbox = (from: number, to: number) => void slices.push([from, to]);
       const ignoreLimits = options.ignoreLimits === true;
-      trace.rules = traceRules(rules, turn, { ignoreLimits, told });
+      trace.rules = traceRules(rules, turn, { ignoreLimits, onOutbox });
       trace.truncated = trace.rules.length < trace.rulesIndexed;
     },
     warn: (message) => void open?.trace.warnings.push(message),
@@ -89,7 +89,7 @@ export const createTrace = (rules: RuleSet, options: TraceOptions): Tracer => {
   };
 };
 
-/** A pass while it is open: where its effects begin, and which of them are rules'. */
+/** An open pass: where its effects begin, and which of them are rules'. */
 type Own = {
   trace: EventTrace;
   turn: Turn;
@@ -123,7 +123,7 @@ const finish = ({ trace, turn, scores }: Own): EventTrace => {
   return trace;
 };
 
-/** What an event has taken, as a trace shows it. */
+/** Returns the steps of an event for its trace. */
 export const spentBy = (turn: Turn): Pick<EventTrace, "steps" | "dearest"> => {
   const { rules, upkeep } = turn.root.accounts;
   const hit = stepsHitOf(turn);
@@ -137,7 +137,7 @@ export const spentBy = (turn: Turn): Pick<EventTrace, "steps" | "dearest"> => {
   };
 };
 
-/** Effects of a pass that no rule has had. */
+/** Returns the effects of a pass that were not caused by rules. */
 const othersOf = ({ turn, outbox, slices }: Own): Effect[] =>
   turn.effects.outbox
     .slice(outbox)
@@ -148,7 +148,7 @@ const othersOf = ({ turn, outbox, slices }: Own): Effect[] =>
       cause: causeIn(data) ?? { kind: "EVENT", eventId: turn.event.id },
     }));
 
-/** Scores by key of the board, in the periods of the event's time. */
+/** Returns scores by key of the board, in the periods of the event's time. */
 const scoresOf = ({ project: { boards }, player, event }: Turn): Map<string, number> =>
   new Map(
     boards.flatMap((board) => {

@@ -2,12 +2,12 @@ import { z } from "zod";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { LEVELS_MAX } from "./levels.ts";
 
-/** Perks of one level. */
+/** Maximum perks of one level. */
 const PERKS_MAX = 50;
-/** Bytes of a level's perks as JSON. */
+/** Maximum bytes of a level's perks as JSON. */
 const PERKS_MAX_BYTES = 8 * 1024;
 
-/** What a level is called and what reaching it gives. */
+/** Name and rewards of a level. */
 export const Level = z.strictObject({
   key: z
     .string()

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { invalid } from "../../kernel/errors.ts";
 
-/** Levels of one curve. */
+/** Maximum levels of one curve. */
 export const LEVELS_MAX = 1_000;
 
 const wholeXp = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 const maxLevel = z.int().min(2).max(LEVELS_MAX);
 
-/** The formula of a curve: how the total XP of each level follows from a few numbers. */
+/** The formula of a curve: determines the total XP of each level from a few numbers. */
 export const CurveInput = z.discriminatedUnion("type", [
   z.strictObject({
     type: z.literal("TABLE"),
@@ -33,16 +33,10 @@ export const CurveInput = z.discriminatedUnion("type", [
 ]);
 export type CurveInput = z.output<typeof CurveInput>;
 
-/**
- * A curve ready for use: `thresholds[L - 1]` is the total XP that level L needs; strictly increasing from
- * 0.
- */
+/** A compiled curve: `thresholds[L - 1]` is the total XP that level L needs; strictly increasing from 0. */
 export type LevelCurve = CurveInput & { thresholds: number[] };
 
-/**
- * Where a player stands between two levels. XP values are totals from 0; `percent` is 0 to 100, rounded
- * down.
- */
+/** Progress between two levels. XP values are totals from 0; `percent` is 0 to 100, rounded down. */
 export type LevelProgress = {
   level: number;
   levelName: string | null;
@@ -53,8 +47,8 @@ export type LevelProgress = {
 };
 
 /**
- * Works out the thresholds of a curve.
- * @throws DomainError VALIDATION_ERROR when they do not start at 0, do not rise, or leave the safe integers
+ * Computes the thresholds of a curve.
+ * @throws DomainError VALIDATION_ERROR when they do not start at 0, do not rise, or exceed the safe integers
  */
 export const buildCurve = (input: CurveInput): LevelCurve => {
   const thresholds = input.type === "TABLE" ? [...input.params.thresholds] : sumSteps(input);
@@ -79,7 +73,7 @@ const sumSteps = (formula: Formula): number[] => {
   return thresholds;
 };
 
-/** XP from `level` to the next one. */
+/** Returns the XP from `level` to the next one. */
 const stepOf = (formula: Formula, level: number): number => {
   switch (formula.type) {
     case "LINEAR":
@@ -93,13 +87,13 @@ const stepOf = (formula: Formula, level: number): number => {
   }
 };
 
-/** What a project has until it saves a curve of its own. */
+/** The default curve of a project. */
 export const DEFAULT_CURVE: LevelCurve = buildCurve({
   type: "QUADRATIC",
   params: { base: 100, growth: 50, maxLevel: 100 },
 });
 
-/** The level (from 1) that `xp` in total reaches. */
+/** Returns the level (from 1) that `xp` in total reaches. */
 export const levelOf = ({ thresholds }: LevelCurve, xp: number): number => {
   let low = 0;
   let high = thresholds.length - 1;
@@ -111,7 +105,7 @@ export const levelOf = ({ thresholds }: LevelCurve, xp: number): number => {
   return low + 1;
 };
 
-/** How far `xp` is on the way from its level to the next. On the last level `percent` is 100. */
+/** Returns the progress of `xp` from its level to the next. On the last level `percent` is 100. */
 export const levelProgress = (curve: LevelCurve, xp: number): LevelProgress => {
   const level = levelOf(curve, xp);
   const xpForLevel = curve.thresholds[level - 1]!;

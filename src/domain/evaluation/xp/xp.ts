@@ -7,7 +7,7 @@ import { levelOf } from "./levels.ts";
 import type { LedgerRow } from "../effects.ts";
 import type { Turn } from "../turn.ts";
 
-/** Ceiling of a player's XP: every integer below it is exact in JavaScript and JSON. */
+/** Maximum of a player's XP: every integer below it is exact in JavaScript and JSON. */
 export const XP_MAX = Number.MAX_SAFE_INTEGER;
 
 export type XpGrant = {
@@ -17,7 +17,7 @@ export type XpGrant = {
   /** Deterministic ledger key: the same key never grants twice. */
   key: string;
   reason: string;
-  /** Whether boosts on `xp` multiply a gain, and the project's daily soft cap lessens it. */
+  /** Whether boosts on `xp` multiply a gain, and the project's daily soft cap reduces it. */
   boostable?: boolean;
 };
 
@@ -52,7 +52,7 @@ export const grantXp = (turn: Turn, grant: XpGrant): LedgerRow | undefined => {
       cause,
     });
   }
-  // A loss has no event type of its own; the stream must still tell it.
+  // A loss has no event type of its own; the stream must still publish it.
   if (change < 0) emitLoss(turn, { xp: xp - change, level: previousLevel }, cause);
   if (player.level > previousLevel) {
     turn.emit("player.level_up", { playerId: player.id, previousLevel, newLevel: player.level, xp });
@@ -61,7 +61,7 @@ export const grantXp = (turn: Turn, grant: XpGrant): LedgerRow | undefined => {
   return entry;
 };
 
-/** `boostFactor`: of boosts; where the daily cap lessened the gain, what came out over what went in. */
+/** `boostFactor`: of boosts; where the daily cap reduced the gain, the ratio of the result to the input. */
 type Effective = { amount: number; boostFactor: number };
 
 const effective = (turn: Turn, { amount, boostable }: XpGrant): Effective => {
@@ -75,9 +75,9 @@ const effective = (turn: Turn, { amount, boostable }: XpGrant): Effective => {
 };
 
 /**
- * What the daily soft cap leaves of a gain. What is gained of a day's sum beyond the cap counts `factorAbove`
- * times, rounded down for the day as a whole, so that many small gains come to what one large gain does. A
- * late event counts in the day that is kept.
+ * Applies the daily soft cap to a gain. The part of a day's sum beyond the cap counts `factorAbove` times,
+ * rounded down for the day as a whole, so that many small gains come to what one large gain does. A late
+ * event counts in the day that is kept.
  */
 const underCap = (turn: Turn, gain: number): number => {
   const { player, project, event } = turn;

@@ -3,8 +3,8 @@ import type { PlayerRef } from "./events.ts";
 export const CHANNEL_KINDS = ["PROJECT", "LOBBY", "DIRECT", "GROUP"] as const;
 export type ChannelKind = (typeof CHANNEL_KINDS)[number];
 /**
- * Whether a kind of channel is read by every player of the project, or by its members alone. Besides members,
- * a PRIVATE channel is read only by who may moderate, and each such read is audited.
+ * Whether a kind of channel is readable by every player of the project, or by its members alone. Besides its
+ * members, only moderators can read a PRIVATE channel, and each such read is audited.
  */
 export const CHANNEL_PRIVACY: Readonly<Record<ChannelKind, "PUBLIC" | "PRIVATE">> = {
   PROJECT: "PUBLIC",
@@ -37,7 +37,7 @@ export const REPORT_REASONS = [
 ] as const;
 export type ReportReason = (typeof REPORT_REASONS)[number];
 
-/** Of one channel; 0 turns a limit off. */
+/** Settings of one channel; 0 disables a limit. */
 export type ChannelSettings = {
   slowModeSeconds: number;
   maxLength: number;
@@ -51,7 +51,7 @@ export type ChannelSettings = {
   minAccountAgeSeconds: number;
   retentionDays: number;
   editWindowSeconds: number;
-  /** Messages of one player in 5 seconds, and in a minute. */
+  /** Messages of one player per 5 seconds, and per minute. */
   burstMessages: number;
   minuteMessages: number;
 };
@@ -66,13 +66,13 @@ export type ChatMessage = {
   content: string;
   mentions: string[];
   replyTo: number | null;
-  /** `mine` is of the player who reads. */
+  /** `mine` refers to the reading player. */
   reactions: { emoji: string; count: number; mine: boolean }[];
   moderation: Moderation;
   editedAt: string | null;
   deletedAt: string | null;
   createdAt: string;
-  /** For the sender only. */
+  /** Only for the sender. */
   clientMsgId?: string;
 };
 
@@ -85,22 +85,23 @@ export type ChatChannel = {
   settings: ChannelSettings;
   lobbyId: string | null;
   lastSeq: number;
-  /** Of the player who reads. */
+  /** Of the reading player. */
   unread?: number;
   lastMessage?: ChatMessage | null;
   createdAt: string;
 };
 
 /**
- * Who acts in chat. SERVER is a key without `playerId` (it moderates with `chat:moderate`, else it may speak
- * as the system); ADMIN a console user; PLAYER a player's socket, or a key with `playerId`.
+ * The originator of a chat command. SERVER is a key without `playerId` (with `chat:moderate` it moderates,
+ * otherwise it may post as the system); ADMIN a console user; PLAYER a player's socket, or a key with
+ * `playerId`.
  */
 export type ChatActor =
   | { kind: "SERVER"; isModerator: boolean }
   | { kind: "ADMIN"; userId: string }
   | { kind: "PLAYER"; playerId: string };
 
-/** What a send asks for. `clientMsgId` makes it idempotent for one sender and channel. */
+/** A message to be sent. `clientMsgId` makes it idempotent per sender and channel. */
 export type ChatSend = {
   content: string;
   clientMsgId?: string | undefined;
@@ -109,8 +110,8 @@ export type ChatSend = {
 };
 
 /**
- * What a channel's readers are told in its own order: a message (`chat.message` carries the seq), or a change
- * of one that was told before. `forPlayer`: only that player may be told.
+ * An update for the readers of a channel, in its order: a message (`chat.message` carries the seq), or a
+ * change of an earlier message. `forPlayer`: delivered to that player only.
  */
 export type ChatLine =
   | { name: "chat.message"; data: ChatMessage; forPlayer?: string }

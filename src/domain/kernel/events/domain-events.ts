@@ -2,8 +2,8 @@ import type { PlayerEvents } from "./events.ts";
 import type { ChatEvents, LeaderboardEvents, LobbyEvents, NoticeEvents } from "./realtime-events.ts";
 
 /**
- * The domain events that commits put into the outbox, with the shape of `data`. Webhooks, the live player
- * stream and the rules read this list; `leaderboard.entries_changed` is internal and feeds the rank index.
+ * Domain events that commits write to the outbox, with the shape of `data`. Webhooks, the live player stream
+ * and the rules use this list; `leaderboard.entries_changed` is internal and feeds the rank index.
  */
 export type Events = PlayerEvents & LeaderboardEvents & LobbyEvents & ChatEvents & NoticeEvents;
 

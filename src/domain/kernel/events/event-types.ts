@@ -1,20 +1,20 @@
 import type { EventType } from "./domain-events.ts";
 
-/** What the server does with events of a type of its own. */
+/** How the server handles events of one of its own types. */
 type TypeFacts = {
   /**
-   * How rules and metrics hear it. DERIVED: in the pass of the event that brought it about; TRACKED: as an
-   * event that the server itself tracks; null: not at all.
+   * How rules and metrics receive it. DERIVED: while the event that caused it is evaluated; TRACKED: as an
+   * event that the server tracks itself; null: not at all.
    */
-  heard: "DERIVED" | "TRACKED" | null;
+  triggers: "DERIVED" | "TRACKED" | null;
   /**
-   * Whether webhooks are sent it. NOISY: not to those that subscribe to `*`; NEVER: it wakes rooms and
-   * indexes, or is for one player's screen.
+   * Whether it is sent to webhooks. NOISY: not to those that subscribe to `*`; NEVER: it only notifies rooms
+   * and indexes, or one player's client.
    */
   webhooks: "SENT" | "NOISY" | "NEVER";
 };
 
-/** Types that are reserved for what this version does not do. */
+/** Types reserved for features that this version does not have. */
 type PlannedType =
   | `quest.${"started" | "progress" | "completed" | "step_completed" | "claimed" | "expired" | "failed"}`
   | "quest.approval_requested"
@@ -22,15 +22,15 @@ type PlannedType =
   | "leaderboard.league_moved"
   | "raffle.drawn";
 
-const DERIVED: TypeFacts = { heard: "DERIVED", webhooks: "SENT" };
-const SENT: TypeFacts = { heard: null, webhooks: "SENT" };
-const NOISY: TypeFacts = { heard: null, webhooks: "NOISY" };
-const INTERNAL: TypeFacts = { heard: null, webhooks: "NEVER" };
+const DERIVED: TypeFacts = { triggers: "DERIVED", webhooks: "SENT" };
+const SENT: TypeFacts = { triggers: null, webhooks: "SENT" };
+const NOISY: TypeFacts = { triggers: null, webhooks: "NOISY" };
+const INTERNAL: TypeFacts = { triggers: null, webhooks: "NEVER" };
 
-/** Every type of event of the server's own. One that is added to `Events` has to be added here. */
+/** All event types of the server. A type added to `Events` must be added here. */
 const OWN_TYPES: Readonly<Record<EventType | PlannedType | "lobby.result", TypeFacts>> = {
   "player.created": DERIVED,
-  "player.updated": { heard: "DERIVED", webhooks: "NOISY" },
+  "player.updated": { triggers: "DERIVED", webhooks: "NOISY" },
   "player.xp_granted": DERIVED,
   "player.level_up": DERIVED,
   "player.currency_granted": DERIVED,
@@ -79,7 +79,7 @@ const OWN_TYPES: Readonly<Record<EventType | PlannedType | "lobby.result", TypeF
   "lobby.member_joined": NOISY,
   "lobby.member_left": NOISY,
   "lobby.host_changed": SENT,
-  "lobby.result": { heard: "TRACKED", webhooks: "NEVER" },
+  "lobby.result": { triggers: "TRACKED", webhooks: "NEVER" },
   "lobby.changed": INTERNAL,
   "chat.message_sent": NOISY,
   "chat.message_reported": SENT,
@@ -107,22 +107,22 @@ const typesWhere = (is: (facts: TypeFacts) => boolean): ReadonlySet<string> =>
 /** Types that integrators may not send as tracked events. */
 export const RESERVED_EVENT_TYPES: ReadonlySet<string> = typesWhere(() => true);
 
-/** What happens to a player and can set off rules: `event.properties` is then the event's data. */
-export const DERIVED_EVENT_TYPES: ReadonlySet<string> = typesWhere(({ heard }) => heard === "DERIVED");
+/** Events of a player that can trigger rules: `event.properties` is then the event's data. */
+export const DERIVED_EVENT_TYPES: ReadonlySet<string> = typesWhere(({ triggers }) => triggers === "DERIVED");
 
-/** Events of the service's own that are tracked as those of integrators are, and that rules hear. */
-export const TRACKED_OWN_TYPES: ReadonlySet<string> = typesWhere(({ heard }) => heard === "TRACKED");
+/** Events of the service that are tracked like those of integrators, and trigger rules. */
+export const TRACKED_OWN_TYPES: ReadonlySet<string> = typesWhere(({ triggers }) => triggers === "TRACKED");
 
-/** Types of the server's own that webhooks can be sent. */
+/** Server event types that can be sent to webhooks. */
 export const SENT_EVENT_TYPES: ReadonlySet<string> = typesWhere(({ webhooks }) => webhooks !== "NEVER");
 
-/** Too many for who just wants everything: `*` leaves them out, and they are to be named. */
+/** High-volume types that `*` leaves out: they must be subscribed to by name. */
 export const NOISY_TYPES: ReadonlySet<string> = typesWhere(({ webhooks }) => webhooks === "NOISY");
 
-/** Whether integrators may send events of this type. */
+/** Returns whether integrators are barred from sending events of this type. */
 export const isReservedType = (type: string): boolean =>
   type.startsWith("system.") || RESERVED_EVENT_TYPES.has(type);
 
-/** Whether rules and metrics can be about events of this type. */
-export const isHeardType = (type: string): boolean =>
+/** Returns whether rules and metrics can refer to events of this type. */
+export const canTriggerRules = (type: string): boolean =>
   !isReservedType(type) || DERIVED_EVENT_TYPES.has(type) || TRACKED_OWN_TYPES.has(type);

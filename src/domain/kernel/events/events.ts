@@ -15,7 +15,7 @@ export const CAUSE_KINDS = [
   "EXPIRY",
 ] as const;
 
-/** Why something happened. Carried by ledger entries, domain events and live messages. */
+/** The cause of a change. Part of ledger entries, domain events and live messages. */
 export type Cause = {
   kind: (typeof CAUSE_KINDS)[number];
   eventId?: string;
@@ -34,7 +34,7 @@ export type Cause = {
 export type Json = Record<string, unknown>;
 export type PlayerRef = { playerId: string; externalUserId: string };
 
-/** What a player reads of lives. Times are ISO 8601. */
+/** Lives of a player in the API. Times are ISO 8601. */
 export type LivesView = {
   current: number;
   max: number;
@@ -43,7 +43,7 @@ export type LivesView = {
   unlimitedUntil: string | null;
 };
 
-/** A boost as the API shows it. */
+/** A boost in the API. */
 export type BoostView = {
   id: string;
   boostKey: string;
@@ -185,7 +185,7 @@ export type PlayerEvents = {
     error: string;
     attempts: number;
   };
-  /** A definition that took the most of the steps of an event, which did not suffice. */
+  /** The definition that took most of the steps of an event that exceeded its budget. */
   "event.steps_exhausted": {
     kind: "rule" | "badge" | "streak" | "segment" | "leaderboard";
     id: string;
@@ -193,7 +193,7 @@ export type PlayerEvents = {
     rootEventId: string;
     paused: boolean;
   };
-  /** A definition whose counter did not count an event: what is kept of the player has no more room. */
+  /** A definition whose counter missed an event because the player's state document is full. */
   "event.uncounted": {
     kind: "rule" | "badge" | "streak" | "segment" | "leaderboard";
     id: string;
@@ -217,7 +217,7 @@ export type PlayerEvents = {
 
 /**
  * [playerId, rankScore, rankTie, version, isHidden]: absolute values, so applying one twice or late is
- * harmless. A hidden entry is no place of the board.
+ * harmless. A hidden entry has no rank.
  */
 export type EntryChange = [
   playerId: string,
@@ -228,8 +228,8 @@ export type EntryChange = [
 ];
 
 /**
- * The type under which an event that a rule emits goes to webhooks and the live stream: an integrator's own
- * name can then never be taken for one of the service's.
+ * Returns the type under which an event emitted by a rule goes to webhooks and the live stream: an
+ * integrator's own name can never be mistaken for one of the service's.
  */
 export const customType = (eventType: string): `custom.${string}` => `custom.${eventType}`;
 export type CustomData = PlayerRef & { eventType: string; properties: Json; cause: Cause };

@@ -75,7 +75,7 @@ export type LobbyView = {
   memberCount: number;
   settings: LobbySettings;
   metadata: Json;
-  /** For members and servers only; absent in lists and for others. */
+  /** Only for members and servers; absent in lists and for others. */
   privateData?: Json;
   version: number;
   channelId: string | null;
@@ -91,7 +91,7 @@ export type LobbyView = {
   updatedAt: string;
 };
 
-/** Something that happened to a lobby at its version, told to who watches it: messages of the room. */
+/** An occurrence in a lobby at its version, sent to its observers as a message of the room. */
 export type Occurrence = { name: LobbyOccurrence; data: Json };
 export type LobbyOccurrence =
   | "lobby.countdown"
@@ -103,12 +103,12 @@ export type LobbyOccurrence =
   | "lobby.member_left"
   | "lobby.host_changed";
 
-/** What a command commits: the whole lobby at its new version, and what happened. */
+/** The result of a command: the whole lobby at its new version, and the occurrences. */
 export type LobbyChange = { lobby: LobbyView; occurrences: Occurrence[] };
 
 /**
- * Who acts on a lobby. SERVER is a key without `playerId`; ADMIN a console user; PLAYER a player's socket, or
- * a key with `playerId`, which then has that player's rights and no more.
+ * The originator of a lobby command. SERVER is a key without `playerId`; ADMIN a console user; PLAYER a
+ * player's socket, or a key with `playerId`, which has that player's rights and no more.
  */
 export type LobbyActor =
   | { kind: "SERVER" }

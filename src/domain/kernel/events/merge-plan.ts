@@ -1,10 +1,10 @@
-/** How what both players have becomes one; see docs and `mergePlayers`. */
+/** How the state of two players is combined; see docs and `mergePlayers`. */
 export type MergeStrategy = {
   xp: "SUM" | "MAX" | "KEEP_TARGET";
   currencies: "SUM" | "MAX" | "KEEP_TARGET";
   /** By the board's operator: BEST the better score, SUM the sum, LATEST the later one. */
   leaderboards: "BY_OPERATOR" | "KEEP_TARGET";
-  /** Whose attributes, metadata and profile win where both have a value. */
+  /** Which attributes, metadata and profile take precedence where both have a value. */
   profile: "TARGET_WINS" | "SOURCE_WINS";
 };
 
@@ -17,12 +17,12 @@ export const DEFAULT_STRATEGY: MergeStrategy = {
 
 type Joined = { target: number; source: number; result: number };
 
-/** What a merge has changed, or would change. */
+/** Changes made by a merge, or that it would make. */
 export type MergeSummary = {
   xp: Joined;
   level: { target: number; result: number };
   currencies: Record<string, Joined>;
-  /** What was lost of currencies, because it was beyond their maximum. */
+  /** Currency amounts lost because they exceeded the maximum. */
   clamped: Record<string, number>;
   lives: Joined | null;
   /** Badges and tiers that the target did not have. */
@@ -32,7 +32,7 @@ export type MergeSummary = {
   segments: string[];
   boosts: number;
   leaderboards: { leaderboardKey: string; score: number }[];
-  /** What was left out because the result would be beyond a limit. */
+  /** State left out because the result would exceed a limit. */
   dropped: string[];
   holdsReleased: number;
 };

@@ -11,10 +11,10 @@ import type {
 
 type BoardPeriod = { leaderboardKey: string; leaderboardId: string; periodKey: string; board: string };
 
-/** A place on a board when it closed. */
-export type FinalPlace = PlayerRef & { displayName: string | null; rank: number; score: number };
+/** A player's final rank when a board closed. */
+export type FinalRank = PlayerRef & { displayName: string | null; rank: number; score: number };
 
-/** What happens on leaderboards. None of these carries a `player_seq`. */
+/** Leaderboard events. None of these carries a `player_seq`. */
 export type LeaderboardEvents = {
   "leaderboard.rank_changed": PlayerRef &
     BoardPeriod & {
@@ -34,7 +34,7 @@ export type LeaderboardEvents = {
   "leaderboard.period_started": BoardPeriod & { startsAt: string | null; endsAt: string | null };
   "leaderboard.period_closed": BoardPeriod & {
     participants: number;
-    top: FinalPlace[];
+    top: FinalRank[];
     prizesGranted: number;
     promoted: number;
     relegated: number;
@@ -48,7 +48,7 @@ export type LeaderboardEvents = {
     };
   /** Internal: feeds the rank index. */
   "leaderboard.entries_changed": { periodId: string; entries: EntryChange[] };
-  /** Internal: the definition or status of a board is another one. */
+  /** Internal: the definition or status of a board has changed. */
   "leaderboard.changed": { leaderboardId: string };
 };
 
@@ -115,7 +115,7 @@ export type LobbyEvents = {
     memberCount: number;
   };
   "lobby.host_changed": { lobbyId: string; previousHost: string | null; newHost: string };
-  /** Internal, one for each version: wakes the rooms that mirror the lobby, and the list of open ones. */
+  /** Internal, one for each version: notifies the rooms that mirror the lobby, and the list of open ones. */
   "lobby.changed": { lobbyId: string; version: number; occurrences: Occurrence[]; isListed: boolean };
 };
 
@@ -146,11 +146,11 @@ export type ChatEvents = {
     reason: string | null;
     expiresAt: string | null;
   };
-  /** Internal: what a channel's readers are told and webhooks are not. */
+  /** Internal: updates for the readers of a channel that are not sent to webhooks. */
   "chat.changed": { channelId: string; lines: ChatLine[] };
 };
 
-/** A message on a player's stream that has no `seq`: nothing is lost when it is. */
+/** A message on a player's stream without `seq`, which may be lost without harm. */
 export type PlayerNotice =
   | {
       name: "lobby.invited";

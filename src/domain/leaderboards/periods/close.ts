@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { changeConfig, shareConfig } from "../../kernel/config-lock.ts";
 import { idFloor } from "../../kernel/ids.ts";
-import type { FinalPlace } from "../../kernel/events/realtime-events.ts";
+import type { FinalRank } from "../../kernel/events/realtime-events.ts";
 import type { Work } from "../../kernel/work.ts";
 import { boardOf, Leaderboard } from "../../progression/leaderboard.ts";
 import { fromRankScore } from "../../evaluation/boards/scoring.ts";
@@ -175,7 +175,7 @@ const finish = async (work: Work, { row, leaderboard }: Ended, closing: Closing)
     periodKey: row.period_key,
     board: row.board,
     participants: closing.count,
-    top: top.map((place): FinalPlace => ({
+    top: top.map((place): FinalRank => ({
       playerId: place.player_id,
       externalUserId: place.external_user_id,
       displayName: place.display_name,

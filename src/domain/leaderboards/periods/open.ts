@@ -51,15 +51,21 @@ const openLists = async (
 ): Promise<Set<string>> => {
   if (lists.length === 0) return new Set();
   const time = sql`${now.toISOString()}::timestamptz`;
-  // In the same order as the batches that create such rows, to prevent deadlocks.
-  const announced = await sql<{ id: string }>`
+  const asked = JSON.stringify(lists);
+  // Ordered as in the batches that create such rows, to avoid deadlocks. Without a target: of two inserts at
+  // once, the one whose target is the primary key fails at the other unique key.
+  await sql`
     insert into leaderboard_periods (project_id, id, leaderboard_id, period_key, starts_at, ends_at, close_at,
-      is_told, created_at, written_at)
-    select ${projectId}::uuid, id, b, k, s, e, c, true, ${time}, ${time}
-    from json_to_recordset(${JSON.stringify(lists)}::json) as x(
+      created_at, written_at)
+    select ${projectId}::uuid, id, b, k, s, e, c, ${time}, ${time}
+    from json_to_recordset(${asked}::json) as x(
       id uuid, b uuid, k text, s timestamptz, e timestamptz, c timestamptz)
     order by id
-    on conflict (project_id, id) do update set is_told = true where not leaderboard_periods.is_told
+    on conflict do nothing`.execute(db);
+  const announced = await sql<{ id: string }>`
+    update leaderboard_periods set is_told = true
+    where project_id = ${projectId} and not is_told
+      and id in (select id from json_to_recordset(${asked}::json) as x(id uuid))
     returning id`.execute(db);
   return new Set(announced.rows.map(({ id }) => id));
 };

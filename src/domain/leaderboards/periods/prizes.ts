@@ -8,7 +8,7 @@ import { write } from "../../evaluation/event-steps.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { isEmptyBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { grantBundle } from "../../evaluation/rewards/grant-bundle.ts";
-import { tellReward } from "../../evaluation/rewards/grant.ts";
+import { publishReward } from "../../evaluation/rewards/grant.ts";
 import type { Work } from "../../kernel/work.ts";
 import { savepoint } from "../../kernel/savepoint.ts";
 import type { Definition } from "../../evaluation/boards/definition.ts";
@@ -176,7 +176,7 @@ const giveOne = (turn: Turn, { row, leaderboard }: Giving, winner: Winner): Priz
     expiresMs: null,
   };
   write(turn, "rewardGrants", grant);
-  tellReward(turn, grant, { kind: "BUNDLE", code: null });
+  publishReward(turn, grant, { kind: "BUNDLE", code: null });
   sendMessage(turn, {
     type: "leaderboard.prize",
     title: `${leaderboard.name}: place ${winner.rank}`,

@@ -4,7 +4,10 @@ import { at, changesOf, type PlayerPart } from "./part.ts";
 
 const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
 
-/** As many as a project may have with archived ones: a badge that is not loaded would be awarded again. */
+/**
+ * Maximum badges of a project including archived ones: a held badge that is not loaded would be awarded
+ * again.
+ */
 const HELD_MAX = 10_000;
 
 /** Badges held and in progress. */

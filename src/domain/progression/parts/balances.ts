@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { BalanceState, LotState } from "../../evaluation/player-state.ts";
 import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
-/** Balances of currencies. */
+/** Currency balances. */
 export const balances: PlayerPart = {
   tag: "b",
   isNeeded: ({ currencies }) => currencies.size > 0,
@@ -35,7 +35,7 @@ export const balances: PlayerPart = {
 const isLater = (a: LotState, b: LotState): boolean =>
   a.expiresMs > b.expiresMs || (a.expiresMs === b.expiresMs && a.id > b.id);
 
-/** Puts a lot in its place; they come in order, so that it is the last one's. */
+/** Inserts a lot in order; lots mostly arrive in order, so it is usually the last. */
 const insertLot = (lots: LotState[], lot: LotState): void => {
   let place = lots.length;
   while (place > 0 && isLater(lots[place - 1]!, lot)) place--;
@@ -43,8 +43,7 @@ const insertLot = (lots: LotState[], lot: LotState): void => {
 };
 
 /**
- * What is over of lots by a moment: one for each currency, which is not to be written. It is all that showing
- * a balance asks for.
+ * The sum of lots expired by a moment, as one read-only lot for each currency. It suffices to show a balance.
  */
 export const dueLots = (now: Date): PlayerPart => ({
   tag: "o",
@@ -60,10 +59,10 @@ export const dueLots = (now: Date): PlayerPart => ({
   arms: () => [],
 });
 
-/** Lots of gains that expire. A lot that is used up goes. */
+/** Lots of expiring gains. A lot that is used up is deleted. */
 export const lots: PlayerPart = {
   tag: "o",
-  // A gain may expire also where the currency's gains do not by themselves.
+  // A single gain may expire even if the currency's gains do not by default.
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
     select 'o', r.p, r.i, s.currency_key,

@@ -4,7 +4,7 @@ import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
 const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
 
-/** A player's own boosts. One that has ended goes. */
+/** Boosts of a single player. Expired ones are deleted. */
 export const boosts: PlayerPart = {
   tag: "f",
   isNeeded: () => true,

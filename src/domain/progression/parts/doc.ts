@@ -2,7 +2,9 @@ import { sql } from "kysely";
 import type { PlayerDoc } from "../../evaluation/player-state.ts";
 import type { PlayerPart } from "./part.ts";
 
-/** Counters and limit state. What it reads, documents and their bytes, is part of `r`; see load-states.ts. */
+/**
+ * Counters and limit state. The documents and their sizes are selected as part of `r`; see load-states.ts.
+ */
 export const doc: PlayerPart = {
   tag: "d",
   isNeeded: () => true,

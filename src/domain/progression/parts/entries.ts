@@ -10,11 +10,11 @@ const rowsOf = ({ projectId, id, entries, dirty }: PlayerState) =>
     const { rankScore, rankTie, latestUs, version, submissions = 0, meta } = entries.get(periodId)!;
     const place = { p: projectId, w: periodId, i: id };
     const values = { s: rankScore, t: rankTie, l: latestUs, v: version, n: submissions };
-    // The text of a null clears; none at all keeps what there is.
+    // A JSON null clears the value; an absent one keeps it.
     return { ...place, ...values, m: meta === undefined ? null : JSON.stringify(meta) };
   });
 
-/** An entry, null without one, and for a list besides those of boards with one ranking, its period. */
+/** An entry (null without one), and its period for lists other than those of boards with one ranking. */
 type Loaded = [
   entry: [rankScore: number, rankTie: number, latestUs: number, version: number, submissions: number] | null,
   period?: [status: ListStatus, isLate: boolean, writtenMs: number] | null,
@@ -33,14 +33,14 @@ const entryOf = ([rankScore, rankTie, latestUs, version, submissions]: NonNullab
 
 const ENTRY = sql.raw("jsonb_build_array(e.rank_score, e.rank_tie, e.latest_us, e.version, e.submissions)");
 
-/** A page of the lists that a window has, no more than decides whether it is full. */
+/** One page of the lists of a window: enough to decide whether it is full. */
 const VALUES = sql`
   select count(*) as n from (
     select 1 from leaderboard_periods v
     where v.project_id = x.p and v.leaderboard_id = x.b and v.period_key = x.k
     limit ${sql.lit(BREAKDOWN_VALUES_MAX)}) v`;
 
-/** Entries of the boards with one ranking: the same lists for all players. */
+/** Entries of boards with one ranking: the same lists for all players. */
 const plainEntries = (periodIds: readonly string[]) => sql`
   select 'e', e.project_id, e.player_id, e.period_id::text, jsonb_build_array(${ENTRY})
   from r cross join unnest(${`{${periodIds.join(",")}}`}::uuid[]) as w(period_id)
@@ -55,7 +55,7 @@ const listedEntries = (players: readonly PlayerState[]) => {
       p: projectId,
       i: id,
       w: listId,
-      // Only of breakdowns, and only once: whether there is room for another value.
+      // Only for breakdowns, and only once: whether there is room for another value.
       ...(board.breakdownAttribute === undefined || status !== null ? {} : { b: board.id, k: window.key }),
     })),
   );
@@ -74,7 +74,7 @@ const listedEntries = (players: readonly PlayerState[]) => {
       where e.project_id = x.p and e.period_id = x.w and e.player_id = x.i limit 1) e on true`;
 };
 
-/** Leaderboard entries of the lists that a batch may touch, and the periods of these. */
+/** Leaderboard entries, and their periods, of the lists that a batch may touch. */
 export const entries: PlayerPart = {
   tag: "e",
   isNeeded: ({ boards }) => boards.length > 0,

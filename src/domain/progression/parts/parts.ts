@@ -18,5 +18,5 @@ const HELD_PARTS: Readonly<Record<HeldName, PlayerPart>> = {
   boosts,
 };
 
-/** Everything that players have beside their row. */
+/** All state that players have besides their row. */
 export const PLAYER_PARTS: readonly PlayerPart[] = [doc, ...Object.values(HELD_PARTS)];

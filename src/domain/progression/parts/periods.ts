@@ -4,7 +4,7 @@ import { graceMsOf } from "../../evaluation/boards/period.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { Arm } from "./part.ts";
 
-/** How old the noted time of the last write may be, in ms; it decides when a late period is closed. */
+/** Maximum age of the recorded time of the last write, in ms; it decides when a late period is closed. */
 const WRITTEN_EVERY_MS = 60_000;
 
 const endsOf = ({ board, window: { endsAtMs } }: LoadedList): [ends: number | null, close: number | null] =>
@@ -21,14 +21,17 @@ const rowOf = (projectId: string, list: LoadedList) => {
     k: window.key,
     v: value,
     ...times,
-    // Whether late periods give prizes is known here, whether it is late when it is written.
+    // Late periods give prizes according to the board; whether one is late is decided when it is written.
     g: board.prizesForLate,
     isNew: status === null,
     writtenMs,
   };
 };
 
-/** The lists that players have changed, by id: batches that make the same ones do it in turn. */
+/**
+ * Returns the lists that players have changed, by id: batches that create the same ones run one after the
+ * other.
+ */
 const writtenLists = (players: readonly PlayerState[]) => {
   const written = new Map<string, ReturnType<typeof rowOf>>();
   for (const { projectId, lists, dirty } of players) {
@@ -43,8 +46,8 @@ const writtenLists = (players: readonly PlayerState[]) => {
 };
 
 /**
- * Makes the periods of lists that are written for the first time, and notes that one which came late is still
- * written. Others are not touched: batches need not wait for one another.
+ * Creates the periods of lists that are written for the first time, and marks late ones as still being
+ * written. Others are not touched, so batches need not wait for one another.
  */
 export const periodArm = (players: readonly PlayerState[]): Arm => ({
   name: "lp",

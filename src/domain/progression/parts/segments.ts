@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
-/** Segments that a player is in. */
+/** Segment memberships. */
 export const segments: PlayerPart = {
   tag: "x",
   isNeeded: (plan) => plan.segments.size > 0,

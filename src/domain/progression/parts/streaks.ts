@@ -3,7 +3,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import type { StreakState } from "../../evaluation/player-state.ts";
 import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
-/** Streaks of a player. `due_at` is when the sweeper has to look (economy/streaks/due.ts). */
+/** Streaks of a player. `due_at` is when the sweeper must look at it (economy/streaks/due.ts). */
 export const streaks: PlayerPart = {
   tag: "s",
   isNeeded: (plan) => plan.streaks.size > 0,

@@ -4,13 +4,13 @@ import type { Work } from "../../kernel/work.ts";
 import type { Player } from "../../players/player.ts";
 import { lockKnown } from "./players.ts";
 
-/** Ids at other providers that one player may have. */
+/** Maximum ids at other providers of one player. */
 export const IDENTITIES_MAX = 50;
 
 /** The provider of the integrator's own id, which is part of the player and changed by alias and merge. */
 export const PRIMARY_PROVIDER = "external";
 
-/** An id of a player somewhere else, by which the player can be looked up. */
+/** An id of a player at another provider, by which the player can be looked up. */
 export type Identity = { provider: string; externalId: string; createdAt: string };
 
 type Row = { provider: string; external_id: string; created_at: Date | string; player_id: string };
@@ -21,7 +21,7 @@ const show = (row: Row): Identity => ({
   createdAt: new Date(row.created_at).toISOString(),
 });
 
-/** A player's ids, the integrator's own first, then by provider. */
+/** Returns a player's ids: the integrator's own first, then by provider. */
 export const listIdentities = async (work: Work, player: Player): Promise<Identity[]> => {
   const { projectId, id, externalUserId, createdAt } = player;
   const found = await sql<Row>`
@@ -32,7 +32,7 @@ export const listIdentities = async (work: Work, player: Player): Promise<Identi
 };
 
 /**
- * Gives a player an id at another provider. One that the player has already is answered as it is.
+ * Adds an id at another provider. An id that the player has already is returned unchanged.
  * @throws DomainError CONFLICT: IDENTITY_TAKEN by another player, IDENTITY_LIMIT
  */
 export const addIdentity = async (
@@ -40,7 +40,7 @@ export const addIdentity = async (
   { projectId, id: asked }: Player,
   { provider, externalId }: Pick<Identity, "provider" | "externalId">,
 ): Promise<{ identity: Identity; created: boolean }> => {
-  // Under the player's lock, so that a merge or an erasure takes all of them.
+  // Under the player's lock, so that a merge or an erasure includes it.
   const player = await lockKnown(work, projectId, asked);
   const made = await sql<Row>`
     insert into player_identities (project_id, provider, external_id, player_id, created_at)

@@ -5,7 +5,7 @@ import { keyOfReference } from "../reference.ts";
 import { changePlayer } from "../change.ts";
 import { lockPlayersById } from "../load.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
-import { takePlayers } from "../several.ts";
+import { openGroupChange } from "../group-change.ts";
 import type { LedgerRow } from "../../evaluation/effects.ts";
 import { grantXp, XP_MAX } from "../../evaluation/xp/xp.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -16,8 +16,8 @@ import { type PlayerInput, upsertPlayers } from "./upsert.ts";
 export type { PlayerProfile } from "../../players/profile.ts";
 
 /**
- * Reads `{playerId}` of a path: the UUID, or `ext:` and the integrator's id. Who was merged or renamed is
- * found by the old ids too.
+ * Resolves `{playerId}` of a path: the UUID, or `ext:` and the integrator's id. Merged and renamed players
+ * are found by their old ids too.
  */
 export const findPlayer = async (work: Work, projectId: string, ref: string): Promise<Player | undefined> => {
   const isExternal = ref.startsWith("ext:");
@@ -35,14 +35,13 @@ export const getPlayer = async (work: Work, projectId: string, ref: string): Pro
   return player;
 };
 
-/** Reads a player again, after a change by SQL. */
+/** Reads a player again after a change by SQL. */
 export const refreshPlayer = ({ em }: Work, projectId: string, id: string): Promise<Player> =>
   em.findOneOrFail(Player, { projectId, id }, { refresh: true });
 
 /**
- * Identifies a player: makes one for a new externalUserId, else changes what is given. Two at once make one
- * player.
- * @throws DomainError VALIDATION_ERROR when attributes or tags pass their limits
+ * Creates a player for a new externalUserId, or changes the given fields. Concurrent calls create one player.
+ * @throws DomainError VALIDATION_ERROR when attributes or tags exceed their limits
  */
 export const identifyPlayer = async (
   work: Work,
@@ -61,8 +60,8 @@ const beyondLimit = (problem: string): DomainError =>
   invalid(problem.endsWith("tags") ? "tags" : "attributes", problem);
 
 /**
- * Changes a player's profile; `player.updated` names what differs.
- * @throws DomainError VALIDATION_ERROR when attributes or tags pass their limits
+ * Changes a player's profile; `player.updated` lists the changed fields.
+ * @throws DomainError VALIDATION_ERROR when attributes or tags exceed their limits
  */
 export const patchPlayer = async (
   work: Work,
@@ -71,7 +70,7 @@ export const patchPlayer = async (
   cause: Cause = { kind: "API" },
 ): Promise<Player> => {
   let player: PlayerState | undefined;
-  const { open, settle, save } = await takePlayers(work, {
+  const { open, settle, save } = await openGroupChange(work, {
     projectId,
     lock: async () => [(player = await lockKnown(work, projectId, asked))],
   });
@@ -86,21 +85,21 @@ export const patchPlayer = async (
   return refreshPlayer(work, projectId, id);
 };
 
-/** Locks a player, or whom it was merged into. @throws DomainError NOT_FOUND */
+/** Locks a player, or its merge target. @throws DomainError NOT_FOUND */
 export const lockOne = async (work: Work, projectId: string, id: string): Promise<PlayerState> => {
   const [player] = (await lockPlayersById(work, projectId, [id])).values();
   if (!player) throw notFound("player");
   return player;
 };
 
-/** As `lockOne`, for what nobody may do to an erased player. @throws DomainError CONFLICT INVALID_STATE */
+/** As `lockOne`, rejecting erased players. @throws DomainError CONFLICT INVALID_STATE */
 export const lockKnown = async (work: Work, projectId: string, id: string): Promise<PlayerState> => {
   const player = await lockOne(work, projectId, id);
   if (player.status === "ERASED") throw conflict("INVALID_STATE", "the player is ERASED");
   return player;
 };
 
-export type XpByHand = {
+export type XpGrantRequest = {
   amount: number;
   reason: string;
   boostable?: boolean | undefined;
@@ -109,14 +108,14 @@ export type XpByHand = {
 };
 
 /**
- * Grants (or with a negative amount takes) XP by REST: exactly `amount` or nothing, unless boosts and the
- * daily cap are to count.
+ * Grants XP by REST, or removes it with a negative amount: exactly `amount` or nothing, unless boosts and the
+ * daily cap are applied.
  * @throws DomainError CONFLICT: INSUFFICIENT_XP, XP_LIMIT, REFERENCE_USED, PLAYER_INACTIVE
  */
 export const grantPlayerXp = async (
   work: Work,
   player: Player,
-  { reference, boostable = false, ...grant }: XpByHand,
+  { reference, boostable = false, ...grant }: XpGrantRequest,
 ): Promise<{ player: Player; ledgerEntry: LedgerRow | undefined }> => {
   const { projectId, id } = player;
   const key = await keyOfReference(work, player, reference);

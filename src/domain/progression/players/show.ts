@@ -1,18 +1,17 @@
 import { balanceNow } from "../../evaluation/currencies/balance.ts";
 import type { LivesView } from "../../kernel/events/events.ts";
 import { showLives } from "../../evaluation/lives/lives.ts";
-import { changePlans } from "../change.ts";
 import { type LevelProgress, levelProgress } from "../../evaluation/xp/levels.ts";
-import { emptyHanded } from "../load.ts";
+import { emptyHoldings } from "../load.ts";
 import { loadStates } from "../load-states.ts";
 import { balances, dueLots } from "../parts/balances.ts";
-import { readPlan } from "../plan.ts";
+import { projectPlans, readPlan } from "../plan.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Player, PlayerStatus } from "../../players/player.ts";
 
-/** A player as the API shows it. Times are ISO 8601. */
+/** A player in the API. Times are ISO 8601. */
 export type ShownPlayer = {
   id: string;
   externalUserId: string;
@@ -41,7 +40,7 @@ export type ShownPlayer = {
 const orNull = <T>(value: T | null | undefined): T | null => value ?? null;
 const msOf = (value: Date | null | undefined): number | null => value?.getTime() ?? null;
 
-/** What evaluation would know of a player, read without a lock and with nothing in hand yet. */
+/** Converts a player, read without a lock, to evaluation's state with no holdings loaded. */
 export const stateOfPlayer = (player: Player): PlayerState => ({
   id: player.id,
   projectId: player.projectId,
@@ -66,16 +65,16 @@ export const stateOfPlayer = (player: Player): PlayerState => ({
   tags: player.tags,
   createdAt: player.createdAt,
   lastSeenAt: orNull(player.lastSeenAt),
-  ...emptyHanded(),
+  ...emptyHoldings(),
 });
 
-/** Players of one project with what they hold: the same statements for any number. */
+/** Converts players of one project, with their holdings, to the API representation: constant statements. */
 export const showPlayers = async (
   work: Work,
   projectId: string,
   players: readonly Player[],
 ): Promise<ShownPlayer[]> => {
-  const plan = await readPlan(work, projectId, changePlans);
+  const plan = await readPlan(work, projectId, projectPlans);
   const states = players.map(stateOfPlayer);
   const parts = [balances, dueLots(work.now)].filter((part) => part.isNeeded(plan));
   if (parts.length > 0) await loadStates(work, states, [plan], parts);
@@ -117,7 +116,7 @@ const progressOf = ({ curve, levels }: ProjectPlan, { xp }: Player): LevelProgre
   return { ...progress, levelName: levels.get(progress.level)?.name ?? null };
 };
 
-/** Balances of the project's currencies as they are now, by key. */
+/** Returns the current balances of the project's currencies by key. */
 const currenciesOf = (project: ProjectPlan, player: PlayerState, nowMs: number): Record<string, number> =>
   Object.fromEntries(
     [...project.currencies.keys()].map((key) => [key, balanceNow({ player, project, nowMs }, key)!.balance]),

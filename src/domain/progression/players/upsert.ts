@@ -3,7 +3,7 @@ import { newId } from "../../kernel/ids.ts";
 import { announcePlayer } from "../../evaluation/evaluate.ts";
 import { externalKey, insertPlayers, lockPlayers } from "../load.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
-import { type Several, takePlayers } from "../several.ts";
+import { type GroupChange, openGroupChange } from "../group-change.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
   changeProfile,
@@ -16,7 +16,7 @@ import {
   writeColumns,
 } from "../../players/profile.ts";
 
-/** Players of one request that makes or changes many. */
+/** Maximum players of one bulk upsert. */
 export const UPSERT_MAX = 500;
 
 export type PlayerInput = { externalUserId: string } & PlayerProfile;
@@ -26,8 +26,8 @@ export type Upserted =
   | { status: "REJECTED"; message: string; isErased?: true };
 
 /**
- * Makes those players that are new and changes the others by what is given, in order: the same statements
- * whatever their number. One whose attributes or tags would pass their limits is rejected alone.
+ * Creates new players and changes the given fields of others, in order, in a constant number of statements. A
+ * player whose attributes or tags would exceed their limits is rejected alone.
  */
 export const upsertPlayers = async (
   work: Work,
@@ -40,9 +40,9 @@ export const upsertPlayers = async (
   const names = [...new Set(good.map(({ externalUserId }) => externalUserId))];
   const made = new Set<string>();
   let found = new Map<string, PlayerState>();
-  const several = await takePlayers(work, {
+  const several = await openGroupChange(work, {
     projectId,
-    lock: async () => [...(found = await lockOrMake(work, { projectId, names, made })).values()],
+    lock: async () => [...(found = await lockOrCreate(work, { projectId, names, made })).values()],
   });
   const ids = [...new Set([...found.values()].map(({ id }) => id))];
   const before = await readColumns(work, projectId, ids);
@@ -61,24 +61,24 @@ export const upsertPlayers = async (
 
 type Wanted = { projectId: string; names: readonly string[]; made: Set<string> };
 
-/** One for those who are there, one for those who are made, and more for who is renamed at this moment. */
+/** One attempt for existing players, one for created ones, and the others for concurrent renames. */
 const LOCK_TRIES = 4;
 
-/** Locks the players, and makes those who are not there. @param made takes the ids of those who were made */
-const lockOrMake = async (
+/** Locks the players, creating missing ones. @param made receives the ids of the players created */
+const lockOrCreate = async (
   work: Work,
   { projectId, names, made }: Wanted,
 ): Promise<Map<string, PlayerState>> => {
   const found = new Map<string, PlayerState>();
   let missing = names.map((externalUserId) => ({ projectId, externalUserId, id: newId() }));
   for (let tries = 0; tries < LOCK_TRIES; tries++) {
-    // Those who are there before others are made, as batches do: else the two could wait in a ring.
+    // Existing players are locked before others are created, as in batches, to avoid deadlocks.
     for (const [key, player] of await lockPlayers(work, missing)) found.set(key, player);
     missing = missing.filter((ref) => !found.has(externalKey(ref)));
     if (missing.length === 0) return found;
     for (const id of await insertPlayers(work, missing)) made.add(id);
   }
-  throw new Error("players come and go");
+  throw new Error("players were renamed or removed while they were being locked");
 };
 
 const reject = (message: string): Extract<Upserted, { status: "REJECTED" }> => ({
@@ -88,8 +88,8 @@ const reject = (message: string): Extract<Upserted, { status: "REJECTED" }> => (
 
 type UpsertParts = { made: Set<string>; before: ReadonlyMap<string, ProfileColumns>; cause: Cause };
 
-/** Takes the players of one upsert in turn, each of whom may be named several times. */
-const upserterOf = ({ open, settle }: Several, { made, before, cause }: UpsertParts) => {
+/** Applies the players of one upsert in turn; each may be named several times. */
+const upserterOf = ({ open, settle }: GroupChange, { made, before, cause }: UpsertParts) => {
   const columns = new Map<string, ColumnsRow>();
   const one = async (
     player: PlayerState,

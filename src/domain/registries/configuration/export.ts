@@ -8,7 +8,7 @@ import type { CurveInput } from "../../evaluation/xp/levels.ts";
 import { Project, settingsOf } from "../../accounts/projects/project.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
-import { nextTurn } from "../../kernel/slices.ts";
+import { nextSlice } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { CONFIG_FORMAT, type ConfigDocument } from "./document.ts";
 
@@ -44,7 +44,7 @@ const readPages = async <T>(read: (last: T | undefined) => Promise<T[]>): Promis
     const page = await read(found.at(-1));
     found.push(...page);
     if (page.length < PAGE_ITEMS) return found;
-    await nextTurn();
+    await nextSlice();
   }
 };
 

@@ -10,7 +10,7 @@ import { UnknownReference } from "../../economy/definitions/references.ts";
 import { checkSize } from "../../economy/definitions/size.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
-import { nextTurn, SLICE_MS } from "../../kernel/slices.ts";
+import { nextSlice, SLICE_MS } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { ConfigChange } from "./diff.ts";
 import { namedError, naming } from "./named-error.ts";
@@ -117,7 +117,7 @@ const draftAll = async (draft: Draft, wanted: readonly WantedDefinition[]): Prom
       waitingFor.delete(name);
     }
     if (performance.now() - startMs < SLICE_MS) continue;
-    await nextTurn();
+    await nextSlice();
     startMs = performance.now();
   }
   refuseWaiting(wanted, waiting);

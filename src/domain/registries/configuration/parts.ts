@@ -1,4 +1,4 @@
-import { mapInSlices, nextTurn } from "../../kernel/slices.ts";
+import { mapInSlices, nextSlice } from "../../kernel/slices.ts";
 
 /** Characters of JSON per statement: what an embedded engine stores in about 10 ms. */
 const PART_MAX = 128 * 1024;
@@ -22,7 +22,7 @@ export const writeInParts = async (
     if (i < texts.length - 1 && length + texts[i + 1]!.length <= PART_MAX) continue;
     signal.throwIfAborted();
     await write(`[${part.join(",")}]`);
-    await nextTurn();
+    await nextSlice();
     part = [];
     length = 0;
   }

@@ -21,86 +21,87 @@ const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
 /** Time after which a step whose process has died is retried, in ms after it began. */
 export const LEASE_MS = 60_000;
 
-/**
- * Performs one step of the next tenant's longest waiting job, and stores its result in the same transaction.
- * The attempt is counted before, in a transaction of its own, so that a step that crashes its process does so
- * `ATTEMPTS_MAX` times at most. A step that throws is rolled back and retried later; an outage does not count
- * as an attempt, and if it prevents taking the attempt back too, that is made up for first. It does count
- * when the step has computed for so long that PostgreSQL may have ended its transaction for that.
- * @returns whether there was one
- * @throws the outage that rolled a step back
- */
-export const stepJob = async (
-  transact: Transact,
-  onError: (error: unknown, jobId: string) => void,
-  kinds: readonly JobKind[] = JOB_KINDS,
-): Promise<boolean> => {
-  await uncountAttempts(transact);
-  const turns = scheduleOf(transact);
-  const claimed = await transact((work) => claimNext(work, turns));
-  if (!claimed) return false;
-  const startedMs = performance.now();
-  try {
-    await tryStep(transact, claimed.row, { onError, kinds });
-  } finally {
-    turns.took(claimed.tenantId, performance.now() - startedMs);
+export type JobStepParts = {
+  transact: Transact;
+  onError: (error: unknown, jobId: string) => void;
+  kinds?: readonly JobKind[];
+};
+
+/** Performs the steps of projects' long-running work, tenants in turns. */
+export class JobSteps {
+  readonly #parts: Required<JobStepParts>;
+  readonly #schedule = new JobSchedule();
+  /** Claims whose step was rolled back by an outage while their attempt is still counted. */
+  #undone: Row[] = [];
+
+  constructor(parts: JobStepParts) {
+    this.#parts = { kinds: JOB_KINDS, ...parts };
   }
-  return true;
-};
 
-const schedules = new WeakMap<Transact, JobSchedule>();
-
-/** The fair queue of a process. */
-const scheduleOf = (transact: Transact): JobSchedule => {
-  const known = schedules.get(transact) ?? new JobSchedule();
-  schedules.set(transact, known);
-  return known;
-};
-
-type Tried = { onError: (error: unknown, jobId: string) => void; kinds: readonly JobKind[] };
-
-const tryStep = async (transact: Transact, claimed: Row, { onError, kinds }: Tried): Promise<void> => {
-  const sinceMs = threadCpuMs();
-  try {
-    if (claimed.attempts > ATTEMPTS_MAX)
-      throw new DomainError("INTERNAL_ERROR", `the process died in this step, in ${ATTEMPTS_MAX} attempts`);
-    await transact(async (work) => {
-      const row = await lockClaimed(work, claimed);
-      if (!row) return;
-      const step = await runStep(work, row, kinds);
-      await ("state" in step ? requeue(work, row, step) : finish(work, row, await textOf(step)));
-    });
-  } catch (error) {
-    const isOutage = outageOf(error) !== undefined;
-    const ms = isOutage ? starvedMs(sinceMs) : undefined;
-    if (isOutage && ms === undefined) {
-      undone.set(transact, [...(undone.get(transact) ?? []), claimed]);
-      throw error;
+  /**
+   * Performs one step of the next tenant's longest waiting job, and stores its result in the same
+   * transaction. The attempt is counted before, in a transaction of its own, so that a step that crashes its
+   * process does so `ATTEMPTS_MAX` times at most. A step that throws is rolled back and retried later; an
+   * outage does not count as an attempt, and if it prevents taking the attempt back too, that is made up for
+   * first. It does count when the step has computed for so long that PostgreSQL may have ended its
+   * transaction for that.
+   * @returns whether there was one
+   * @throws the outage that rolled a step back
+   */
+  async step(): Promise<boolean> {
+    await this.#uncountAttempts();
+    const { transact } = this.#parts;
+    const claimed = await transact((work) => claimNext(work, this.#schedule));
+    if (!claimed) return false;
+    const startedMs = performance.now();
+    try {
+      await this.#try(claimed.row);
+    } finally {
+      this.#schedule.took(claimed.tenantId, performance.now() - startedMs);
     }
-    onError(error, claimed.id);
-    const cause = ms === undefined ? error : new Error(tookTooLong(ms));
-    await transact((work) => giveUpOrRetry(work, claimed, cause));
+    return true;
   }
-};
+
+  async #try(claimed: Row): Promise<void> {
+    const { transact, onError, kinds } = this.#parts;
+    const sinceMs = threadCpuMs();
+    try {
+      if (claimed.attempts > ATTEMPTS_MAX)
+        throw new DomainError("INTERNAL_ERROR", `the process died in this step, in ${ATTEMPTS_MAX} attempts`);
+      await transact(async (work) => {
+        const row = await lockClaimed(work, claimed);
+        if (!row) return;
+        const step = await runStep(work, row, kinds);
+        await ("state" in step ? requeue(work, row, step) : finish(work, row, await textOf(step)));
+      });
+    } catch (error) {
+      const isOutage = outageOf(error) !== undefined;
+      const ms = isOutage ? starvedMs(sinceMs) : undefined;
+      if (isOutage && ms === undefined) {
+        this.#undone.push(claimed);
+        throw error;
+      }
+      onError(error, claimed.id);
+      const cause = ms === undefined ? error : new Error(tookTooLong(ms));
+      await transact((work) => giveUpOrRetry(work, claimed, cause));
+    }
+  }
+
+  /** Uncounts the attempts of an outage, and makes their jobs due; jobs that others have continued stay. */
+  async #uncountAttempts(): Promise<void> {
+    if (this.#undone.length === 0) return;
+    await this.#parts.transact(async ({ db, now }) => {
+      for (const row of this.#undone)
+        await sql`
+          update project_jobs set attempts = attempts - 1, due_at = ${now.toISOString()}::timestamptz
+          where ${isStill(row)}`.execute(db);
+    });
+    this.#undone = [];
+  }
+}
 
 const tookTooLong = (ms: number): string =>
   `the step computed for ${Math.round(ms)} ms, and its transaction was lost meanwhile`;
-
-/** Claims whose step was rolled back by an outage while their attempt is still counted, of each process. */
-const undone = new WeakMap<Transact, readonly Row[]>();
-
-/** Uncounts the attempts of an outage, and makes their jobs due; jobs that others have continued stay. */
-const uncountAttempts = async (transact: Transact): Promise<void> => {
-  const rows = undone.get(transact) ?? [];
-  if (rows.length === 0) return;
-  await transact(async ({ db, now }) => {
-    for (const row of rows)
-      await sql`
-        update project_jobs set attempts = attempts - 1, due_at = ${now.toISOString()}::timestamptz
-        where ${isStill(row)}`.execute(db);
-  });
-  undone.delete(transact);
-};
 
 /** Claims the next tenant's job; others may just have taken the last one of a project. */
 const claimNext = async (
@@ -145,7 +146,7 @@ const lockClaimed = async ({ db }: Work, claimed: Row): Promise<Row | undefined>
 
 const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise<Step> => {
   const kind = kinds.find((one) => one.kind === row.kind);
-  if (!kind) throw new DomainError("INTERNAL_ERROR", `unknown kind of job: ${row.kind}`);
+  if (!kind) throw new DomainError("INTERNAL_ERROR", `no job is called ${row.kind}`);
   const { id, project_id: projectId, state, created_by: createdBy } = row;
   const step = await kind.step(work, {
     id,

@@ -15,8 +15,7 @@ import { lockPlayersById } from "../../progression/load.ts";
 import { loadPage } from "../../progression/load-states.ts";
 import { isWithinRoom, withoutUnread } from "../../evaluation/doc-room.ts";
 import { doc as docPart } from "../../progression/parts/doc.ts";
-import { changePlans } from "../../progression/change.ts";
-import { loadPlans } from "../../progression/plan.ts";
+import { loadPlans, projectPlans } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
   FIRST_ID,
@@ -94,7 +93,7 @@ export const backfill = jobKind({
   params: z.object({ ruleId: z.uuid() }),
   step: async (work, { projectId, params, state }) => {
     const { after, part, players, changed, events, unsettled, full, ...begun } = State.parse(state);
-    const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId);
+    const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
     if (!plan) return { result: { players, changed, note: "the project is gone" } };
     const { isRunning, counters, notRebuilt } = countersOf(plan, params.ruleId);
     const notCounted = { ...(unsettled > 0 ? { unsettled } : {}), ...(full > 0 ? { full } : {}) };

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { isHeardType } from "../../kernel/events/event-types.ts";
+import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { newId } from "../../kernel/ids.ts";
 import { PacedBudget, paced } from "../../kernel/pace.ts";
 import { showLives } from "../../evaluation/lives/lives.ts";
@@ -44,7 +45,7 @@ export const Simulation = z.strictObject({
       .record(z.string(), z.unknown())
       .refine((properties) => bytesOf(properties) <= PROPERTIES_MAX_BYTES, "must be at most 16 KiB of JSON")
       .default({}),
-    timestamp: z.iso.datetime({ offset: true }).optional(),
+    timestamp: IsoTime.optional(),
     ruleKey: Key.optional().describe("With system.schedule: the rule that it is for"),
   }),
   player: z.union([
@@ -121,7 +122,7 @@ const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleE
   const base = { id: newId(), type, at, properties, depth: 0 };
   if (type === SCHEDULE_TYPE) return { ...base, ruleId: scheduledRule(plan, ruleKey) };
   if (ruleKey !== undefined) throw invalid("event.ruleKey", `can only be given with ${SCHEDULE_TYPE}`);
-  if (!isHeardType(type)) throw invalid("event.eventType", `events of type ${type} cannot trigger rules`);
+  if (!canTriggerRules(type)) throw invalid("event.eventType", `events of type ${type} cannot trigger rules`);
   return base;
 };
 

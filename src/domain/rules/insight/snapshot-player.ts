@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { newId } from "../../kernel/ids.ts";
 import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../evaluation/metrics/aggregates.ts";
 import { type CompiledMetric, compileMetric } from "../../evaluation/metrics/compile.ts";
@@ -7,7 +8,7 @@ import { Metric } from "../../evaluation/metrics/metric.ts";
 import { levelOf } from "../../evaluation/xp/levels.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import { attributesProblem } from "../../evaluation/profile.ts";
-import { emptyHanded } from "../../progression/load.ts";
+import { emptyHoldings } from "../../progression/load.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
 import { deadlineAfter, periodAt } from "../../evaluation/streaks/periods.ts";
@@ -19,7 +20,6 @@ import { firstZone, windowNumber } from "../../kernel/zones.ts";
 
 const HELD_MAX = 100;
 const COUNTERS_MAX = 50;
-const Time = z.iso.datetime({ offset: true });
 const whole = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 const byKey = <S extends z.ZodType>(item: S) =>
@@ -43,8 +43,8 @@ export const Snapshot = z.strictObject({
     })
     .default({}),
   tags: z.array(Key).max(50).default([]),
-  createdAt: Time.optional(),
-  lastSeenAt: Time.optional(),
+  createdAt: IsoTime.optional(),
+  lastSeenAt: IsoTime.optional(),
   currencies: byKey(whole).describe("Balances by key"),
   lives: z.int().min(0).max(1_000_000).optional(),
   badges: byKey(
@@ -100,7 +100,7 @@ export const imaginePlayer = (plan: ProjectPlan, snapshot: Snapshot, { now, atMs
     tags,
     createdAt: dateOf(snapshot.createdAt) ?? now,
     lastSeenAt: dateOf(snapshot.lastSeenAt) ?? null,
-    ...emptyHanded(),
+    ...emptyHoldings(),
     ...holdingsOf(plan, snapshot, { atMs, zone, projectZone: firstZone(plan.timezone) }),
     ...(counters.length === 0 ? {} : { doc: { c: Object.fromEntries(counters) } }),
   };

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { awaitConfigTurn, changeConfig } from "../../kernel/config-lock.ts";
+import { awaitConfigLane, changeConfig } from "../../kernel/config-lock.ts";
 import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -55,7 +55,7 @@ class Stale extends Error {}
  * and rules must not trigger one another endlessly (its reason is then RULE_LOOP)
  */
 export const lockRunnable = async (work: Work, place: RuleRef, choose: Choose): Promise<Runnable> => {
-  awaitConfigTurn(work, place.projectId);
+  awaitConfigLane(work, place.projectId);
   await work.em.flush();
   for (let tries = 0; tries < FREE_CHECKS_MAX; tries++) {
     try {

@@ -4,13 +4,13 @@ import { isJsonObject } from "../../kernel/json.ts";
 
 const all = (checks: readonly Check[], run: Parameters<Check>[1], value: unknown): boolean => {
   run.budget.charge(checks.length);
-  // Every one is asked, so that what is told is whole.
+  // Runs every check, so that all failures are reported.
   let holds = true;
   for (const check of checks) holds = check(value, run) && holds;
   return holds;
 };
 
-/** A keyword whose value is a list of schemas. */
+/** Builds a keyword whose value is a list of schemas. */
 const ofSchemas =
   (name: string, combine: (checks: readonly Check[]) => Check): Keyword =>
   (given, { compile, refuse }) => {
@@ -46,7 +46,7 @@ const branch: Keyword = (given, { schema, compile }) => {
   return (value, run) => (quietly(run, test, value) ? yes : no)?.(value, run) ?? true;
 };
 
-/** A keyword whose value is an object of schemas. */
+/** Builds a keyword whose value is an object of schemas. */
 const ofNamed =
   (keyword: string, combine: (checks: [name: string, check: Check][]) => Check | undefined): Keyword =>
   (given, { compile, refuse }) => {
@@ -71,7 +71,7 @@ const dependentSchemas = ofNamed("dependentSchemas", (checks) => (value, run) =>
   return all(those, run, value);
 });
 
-/** Compiled, so that what is wrong with them is told; used where a `$ref` names them. */
+/** Compiled to report problems in them; applied where a `$ref` names them. */
 const definitions = ofNamed("$defs", () => undefined);
 
 const additionalProperties: Keyword = (given, { schema, compile }) => {
@@ -162,5 +162,5 @@ export const APPLICATORS: Readonly<Record<string, Keyword>> = {
   contains,
 };
 
-/** Read by the keyword that they stand beside. */
+/** Keywords read by the keyword that they accompany. */
 export const COMPANIONS: ReadonlySet<string> = new Set(["then", "else", "minContains", "maxContains"]);

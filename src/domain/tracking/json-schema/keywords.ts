@@ -3,26 +3,26 @@ import type { Json } from "../../kernel/events/events.ts";
 import { type Check, fail, type Run } from "./run.ts";
 import { isComposite, isMultiple, lengthOf, textOf, TYPES, typesOf } from "./values.ts";
 
-/** What a keyword of a schema is compiled with. */
-export type Place = {
-  /** The schema object that the keyword is part of. */
+/** The context in which a keyword is compiled. */
+export type KeywordContext = {
+  /** The schema object that contains the keyword. */
   schema: Json;
-  /** Compiles a schema inside of it; `path` leads from the schema object to it. */
+  /** Compiles a nested schema; `path` leads from the schema object to it. */
   compile(schema: unknown, path: readonly (string | number)[]): Check;
-  /** The schema that a `$ref` names. */
+  /** Returns the check of the schema that a `$ref` names. */
   resolve(ref: string): Check;
-  /** Notes that the keyword's value cannot be used. */
+  /** Reports that the keyword's value is invalid. */
   refuse(message: string): undefined;
 };
 
-/** Compiles the value of a keyword; undefined where it says nothing about values. */
-export type Keyword = (given: unknown, place: Place) => Check | undefined;
+/** Compiles the value of a keyword; undefined where it has no effect on values. */
+export type Keyword = (given: unknown, place: KeywordContext) => Check | undefined;
 
 const isCount = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0;
 const isNames = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((name) => typeof name === "string");
 
-/** A keyword about numbers. */
+/** Builds a keyword for numbers. */
 const ofNumber =
   (holds: (value: number, bound: number) => boolean, message: (bound: number) => string): Keyword =>
   (bound, { refuse }) => {
@@ -30,7 +30,7 @@ const ofNumber =
     return (value, run) => typeof value !== "number" || holds(value, bound) || fail(run, message(bound));
   };
 
-/** A keyword that counts something of strings, arrays or objects. */
+/** Builds a keyword that counts something in strings, arrays or objects. */
 const ofCount =
   (
     countOf: (value: unknown, run: Run) => number | undefined,
@@ -56,7 +56,7 @@ const items = (value: unknown): number | undefined => (Array.isArray(value) ? va
 const properties = (value: unknown, run: Run): number | undefined =>
   isJsonObject(value) ? namesOf(value, run).length : undefined;
 
-/** The names in an object, charged for. */
+/** Returns the names in an object, and charges for them. */
 export const namesOf = (value: Json, { budget }: Run): string[] => {
   const names = Object.keys(value);
   budget.charge(names.length);
@@ -71,10 +71,10 @@ const type: Keyword = (given, { refuse }) => {
   return (value, run) => typesOf(value).some((one) => allowed.includes(one)) || fail(run, message);
 };
 
-/** Values of an `enum` that a message names. */
+/** Maximum values of an `enum` listed in a message. */
 const NAMED_MAX = 10;
 
-/** A check whether a value is one of `allowed`: what is neither list nor object is never written out. */
+/** Builds a check that a value is one of `allowed`; scalars are compared without being serialised. */
 const isAmong = (allowed: readonly unknown[]): Check => {
   const plain = new Set(allowed.filter((one) => !isComposite(one)));
   const texts = new Set(allowed.filter(isComposite).map(textOf));
@@ -148,7 +148,7 @@ const dependentRequired: Keyword = (given, { refuse }) => {
   };
 };
 
-/** Keywords that look at a value itself. */
+/** Keywords that check the value itself. */
 export const ASSERTIONS: Readonly<Record<string, Keyword>> = {
   type,
   enum: oneOfValues,
@@ -175,7 +175,7 @@ export const ASSERTIONS: Readonly<Record<string, Keyword>> = {
   dependentRequired,
 };
 
-/** Keywords that say something to people. `format` is one of them, as 2020-12 has it. */
+/** Keywords that are annotations only. `format` is one of them, as in 2020-12. */
 export const ANNOTATIONS: ReadonlySet<string> = new Set([
   "$schema",
   "$comment",

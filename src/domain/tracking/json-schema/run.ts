@@ -1,39 +1,39 @@
 import { StepBudget } from "../../kernel/step-budget.ts";
 
-/** A part of a value that a schema does not accept. */
+/** A part of a value that violates the schema. */
 export type Failure = {
   /** Names and indexes joined by dots; "" for the value itself. */
   path: string;
   message: string;
 };
 
-/** One validation under way. */
+/** State of a running validation. */
 export type Run = {
-  /** What the checks may still cost. Every keyword charges what it is about to read. */
+  /** Remaining step budget. Every keyword charges what it is about to read. */
   budget: StepBudget;
-  /** References followed into one another. */
+  /** Depth of nested references. */
   depth: number;
   path: (string | number)[];
-  /** Undefined while only whether something holds is asked. */
+  /** Undefined while only the outcome matters. */
   failures: Failure[] | undefined;
 };
 
-/** Whether a value is accepted. */
+/** Returns whether a value matches. */
 export type Check = (value: unknown, run: Run) => boolean;
 
-/** Steps that the check of one value may take: about 5 ms of CPU. */
+/** Maximum steps of the check of one value: about 5 ms of CPU. */
 export const STEPS_MAX = 50_000;
-/** Steps that the checks of all events of one request may take together: about 500 ms, in slices. */
+/** Maximum steps of the checks of all events of one request: about 500 ms, in slices. */
 export const BATCH_STEPS_MAX = 5_000_000;
-/** References that may lead into one another for one value. */
+/** Maximum depth of nested references for one value. */
 export const REFERENCES_MAX = 64;
-/** Failures that are told. */
+/** Maximum failures reported. */
 export const FAILURES_MAX = 5;
 
-/** Ends a validation whose references go too deep. */
+/** Thrown when references are nested too deep. */
 export class TooDeep extends Error {}
 
-/** @param steps that the run may take */
+/** @param steps the step budget of the run */
 export const newRun = (steps: number): Run => ({
   budget: new StepBudget(steps),
   depth: 0,
@@ -41,7 +41,7 @@ export const newRun = (steps: number): Run => ({
   failures: [],
 });
 
-/** Notes a failure at where the validation is. @returns false */
+/** Records a failure at the current path. @returns false */
 export const fail = ({ failures, path }: Run, message: string): false => {
   if (failures && failures.length < FAILURES_MAX) failures.push({ path: path.join("."), message });
   return false;
@@ -55,7 +55,7 @@ export const within = (run: Run, name: string | number, check: Check, value: unk
   return holds;
 };
 
-/** Asks without telling why not. */
+/** Runs a check without recording failures. */
 export const quietly = (run: Run, check: Check, value: unknown): boolean => {
   const { failures } = run;
   run.failures = undefined;

@@ -1,7 +1,7 @@
 import type { Json } from "../../kernel/events/events.ts";
 import { StepBudget, StepsExceeded } from "../../kernel/step-budget.ts";
 import { APPLICATORS, COMPANIONS } from "./applicators.ts";
-import { ANNOTATIONS, ASSERTIONS, type Keyword, type Place } from "./keywords.ts";
+import { ANNOTATIONS, ASSERTIONS, type Keyword, type KeywordContext } from "./keywords.ts";
 import {
   BATCH_STEPS_MAX,
   type Check,
@@ -16,17 +16,17 @@ import {
 import { isJsonObject } from "../../kernel/json.ts";
 
 /**
- * JSON Schema 2020-12 for the properties of events, without regular expressions, remote references or
- * generated code: a tenant's schema is run by every process that takes events, so what it may cost is bounded
- * by steps, whatever it says.
+ * JSON Schema 2020-12 for event properties, without regular expressions, remote references or generated code:
+ * a tenant's schema runs in every process that ingests events, so its cost is bounded by steps, whatever it
+ * contains.
  */
 
-/** Bytes of a schema as JSON. */
+/** Maximum bytes of a schema as JSON. */
 export const SCHEMA_MAX_BYTES = 16 * 1024;
-/** Schemas inside of one another, counted all together. */
+/** Maximum nested schemas, counted all together. */
 export const SCHEMA_MAX_PARTS = 500;
 /**
- * Steps that preparing a schema may take: about 5 ms of CPU. One of 16 KiB takes at most a third of them,
+ * Maximum steps of compiling a schema: about 5 ms of CPU. A schema of 16 KiB takes at most a third of them,
  * unless many references name the same long lists.
  */
 export const COMPILE_STEPS_MAX = 50_000;
@@ -36,8 +36,8 @@ const PROBLEMS_MAX = 20;
 export type SchemaProblem = { path: string; message: string };
 
 /**
- * Holds values against a schema; at most FAILURES_MAX failures are told.
- * @param shared charged with what the check took, and never passed
+ * Validates a value; reports at most FAILURES_MAX failures.
+ * @param shared charged with the steps of the check, and never exceeded
  */
 export type Validate = (value: unknown, shared?: StepBudget) => Failure[];
 
@@ -45,8 +45,8 @@ export type CompiledSchema = { validate: Validate } | { problems: SchemaProblem[
 
 /** Keywords of JSON Schema that are refused, and why. */
 const REFUSED: ReadonlyMap<string, string> = new Map([
-  ["pattern", "is not available: a regular expression may take for ever. Use enum, const or lengths"],
-  ["patternProperties", "is not available: a regular expression may take for ever. Use propertyNames"],
+  ["pattern", "is not available: a regular expression may never end. Use enum, const or lengths"],
+  ["patternProperties", "is not available: a regular expression may never end. Use propertyNames"],
   ["unevaluatedItems", "is not available: use items: false"],
   ["unevaluatedProperties", "is not available: use additionalProperties: false"],
 ]);
@@ -69,7 +69,7 @@ const unescape = (part: string): string => {
   }
 };
 
-/** Where a JSON pointer leads. */
+/** Resolves a JSON pointer. */
 const follow = (root: unknown, ref: string): unknown => {
   let value = root;
   for (const part of ref.slice(2).split("/").map(unescape)) {
@@ -81,11 +81,11 @@ const follow = (root: unknown, ref: string): unknown => {
 
 const LOCAL = /^#(\/|$)/;
 
-/** A schema that is being compiled. */
+/** State of a running compilation. */
 type Compilation = {
   root: unknown;
   problems: SchemaProblem[];
-  /** Checks of what references name, by reference. */
+  /** Checks of referenced schemas, by reference. */
   references: Map<string, { check: Check }>;
   parts: number;
   budget: StepBudget;
@@ -96,7 +96,7 @@ const refuse = ({ problems }: Compilation, path: Path, message: string): undefin
   return undefined;
 };
 
-/** Prepares a schema, or says what is wrong with it. */
+/** Compiles a schema, or returns its problems. */
 export const compileSchema = (root: unknown): CompiledSchema => {
   const budget = new StepBudget(COMPILE_STEPS_MAX);
   const compilation: Compilation = { root, problems: [], references: new Map(), parts: 0, budget };
@@ -147,12 +147,12 @@ const compileKeyword = (
   const at = [...path, name];
   if (name === "$schema" && schema[name] !== DIALECT) refuse(compilation, at, `must be ${DIALECT}`);
   if (ANNOTATIONS.has(name) || COMPANIONS.has(name)) return undefined;
-  // The parts of an applicator are charged as schemas of their own.
+  // The schemas inside an applicator are charged as they are compiled.
   if (Object.hasOwn(ASSERTIONS, name)) compilation.budget.chargeValue(schema[name]);
   else compilation.budget.charge(at.length);
   const keyword = keywordOf(name);
-  if (!keyword) return refuse(compilation, at, REFUSED.get(name) ?? "is no keyword that is known here");
-  const place: Place = {
+  if (!keyword) return refuse(compilation, at, REFUSED.get(name) ?? "is not a supported keyword");
+  const place: KeywordContext = {
     schema,
     compile: (inner, more) => compile(compilation, inner, [...path, ...more]),
     resolve: (ref) => resolve(compilation, ref, at),
@@ -175,7 +175,7 @@ const resolve = (compilation: Compilation, ref: string, path: Path): Check => {
   }
   const known = references.get(ref) ?? { check: ACCEPT };
   if (!references.has(ref)) {
-    // Before it is compiled: it may lead back to itself.
+    // Registered before it is compiled, since it may refer to itself.
     references.set(ref, known);
     known.check = compile(compilation, target, path);
   }

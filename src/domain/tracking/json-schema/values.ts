@@ -1,6 +1,6 @@
 import { isJsonObject } from "../../kernel/json.ts";
 
-/** The type of a JSON value as JSON Schema names it; a whole number is both. */
+/** Returns the JSON Schema types of a JSON value; a whole number has two. */
 export const typesOf = (value: unknown): readonly string[] => {
   if (value === null) return ["null"];
   if (Array.isArray(value)) return ["array"];
@@ -18,7 +18,7 @@ export const TYPES: ReadonlySet<unknown> = new Set([
   "integer",
 ]);
 
-/** A text that is equal for equal values: 1 and 1.0 are, 1 and true are not. */
+/** Returns a text that is equal for equal values: for 1 and 1.0, but not for 1 and true. */
 export const textOf = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(textOf).join()}]`;
   if (!isJsonObject(value)) return JSON.stringify(value);
@@ -26,10 +26,10 @@ export const textOf = (value: unknown): string => {
   return `{${names.map((name) => `${JSON.stringify(name)}:${textOf(value[name])}`).join()}}`;
 };
 
-/** Whether a JSON value has parts. */
+/** Returns whether a JSON value is a list or an object. */
 export const isComposite = (value: unknown): value is object => value !== null && typeof value === "object";
 
-/** Characters as people count them: those beyond the first 65,536 are one each. */
+/** Length in code points: characters beyond the first 65,536 count once. */
 export const lengthOf = (text: string): number => {
   let length = text.length;
   for (let i = 0; i < text.length - 1; i++) {
@@ -41,10 +41,12 @@ export const lengthOf = (text: string): number => {
   return length;
 };
 
-/** Rounding of the two decimals, and of their quotient, in relation to it. */
+/** Tolerance for the rounding of the two decimals and their quotient, relative to it. */
 const NEARLY = 4 * Number.EPSILON;
 
-/** Whether a number is a whole multiple, as far as floating point can tell: 19.99 is one of 0.01. */
+/**
+ * Returns whether a number is a whole multiple, within floating-point precision: 19.99 is a multiple of 0.01.
+ */
 export const isMultiple = (value: number, of: number): boolean => {
   const quotient = value / of;
   return (

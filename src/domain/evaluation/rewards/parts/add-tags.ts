@@ -5,7 +5,7 @@ import { bundlePart } from "./part.ts";
 
 export const addTags = bundlePart({
   schema: z.array(Key).max(20),
-  // A tag is there or not.
+  // A tag cannot be added more than once.
   times: (tags) => tags,
   sum: (lists) => lists.flat(),
   names: () => [],

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { Key } from "../../language/syntax.ts";
 
-/** Currencies or streaks that one bundle names. */
+/** Maximum currencies or streaks that one bundle names. */
 const NAMES_MAX = 20;
 
-/** An amount of a whole unit, from 1. */
+/** A whole amount, from 1. */
 export const Amount = z.int().min(1).max(Number.MAX_SAFE_INTEGER);
 
-/** Amounts by the keys of what they are of. */
+/** Amounts by key. */
 export const byKey = <S extends z.ZodType<number>>(value: S) =>
   z
     .record(Key, value)

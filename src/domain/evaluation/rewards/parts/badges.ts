@@ -3,7 +3,7 @@ import { about, CAUSES } from "../../causes.ts";
 import { Key } from "../../language/syntax.ts";
 import { bundlePart } from "./part.ts";
 
-/** Times that one badge of a bundle is awarded when the bundle is given several times. */
+/** Maximum awards of one badge of a bundle when the bundle is granted several times. */
 const TIMES_MAX = 100;
 
 export const badges = bundlePart({

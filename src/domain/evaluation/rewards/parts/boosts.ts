@@ -3,7 +3,7 @@ import { about, CAUSES } from "../../causes.ts";
 import { Key } from "../../language/syntax.ts";
 import { bundlePart, product } from "./part.ts";
 
-/** What one boost of a bundle lasts at most, also when a reward is given several times, in seconds. */
+/** Maximum duration of one boost of a bundle, also when a reward is granted several times, in seconds. */
 export const BUNDLE_BOOST_SECONDS_MAX = 2_592_000;
 
 export const boosts = bundlePart({

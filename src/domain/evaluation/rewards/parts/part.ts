@@ -5,24 +5,24 @@ import type { NamedKind } from "../../language/mention.ts";
 export type PartName = { kind: NamedKind; key: string; at: string; tier?: number | undefined };
 
 /**
- * A part of a bundle of rewards: add one by a file beside this one, a line in `parts.ts`, and how it is given
- * in `give.ts`.
+ * A part of a bundle of rewards: to add one, add a file here, a line in `parts.ts`, and how it is granted in
+ * `give.ts`.
  */
 export type BundlePart<S extends z.ZodType> = {
   schema: S;
-  /** What is worth `times` of `value`, cut off where a bundle ends. */
+  /** Multiplies `value`, capped at its maximum. */
   times(value: z.output<S>, times: number): z.output<S>;
-  /** What `values` come to together, to be shown; there is at least one. */
+  /** Sums `values` for display; there is at least one. */
   sum(values: readonly z.output<S>[]): z.output<S>;
-  /** The definitions that it names. */
+  /** Returns the definitions that it names. */
   names(value: z.output<S>): PartName[];
-  /** What giving it brings about; see causes.ts. */
+  /** Returns the possible effects of granting it; see causes.ts. */
   causes(value: z.output<S>): readonly string[];
 };
 
 export const bundlePart = <S extends z.ZodType>(part: BundlePart<S>): BundlePart<S> => part;
 
-/** `a * b`, and no more than `max`. */
+/** Returns `a * b`, at most `max`. */
 export const product = (a: number, b: number, max = Number.MAX_SAFE_INTEGER): number => Math.min(max, a * b);
 
 export const total = (amounts: readonly number[]): number =>
@@ -33,11 +33,11 @@ export const total = (amounts: readonly number[]): number =>
 
 export type Amounts = Record<string, number>;
 
-/** `product` of the amount of each key. */
+/** Applies `product` to the amount of each key. */
 export const eachTimes = (amounts: Amounts, times: number): Amounts =>
   Object.fromEntries(Object.entries(amounts).map(([key, one]) => [key, product(one, times)]));
 
-/** `total` of the amounts of each key. */
+/** Applies `total` to the amounts of each key. */
 export const totals = (records: readonly Amounts[]): Amounts => {
   const keys = new Set(records.flatMap((record) => Object.keys(record)));
   const amountsOf = (key: string): number[] =>
@@ -45,6 +45,6 @@ export const totals = (records: readonly Amounts[]): Amounts => {
   return Object.fromEntries([...keys].map((key) => [key, total(amountsOf(key))]));
 };
 
-/** A definition for each key of a record. */
+/** Returns a definition for each key of a record. */
 export const keysOf = (kind: NamedKind, amounts: Amounts): PartName[] =>
   Object.keys(amounts).map((key) => ({ kind, key, at: key }));

@@ -7,7 +7,7 @@ import { rewards } from "./rewards.ts";
 import { streakFreezes } from "./streak-freezes.ts";
 import { xp } from "./xp.ts";
 
-/** Every part of a bundle, in the order in which they are given. */
+/** All parts of a bundle, in the order in which they are granted. */
 export const BUNDLE_PARTS = { xp, currencies, lives, badges, boosts, streakFreezes, rewards, addTags };
 
 export type PartOfBundle = keyof typeof BUNDLE_PARTS;

@@ -3,7 +3,7 @@ import { about, CAUSES } from "../../causes.ts";
 import { Key } from "../../language/syntax.ts";
 import { bundlePart, product } from "./part.ts";
 
-/** Pieces of a reward that one grant may be of. */
+/** Maximum pieces of a reward in one grant. */
 export const QUANTITY_MAX = 1_000_000;
 
 /** Rewards of the catalogue. */

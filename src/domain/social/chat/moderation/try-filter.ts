@@ -1,4 +1,4 @@
-import { nextTurn } from "../../../kernel/slices.ts";
+import { nextSlice } from "../../../kernel/slices.ts";
 import type { Work } from "../../../kernel/work.ts";
 import { admit } from "../access.ts";
 import { settingsFor } from "../settings.ts";
@@ -48,7 +48,7 @@ export const tryFilter = async (
   const foreign =
     settings.links === "ALLOW_LIST" ? findForeignLink(text, settings.allowedDomains) : undefined;
   // Its words are searched once more.
-  await nextTurn();
+  await nextSlice();
   const links = settings.links === "ALLOW" ? [] : foreign ? [foreign] : findLinks(text);
   return {
     ...outcomeOf(verdict),

@@ -1,0 +1,52 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+
+/**
+ * Timeouts of database work. PostgreSQL ends work that takes longer; the client closes the socket of a
+ * statement that PostgreSQL should have ended and that still has no response.
+ */
+export type Timeouts = {
+  /** Of a statement, including its waits for locks, in ms. */
+  statementMs: number;
+  /** Of a wait for a lock, in ms. */
+  lockMs: number;
+  /**
+   * Of a transaction that is idle between two statements, in ms. A process that hangs in one then holds its
+   * locks no longer, and can commit nothing when it resumes.
+   */
+  idleMs: number;
+};
+
+/** Requests, rooms and everything else by default: somebody is waiting and can retry. */
+export const WEB: Timeouts = { statementMs: 5_000, lockMs: 1_500, idleMs: 3_000 };
+/** Requests about all definitions of a project, which compute between statements. */
+export const WEB_LONG: Timeouts = { statementMs: 15_000, lockMs: 5_000, idleMs: 20_000 };
+/** Jobs of workers: claims of events, the relay, deliveries, sweeps. They hold nothing for long. */
+export const BATCH: Timeouts = { statementMs: 15_000, lockMs: 5_000, idleMs: 3_000 };
+/**
+ * Steps of long-running work, which compute for seconds between statements: exports, erasures, backfills,
+ * closings.
+ */
+export const STEP: Timeouts = { statementMs: 60_000, lockMs: 10_000, idleMs: 20_000 };
+/** Commands of operators: reconcile and others. */
+export const LONG: Timeouts = { statementMs: 3_600_000, lockMs: 600_000, idleMs: 3_600_000 };
+/**
+ * Migrations with their lock and their indexes. Their idle time is that of a step: if the process dies
+ * silently, its lock is released.
+ */
+export const MIGRATION: Timeouts = { statementMs: 3_600_000, lockMs: 600_000, idleMs: 20_000 };
+
+/** Returns whether statements may run for so long that silence of the server means nothing. */
+export const isOfOperators = (timeouts: Timeouts | undefined): boolean =>
+  timeouts === LONG || timeouts === MIGRATION;
+
+/** Returns whether a caller is waiting that can retry while the database is silent. */
+export const isOfRequests = (timeouts: Timeouts | undefined): boolean =>
+  timeouts === WEB || timeouts === WEB_LONG;
+
+const chosen = new AsyncLocalStorage<Timeouts>();
+
+/** Runs `run` with these timeouts for its transactions and statements. */
+export const withTimeouts = <T>(timeouts: Timeouts, run: () => T): T => chosen.run(timeouts, run);
+
+/** Returns the timeouts of the current context; undefined where none were chosen. */
+export const chosenTimeouts = (): Timeouts | undefined => chosen.getStore();

@@ -1,0 +1,82 @@
+import { notFound } from "../kernel/errors.ts";
+import { newId } from "../kernel/ids.ts";
+import { PacedBudget, paced } from "../kernel/pace.ts";
+import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
+import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
+import type { Work } from "../kernel/work.ts";
+import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
+import { ChangeBudget } from "../evaluation/event-accounts.ts";
+import { loadStates } from "./load-states.ts";
+import type { PlayerPart } from "./parts/part.ts";
+import { loadPlans, projectPlans } from "./plan.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
+import { saveBatch } from "./save.ts";
+import { lockSharedCounters } from "./lock-shared-counters.ts";
+import { sharedKeysOf } from "../evaluation/shared-needs.ts";
+import type { Effects } from "../evaluation/effects.ts";
+import type { Turn } from "../evaluation/turn.ts";
+
+/** The least that any change may give: XP, and with it levels. */
+const ANY_CHANGE: RewardBundle = { xp: 1 };
+
+/** Players of one project that are changed together. */
+export type GroupChange = {
+  plan: ProjectPlan;
+  effects: Effects;
+  /** Opens a turn for one of the players; `settle` it before opening the next. */
+  open(player: PlayerState): PlanTurn;
+  /** Completes a turn by applying its follow-up effects, and yields to the event loop in between. */
+  settle(turn: PlanTurn): Promise<void>;
+  /** Writes all changes in one statement. */
+  save(): Promise<void>;
+};
+
+export type GroupChangeOptions = {
+  projectId: string;
+  /** Locks the players; called once the project's definitions are locked. */
+  lock: () => Promise<readonly PlayerState[]>;
+  /** The parts to load; default: those that the definitions need. */
+  parts?: readonly PlayerPart[];
+  /** Changes the plan under which the players are loaded and changed. */
+  planFor?: (plan: ProjectPlan) => Promise<ProjectPlan>;
+};
+
+/**
+ * Locks and loads several players to change them outside event processing, as changePlayer does for one, in a
+ * constant number of statements.
+ */
+export const openGroupChange = async (
+  work: Work,
+  { projectId, lock, parts, planFor = async (plan) => plan }: GroupChangeOptions,
+): Promise<GroupChange> => {
+  const compiled = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
+  if (!compiled) throw notFound("project");
+  const plan = await planFor(compiled);
+  const players = [...new Set(await lock())];
+  await loadStates(work, players, [plan], parts && [...parts]);
+  const effects = noEffects();
+  const nowMs = work.now.getTime();
+  const event = changeEvent(newId(), nowMs);
+  const limited = limitedKeysOf(plan, [ANY_CHANGE]);
+  const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
+  const shared = await lockSharedCounters(work, [...keys, ...limited]);
+  const xpBefore = new Map<Turn, number>();
+  const budget = new ChangeBudget();
+  return {
+    plan,
+    effects,
+    open: (player) => {
+      const own = changeEvent(newId(), nowMs);
+      const accounts = budget.open();
+      const turn = openTurn({ plan, player, event: own, nowMs, effects, shared, accounts });
+      xpBefore.set(turn, player.xp);
+      return turn;
+    },
+    settle: async (turn) => {
+      settleTurn(turn, xpBefore.get(turn)!);
+      await budget.close(turn.root.accounts);
+    },
+    save: () => saveBatch(work, { players, effects, shared, verdicts: [], done: [] }),
+  };
+};

@@ -1,0 +1,132 @@
+import { generateKeyPairSync, randomUUID } from "node:crypto";
+import type { App } from "../../../src/app.ts";
+import { type Running, startServer } from "../../../src/cli/serve.ts";
+import { type Config, readConfig } from "../../../src/config.ts";
+import { openApiDocument } from "../../../src/http/openapi.ts";
+import { routes } from "../../../src/http/routes.ts";
+import { createLog } from "../../../src/log.ts";
+import { type Client, clientOf, must } from "../http/client.ts";
+import { startMailbox } from "../mail/mailbox.ts";
+import { checkResponse } from "../http/openapi-check.ts";
+
+export type { Answer } from "../http/client.ts";
+
+/** A running server and a client of it whose every answer is held against the API's description. */
+export type TestApp = Client & { app: App; stop(): Promise<void> };
+
+const document = openApiDocument(routes);
+const privateKey = generateKeyPairSync("ed25519")
+  .privateKey.export({ type: "pkcs8", format: "pem" })
+  .toString();
+
+/** Settings of a test process; LOG_LEVEL=debug npm test shows what the server says. */
+export const testConfig = (env: Record<string, string> = {}): Config => {
+  const level = process.env["LOG_LEVEL"] ?? "silent";
+  const settings = readConfig({
+    PORT: "0",
+    DEMO: "off",
+    LOG_LEVEL: level,
+    TRUSTED_PROXIES: "127.0.0.1/32",
+    ...env,
+  });
+  return {
+    ...settings,
+    secrets: {
+      jwtPrivateKey: privateKey,
+      apiKeyPeppers: ["pepper-of-the-tests-and-of-nothing-else"],
+      encryptionKeys: ["encryption-key-of-the-tests-and-of-nothing-else"],
+    },
+  };
+};
+
+let shared: Promise<TestApp> | undefined;
+
+/** The server of this mocha process, embedded and in memory; tests keep apart by tenant. */
+export const startApp = (): Promise<TestApp> => {
+  shared ??= startShared();
+  return shared;
+};
+
+/** Mails go to the mailbox of this process; proved addresses are asked for only where a test wants that. */
+const startShared = async (): Promise<TestApp> => {
+  const { smtpUrl } = await startMailbox();
+  const env = {
+    SMTP_URL: smtpUrl,
+    MAIL_FROM: "Laurel <laurel@test.example>",
+    VERIFIED_EMAIL_REQUIRED: "off",
+    // Nobody answers there; a flow can be begun all the same.
+    OAUTH_GITHUB_CLIENT_ID: "swept",
+    OAUTH_GITHUB_CLIENT_SECRET: "swept",
+    OAUTH_GITHUB_URL: "http://127.0.0.1:9",
+    OAUTH_REDIRECT_URIS: "https://console.test.example/swept",
+    // Receivers of tests are on this machine.
+    WEBHOOKS_ALLOW_LOCAL: "on",
+  };
+  return startTestApp(testConfig(env), { inMemory: true });
+};
+
+/**
+ * A server of its own; the caller stops it. One process holds one server at a time: Colyseus is a module-wide
+ * thing.
+ */
+export const startTestApp = async (config: Config, options: { inMemory?: boolean } = {}): Promise<TestApp> =>
+  testAppOf(await startServer(config, createLog(config), options));
+
+const testAppOf = ({ app, address, stop }: Running): TestApp => ({
+  ...clientOf(`http://127.0.0.1:${address!.port}`, (...answer) => checkResponse(document, ...answer)),
+  app,
+  stop,
+});
+
+/** A tenant of a test's own. */
+export type Tenant = {
+  token: string;
+  tenantId: string;
+  userId: string;
+  email: string;
+  password: string;
+  projectId: string;
+  /** A live key of the project with every scope. */
+  key: string;
+};
+
+/** Registers a tenant with one project and a key, through the API. */
+export const aTenant = async (api: Client): Promise<Tenant> => {
+  const email = `${randomUUID()}@example.com`;
+  const password = "Correct-horse-7";
+  const registration = { email, password, name: "Test Owner", tenantName: "Test Studio" };
+  const { accessToken: token, user } = must(await api.post("/api/v1/auth/register", registration), 201);
+  const project = must(await api.post("/api/v1/projects", { name: "Test Game" }, { token }), 201);
+  const key = await aKey(api, { token, projectId: project.id });
+  return { token, tenantId: user.tenantId, userId: user.id, email, password, projectId: project.id, key };
+};
+
+/** A key of a project; every scope unless told otherwise. */
+export const aKey = async (
+  api: Client,
+  {
+    token,
+    projectId,
+    ...body
+  }: { token: string; projectId: string; scopes?: string[]; environment?: "live" | "test" },
+): Promise<string> =>
+  must(
+    await api.post(
+      `/api/v1/projects/${projectId}/api-keys`,
+      { name: "Test key", scopes: ["*"], ...body },
+      { token },
+    ),
+    201,
+  ).key;
+
+/** A token for the rooms, of a player who is made if need be. */
+export const aWsToken = async (
+  api: Client,
+  key: string,
+  externalUserId: string,
+): Promise<{ token: string; playerId: string }> =>
+  must(await api.post("/api/v1/auth/ws-token", { externalUserId }, { key }), 200);
+
+after(async () => {
+  await (await shared)?.stop();
+});

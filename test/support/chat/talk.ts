@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { globalChannelId } from "../../../src/domain/social/chat/channel-row.ts";
+import {
+  readMessages,
+  type Sending,
+  sendMessages,
+  type Sent,
+} from "../../../src/domain/social/chat/messages.ts";
+import type {
+  ChatActor,
+  ChatLine,
+  ChatMessage,
+  ChatSend,
+} from "../../../src/domain/kernel/events/chat-views.ts";
+import type { Database } from "../../../src/platform/database.ts";
+import type { Domain } from "../domain/domain.ts";
+
+export type PlayerActor = Extract<ChatActor, { kind: "PLAYER" }>;
+
+/** A project's channel `global` with some players, over the domain alone. */
+export type Talk = {
+  projectId: string;
+  ref: { projectId: string; channelId: string };
+  players: PlayerActor[];
+  send(...sendings: readonly Sending[]): Promise<{ sent: Sent[]; lines: ChatLine[] }>;
+  /** One text of a player, which must be accepted. */
+  say(actor: ChatActor, content: string, more?: Omit<ChatSend, "content">): Promise<ChatMessage>;
+  /** Oldest first, all of it. */
+  read(actor: ChatActor): Promise<ChatMessage[]>;
+};
+
+/** The message of a send that must not have been refused. */
+export const messageOf = (sent: Sent | undefined): ChatMessage => {
+  if (!sent || "error" in sent) throw sent?.error ?? new Error("nothing was sent");
+  return sent.message;
+};
+
+export const aTalk = async (domain: Domain, players: number): Promise<Talk> => {
+  const projectId = await domain.addProject();
+  const actors: PlayerActor[] = [];
+  for (let i = 0; i < players; i++)
+    actors.push({ kind: "PLAYER", playerId: await domain.addPlayer(projectId, `p${i}`) });
+  const ref = { projectId, channelId: globalChannelId(projectId) };
+  const send: Talk["send"] = (...sendings) => domain.transact((work) => sendMessages(work, ref, sendings));
+  return {
+    projectId,
+    ref,
+    players: actors,
+    send,
+    say: async (actor, content, more = {}) =>
+      messageOf((await send({ actor, send: { content, ...more } })).sent[0]),
+    read: (actor) => domain.transact((work) => readMessages(work, ref, actor, { after: 0, limit: 10_000 })),
+  };
+};
+
+/** 1 to n. */
+export const upTo = (n: number): number[] => Array.from({ length: n }, (_, i) => i + 1);
+
+/**
+ * Eight callers send 200 messages twice, in groups that overlap differently: each is there once, numbered 1
+ * to 200, and all players read the same.
+ */
+export const raceSends = async (talk: Talk): Promise<void> => {
+  const ids = upTo(200).map((i) => `m${i}`);
+  const callers = upTo(8).map(async (caller) => {
+    const actor = talk.players[caller % 4]!;
+    const mine = ids.filter((_, i) => i % 4 === caller % 4);
+    const size = 4 + caller;
+    for (let at = 0; at < mine.length; at += size) {
+      const group = mine.slice(at, at + size);
+      const sendOf = (id: string) => ({ content: `text ${id} @p${caller % 3}`, clientMsgId: id });
+      const { sent } = await talk.send(...group.map((id) => ({ actor, send: sendOf(id) })));
+      assert.deepEqual(
+        sent.map((one) => messageOf(one).clientMsgId),
+        group,
+      );
+    }
+  });
+  await Promise.all(callers);
+  const seen = await Promise.all(talk.players.map((player) => talk.read(player)));
+  for (const read of seen) {
+    assert.deepEqual(
+      read.map(({ seq, id }) => [seq, id]),
+      upTo(200).map((seq) => [seq, seen[0]![seq - 1]?.id]),
+    );
+    assert.equal(new Set(read.map(({ content }) => content)).size, 200);
+  }
+};
+
+type Queryable = { query: (text: string, ...rest: unknown[]) => Promise<unknown> };
+type Engine = { transaction: (run: (tx: Queryable) => Promise<unknown>) => Promise<unknown> };
+
+/** Notes every statement that transactions of an embedded database send. */
+export const noteStatements = async ({ em }: Database): Promise<string[]> => {
+  const connection = em.getConnection() as unknown as { getNativeClient(): Promise<Engine> };
+  const engine = await connection.getNativeClient();
+  const noted: string[] = [];
+  const transaction = engine.transaction.bind(engine);
+  engine.transaction = (run) =>
+    transaction((tx) => {
+      const query = tx.query.bind(tx);
+      tx.query = (text, ...rest) => {
+        noted.push(text.replaceAll(/\s+/g, " ").trim().slice(0, 60));
+        return query(text, ...rest);
+      };
+      return run(tx);
+    });
+  return noted;
+};

@@ -1,0 +1,136 @@
+import { existsSync, readFileSync, createReadStream } from "node:fs";
+import { createInterface } from "node:readline";
+import { createGunzip } from "node:zlib";
+import { type Client, must } from "../http/client.ts";
+
+const DATA = new URL("../../../../shared/data/", import.meta.url).pathname;
+
+export const WORLDCUP = `${DATA}worldcup.ndjson.gz`;
+export const hasRealData = existsSync(WORLDCUP);
+
+export type Standing = { rank: number; player: string; value: number };
+export type Truth = {
+  events: number;
+  players: number;
+  leaderboards: {
+    goalsAll: Standing[];
+    goalsMen: Standing[];
+    goalsWomen: Standing[];
+    xp: { top: Standing[] };
+  };
+};
+
+export const worldcupTruth = (): Truth =>
+  JSON.parse(readFileSync(`${DATA}worldcup.truth.json`, "utf8")) as Truth;
+
+type Line = { externalUserId: string; eventType: string; properties: Record<string, unknown> };
+
+/** Every line of the file, in its order. */
+export async function* worldcupLines(): AsyncGenerator<Line> {
+  for await (const line of createInterface({ input: createReadStream(WORLDCUP).pipe(createGunzip()) })) {
+    yield JSON.parse(line) as Line;
+  }
+}
+
+/** What the rules of `defineWorldcup` give for one event. */
+const xpOf = ({ eventType, properties }: Line): number => {
+  switch (eventType) {
+    case "goal_scored":
+      return properties["penalty"] === true ? 75 : 100;
+    case "shootout_penalty":
+      return properties["converted"] === true ? 25 : 0;
+    case "substituted_on":
+      return 10;
+    case "squad_selected":
+      return 5;
+    case "award_won":
+      return 200;
+    default:
+      return 0;
+  }
+};
+
+/** XP of every player, by plain loops over the file. */
+export const expectedXp = async (): Promise<Map<string, number>> => {
+  const xp = new Map<string, number>();
+  for await (const line of worldcupLines()) {
+    xp.set(line.externalUserId, (xp.get(line.externalUserId) ?? 0) + xpOf(line));
+  }
+  return xp;
+};
+
+const goals = (key: string, filter?: object) => ({
+  key,
+  name: key,
+  metric: {
+    source: "EVENT",
+    event: { eventTypes: ["goal_scored"], ...(filter ? { filter } : {}) },
+    aggregate: "count",
+  },
+  sort: "DESC",
+  ties: "SHARED",
+});
+
+const grant = (key: string, eventType: string, amount: number, conditions: object[] = []) => ({
+  key,
+  name: key,
+  triggers: [{ kind: "EVENT", eventTypes: [eventType] }],
+  conditions: { all: conditions },
+  actions: [
+    { type: "submit_score", leaderboardKey: "points", score: amount },
+    ...(amount > 0 ? [{ type: "grant_xp", amount }] : []),
+  ],
+});
+
+const is = (path: string, value: unknown) => ({ type: "event_property", path, op: "eq", value });
+
+/** Defines over REST: goals of all, men and women; XP; and points, which cards take away too. */
+export const defineWorldcup = async (api: Client, key: string): Promise<void> => {
+  const boards = [
+    goals("goals"),
+    goals("goals-men", { path: "competition", op: "eq", value: "men" }),
+    goals("goals-women", { path: "competition", op: "eq", value: "women" }),
+    { key: "xp", name: "XP", metric: { source: "XP" }, sort: "DESC", ties: "SHARED" },
+    {
+      key: "points",
+      name: "Points",
+      metric: { source: "CUSTOM" },
+      operator: "SUM",
+      sort: "DESC",
+      ties: "SHARED",
+    },
+  ];
+  for (const board of boards) must(await api.post("/api/v1/leaderboards", board, { key }), 201);
+  const rules = [
+    grant("goal", "goal_scored", 100, [is("penalty", false)]),
+    grant("penalty-goal", "goal_scored", 75, [is("penalty", true)]),
+    grant("shootout", "shootout_penalty", 25, [is("converted", true)]),
+    grant("substitute", "substituted_on", 10),
+    grant("squad", "squad_selected", 5),
+    grant("award", "award_won", 200),
+    grant("yellow", "yellow_card", -20),
+    grant("red", "red_card", -60),
+  ];
+  for (const rule of rules) {
+    const { id } = must(await api.post("/api/v1/rules", rule, { key }), 201);
+    must(await api.post(`/api/v1/rules/${id}/publish`, {}, { key }), 200);
+  }
+};
+
+/** A board's first places as the truth file writes them: everybody at rank 20 or better. */
+export const topTwenty = async (api: Client, key: string, board: string): Promise<Standing[]> => {
+  const { data } = must(await api.get(`/api/v1/leaderboards/${board}/entries?limit=100`, { key }), 200);
+  return data
+    .filter(({ rank }: { rank: number }) => rank <= 20)
+    .map((entry: { rank: number; externalUserId: string; score: number }) => ({
+      rank: entry.rank,
+      player: entry.externalUserId,
+      value: entry.score,
+    }));
+};
+
+/** In one order whatever the tie break, for comparison. */
+export const sorted = (standings: readonly Standing[]): Standing[] =>
+  standings
+    .map(({ rank, player, value }) => ({ rank, player, value }))
+    .toSorted((a, b) => a.rank - b.rank || (a.player < b.player ? -1 : 1));

@@ -1,0 +1,47 @@
+import { PARTITIONS } from "../../../src/domain/kernel/ids.ts";
+import { outageOf } from "../../../src/domain/kernel/outages.ts";
+import { processPartitions, type ProcessOptions } from "../../../src/domain/progression/claim.ts";
+import { FIRST_PROJECT, type PartitionCursor } from "../../../src/domain/progression/queue.ts";
+
+/** Every partition of the queue; those of the outbox are fewer. */
+export const ALL_PARTS: readonly number[] = Array.from({ length: PARTITIONS }, (_, part) => part);
+
+/** Claims that may be undone one after another because others were at work on the same rows. */
+const BUSY_MAX = 20;
+
+/** As a worker does: a claim that met others, in a deadlock say, is undone and made again. */
+const retrying = () => {
+  let busy = 0;
+  return async <T>(claim: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await claim();
+    } catch (error) {
+      if (outageOf(error) !== "busy" || ++busy > BUSY_MAX) throw error;
+      return undefined;
+    }
+  };
+};
+
+/**
+ * Processes partitions as a worker does, claim by claim, until nothing waits in those that nobody else has.
+ * @returns how many events those claims took
+ */
+export const processParts = async (
+  options: Omit<ProcessOptions, "onLeft">,
+  parts: Iterable<number>,
+): Promise<number> => {
+  let events = 0;
+  const unlessBusy = retrying();
+  let places: PartitionCursor[] = [...parts].map((part) => ({ part, afterProject: FIRST_PROJECT }));
+  while (places.length > 0) {
+    const left: PartitionCursor[] = [];
+    const onLeft = (of: readonly PartitionCursor[]): void => void left.push(...of);
+    const done = await unlessBusy(() => processPartitions({ ...options, onLeft }, places));
+    if (!done) continue;
+    events += done.events;
+    const prepared = (await done.preparing) ?? [];
+    const late = prepared.map((part) => ({ part, afterProject: FIRST_PROJECT }));
+    places = [...left, ...done.again, ...late];
+  }
+  return events;
+};

@@ -1,0 +1,124 @@
+import { once } from "node:events";
+import { type IncomingMessage, request as httpRequest, type OutgoingHttpHeaders } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import type { Duplex } from "node:stream";
+import type { App } from "../../../src/app.ts";
+import { readConfig } from "../../../src/config.ts";
+import { guardedHttpServer } from "../../../src/http/guard.ts";
+import type { AnyRoute } from "../../../src/http/route.ts";
+import { createHttp } from "../../../src/http/server.ts";
+import { createLog } from "../../../src/log.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import { createLimiter } from "../../../src/platform/limiter.ts";
+
+export type TinyAnswer = {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  text: string;
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests read bodies of every shape
+  json: any;
+};
+export type TinyRequest = { headers?: OutgoingHttpHeaders; body?: string | Buffer | readonly string[] };
+
+/** A server of the given routes alone, with what it logged. */
+export type TinyHttp = {
+  port: number;
+  lines: string[];
+  /** A body that is a list of strings goes out in chunks, without a length. */
+  send(method: string, path: string, request?: TinyRequest): Promise<TinyAnswer>;
+  /** Sends bytes as they are and gives all that comes back. */
+  raw(bytes: string): Promise<string>;
+  close(): Promise<void>;
+};
+
+const logged = (lines: string[]) =>
+  createLog({ logLevel: "debug" }, { write: (line) => void lines.push(line) });
+
+const noDatabase: App["transact"] = async () => {
+  throw new Error("these routes have no database");
+};
+
+/** As much of an App as routes without a database need; `parts` replaces any of it. */
+export const tinyApp = (lines: string[], parts: Partial<App> = {}): App =>
+  ({
+    config: readConfig({ TRUSTED_PROXIES: "127.0.0.1/32" }),
+    log: logged(lines),
+    clock: () => new Date("2026-01-02T03:04:05.678Z"),
+    metrics: createMetrics(),
+    health: async () => [{ name: "database", ok: true }],
+    limiter: createLimiter(),
+    transact: noDatabase,
+    transactAs: () => noDatabase,
+    ...parts,
+  }) as App;
+
+const sendTo = (
+  port: number,
+  method: string,
+  path: string,
+  { headers, body }: TinyRequest,
+): Promise<TinyAnswer> =>
+  new Promise((resolve, reject) => {
+    const chunks = typeof body === "string" || Buffer.isBuffer(body) ? [body] : (body ?? []);
+    const isChunked = Array.isArray(body);
+    const length =
+      isChunked || body === undefined ? {} : { "Content-Length": Buffer.byteLength(chunks[0] ?? "") };
+    const type = body === undefined ? {} : { "Content-Type": "application/json" };
+    const outgoing = httpRequest({
+      port,
+      host: "127.0.0.1",
+      method,
+      path,
+      agent: false,
+      headers: { ...type, ...length, ...headers },
+    });
+    outgoing.once("error", reject);
+    outgoing.once("response", (response) => {
+      const parts: Buffer[] = [];
+      response.on("data", (part: Buffer) => parts.push(part));
+      response.once("error", reject);
+      response.once("end", () => {
+        const text = Buffer.concat(parts).toString();
+        const isJson = response.headers["content-type"]?.includes("json") === true && text !== "";
+        const json: unknown = isJson ? JSON.parse(text) : undefined;
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, json });
+      });
+    });
+    for (const chunk of chunks) outgoing.write(chunk);
+    outgoing.end();
+  });
+
+const rawTo = async (port: number, bytes: string): Promise<string> => {
+  const socket = connect(port, "127.0.0.1");
+  let text = "";
+  socket.on("data", (part) => (text += part.toString()));
+  socket.on("error", () => undefined);
+  socket.write(bytes);
+  await once(socket, "close");
+  return text;
+};
+
+export const startTinyHttp = async (
+  routes: readonly AnyRoute[],
+  parts: Partial<App> = {},
+  onUpgrade?: (request: IncomingMessage, socket: Duplex) => void,
+): Promise<TinyHttp> => {
+  const lines: string[] = [];
+  const server = guardedHttpServer();
+  if (onUpgrade) server.on("upgrade", onUpgrade);
+  server.on("request", createHttp(tinyApp(lines, parts), routes));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    lines,
+    send: (method, path, request = {}) => sendTo(port, method, path, request),
+    raw: (bytes) => rawTo(port, bytes),
+    close: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+};

@@ -1,0 +1,92 @@
+import type { EventData } from "../../../src/domain/kernel/events/domain-events.ts";
+import { DEFAULT_RANK_CHANGE } from "../../../src/domain/evaluation/boards/definition-parts.ts";
+import { significanceOf } from "../../../src/domain/leaderboards/notices/significance.ts";
+
+export type RankChanged = EventData<"leaderboard.rank_changed">;
+
+/** One told change, as short as a test compares it. */
+export type ToldChange = [user: string, from: number | null, to: number, reason: RankChanged["reason"]];
+
+type Score = { score: number; atMs: number };
+type Told = { rank: number | null; atMs: number | null; isPending: boolean };
+
+/**
+ * What players ought to be told of a board with ties EARLIEST, by looking at everybody after every change:
+ * who has changed is told whatever is significant, the others of edges of bands only.
+ */
+export class NoticeModel {
+  readonly #scores = new Map<string, Score>();
+  readonly #told = new Map<string, Told>();
+  readonly #order: (a: string, b: string) => number;
+  leader: { user: string; score: number } | undefined;
+
+  /** @param order of players with the same score since the same moment */
+  constructor(order: (a: string, b: string) => number) {
+    this.#order = order;
+  }
+
+  ranking(): string[] {
+    return [...this.#scores]
+      .toSorted(([a, x], [b, y]) => y.score - x.score || x.atMs - y.atMs || this.#order(a, b))
+      .map(([user]) => user);
+  }
+
+  set(user: string, score: number, atMs: number): void {
+    const held = this.#scores.get(user);
+    this.#scores.set(user, { score, atMs: held?.score === score ? held.atMs : atMs });
+  }
+
+  scoreOf(user: string): number {
+    return this.#scores.get(user)!.score;
+  }
+
+  /** Who leads now, where that is news. */
+  newLeader(): string | undefined {
+    const first = this.ranking()[0]!;
+    const before = this.leader?.user;
+    if (first === before) return undefined;
+    if (before !== undefined && this.scoreOf(first) === this.scoreOf(before)) return undefined;
+    this.leader = { user: first, score: this.scoreOf(first) };
+    return first;
+  }
+
+  /** What is told after the entries of `changed` have changed. */
+  step(changed: ReadonlySet<string>, nowMs: number): ToldChange[] {
+    const out: ToldChange[] = [];
+    for (const [i, user] of this.ranking().entries())
+      out.push(...this.#look(user, i + 1, { hasChanged: changed.has(user), nowMs }));
+    return out.toSorted();
+  }
+
+  /** What is told when those who had to wait are looked at again. */
+  sweep(nowMs: number): ToldChange[] {
+    const due = [...this.#told].filter(
+      ([, { isPending, atMs }]) => isPending && atMs! + DEFAULT_RANK_CHANGE.debounceSeconds * 1_000 <= nowMs,
+    );
+    return due.length === 0 ? [] : this.step(new Set(due.map(([user]) => user)), nowMs);
+  }
+
+  #look(
+    user: string,
+    rank: number,
+    { hasChanged, nowMs }: { hasChanged: boolean; nowMs: number },
+  ): ToldChange[] {
+    const held = this.#told.get(user) ?? { rank: null, atMs: null, isPending: false };
+    const isKnown = held.rank !== null;
+    const found = significanceOf(DEFAULT_RANK_CHANGE, held.rank, rank);
+    if (isKnown && !hasChanged && found?.reason !== "BAND") return [];
+    if (!found) {
+      this.#told.set(user, { ...held, rank: held.rank ?? rank, isPending: false });
+      return [];
+    }
+    if (isEarly(held, nowMs)) {
+      this.#told.set(user, { ...held, isPending: true });
+      return [];
+    }
+    this.#told.set(user, { rank, atMs: nowMs, isPending: false });
+    return [[user, held.rank, rank, found.reason]];
+  }
+}
+
+const isEarly = ({ atMs }: Told, nowMs: number): boolean =>
+  atMs !== null && atMs + DEFAULT_RANK_CHANGE.debounceSeconds * 1_000 > nowMs;

@@ -1,0 +1,83 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const MAIN = new URL("../../../src/main.ts", import.meta.url).pathname;
+
+/** A port that was free a moment ago. */
+export const freePort = async (): Promise<number> => {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, "close");
+  return port;
+};
+
+/** A directory of a test's own; `remove` takes it away. */
+export const temporaryDir = async (): Promise<{ path: string; remove: () => Promise<void> }> => {
+  const path = await mkdtemp(join(tmpdir(), "laurel-test-"));
+  return { path, remove: () => rm(path, { recursive: true, force: true }) };
+};
+
+export type Laurel = {
+  child: ChildProcess;
+  output: () => string;
+  /** Resolves with the exit code, or the signal's name. */
+  ended: Promise<number | string>;
+};
+
+const { NODE_V8_COVERAGE } = process.env;
+/** Code from the cache of compiled modules counts whole functions, however little of them ran. */
+const coverage: Record<string, string> = NODE_V8_COVERAGE
+  ? { NODE_V8_COVERAGE, NODE_DISABLE_COMPILE_CACHE: "1" }
+  : {};
+
+const running = new Set<ChildProcess>();
+// A test that fails leaves its processes to nobody: they go with this one.
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
+/** Runs `laurel` as a process of its own, with nothing of this process's settings. */
+export const laurel = (args: readonly string[], env: Record<string, string> = {}): Laurel => {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env["PATH"] ?? "", ...coverage, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  running.add(child);
+  child.on("close", () => running.delete(child));
+  let text = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  const ended = once(child, "close").then(([code, signal]: unknown[]) => (code ?? signal) as number | string);
+  return { child, output: () => text, ended };
+};
+
+/**
+ * Starts a server process and waits until it says that it is ready. @throws Error with its output when it
+ * ends first
+ */
+export const startProcess = async (args: readonly string[], env: Record<string, string>): Promise<Laurel> => {
+  const started = laurel(args, env);
+  const isReady = new Promise<void>((resolve) => {
+    const look = () => /ready/.test(started.output()) && resolve();
+    started.child.stdout!.on("data", look);
+  });
+  await Promise.race([
+    isReady,
+    started.ended.then((code) => {
+      throw new Error(`laurel ${args.join(" ")} ended with ${code}:\n${started.output()}`);
+    }),
+  ]);
+  return started;
+};
+
+/** Ends a process the hard way, as a power cut of that process would. */
+export const kill = async ({ child, ended }: Laurel): Promise<void> => {
+  child.kill("SIGKILL");
+  await ended;
+};

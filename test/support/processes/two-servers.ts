@@ -1,0 +1,64 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Role } from "../../../src/domain/kernel/caller.ts";
+import { type Database, openPostgres } from "../../../src/platform/database.ts";
+import { laurelAdmin } from "./command.ts";
+import type { Tenant } from "../app/app.ts";
+import { type Client, clientOf, must } from "../http/client.ts";
+import { startServices } from "./services.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "./process.ts";
+
+/** Two web processes of one cluster, its database, and a super-admin's token. */
+export type TwoServers = {
+  clients: readonly [Client, Client];
+  database: Database;
+  admin: string;
+  /** A further member of a tenant, logged in through one of the processes. */
+  member(tenant: Tenant, role: Role): Promise<{ userId: string; token: string }>;
+  stop(): Promise<void>;
+};
+
+const EMAIL = "root@platform.example.com";
+const PASSWORD = "Root-of-7-trees";
+
+const memberOf =
+  (client: Client, database: Database) =>
+  async ({ userId: like, password }: Tenant, role: Role): Promise<{ userId: string; token: string }> => {
+    const [userId, email] = [randomUUID(), `${randomUUID()}@example.com`];
+    await sql`
+      insert into users select (jsonb_populate_record(u, jsonb_build_object('id', ${userId}::text,
+        'email', ${email}::text, 'role', ${role}::text))).* from users u
+      where id = ${like}::uuid`.execute(database.em.fork().getKysely());
+    const { accessToken } = must(await client.post("/api/v1/auth/login", { email, password }), 200);
+    return { userId, token: accessToken };
+  };
+
+export const startTwoServers = async (env: Record<string, string> = {}): Promise<TwoServers> => {
+  const directory = await temporaryDir();
+  const services = await startServices(directory.path);
+  const servers: Laurel[] = [];
+  const start = async (): Promise<Client> => {
+    const port = await freePort();
+    const shared = { PUBLIC_URL: "http://localhost", TRUSTED_PROXIES: "127.0.0.1/32", ...env };
+    servers.push(await startProcess(["serve"], { ...services.env, ...shared, PORT: String(port) }));
+    return clientOf(`http://127.0.0.1:${port}`);
+  };
+  const clients: [Client, Client] = [await start(), await start()];
+  const database = await openPostgres(services.databaseUrl, 2);
+  await laurelAdmin(["create", "--email", EMAIL], services.env, PASSWORD);
+  const login = { email: EMAIL, password: PASSWORD };
+  const admin = must(await clients[0].post("/api/v1/superadmin/auth/login", login), 200)
+    .accessToken as string;
+  return {
+    clients,
+    database,
+    admin,
+    member: memberOf(clients[0], database),
+    stop: async () => {
+      await database.close();
+      for (const server of servers) await kill(server);
+      await services.remove();
+      await directory.remove();
+    },
+  };
+};

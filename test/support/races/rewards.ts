@@ -1,0 +1,217 @@
+import assert from "node:assert/strict";
+import { type Answer, must } from "../http/client.ts";
+import { eventuallyHolds } from "../eventually.ts";
+import { type Arena, oneWins, type Race, sideIn, tally, together } from "./races.ts";
+import type { Side } from "../app/sides.ts";
+
+const players = (side: Side, count: number): Promise<string[]> =>
+  Promise.all(Array.from({ length: count }, () => side.player()));
+
+const inOrder = (numbers: readonly number[]): number[] => numbers.toSorted((a, b) => a - b);
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i + 1);
+
+const numbersOf = (answers: readonly Answer[]): number[] =>
+  inOrder(answers.filter(({ status }) => status === 201).map(({ body }) => body.serialNo as number));
+
+const prize = (fulfilment: "CODE" | "EXTERNAL", more: object = {}) => ({
+  key: "mug",
+  name: "Mug",
+  kind: "PRIZE",
+  fulfilment,
+  ...more,
+});
+
+const FOLLOWED = {
+  tiers: [{ tier: 1, threshold: 1 }],
+  progressMetric: { eventTypes: ["joined"], aggregate: "count" },
+};
+
+const JOINED = {
+  key: "joined",
+  name: "Joined",
+  triggers: [{ kind: "EVENT", eventTypes: ["joined"] }],
+  actions: [
+    { type: "update_badge", badgeKey: "gold", operation: "AWARD" },
+    { type: "grant_reward", rewardKey: "mug" },
+    { type: "grant_xp", amount: 1 },
+  ],
+};
+
+const claimAll = (arena: Arena, { tenant: { key } }: Side, paths: readonly string[]): Promise<Answer[]> =>
+  together(arena, paths.length, (client, i) => client.post(`${paths[i]}/claim`, {}, { key }));
+
+export const rewardRaces: readonly Race[] = [
+  {
+    name: "awards a limited edition as often as it says, numbered without a gap",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      await side.make("/badges", { key: "gold", name: "Gold", maxAwards: 7 });
+      const ids = await players(side, 20);
+      const answers = await together(arena, 20, (client, i) =>
+        client.post(`/api/v1/players/${ids[i]}/badges/gold`, {}, { key }),
+      );
+      assert.deepEqual(tally(answers), { 201: 7, "409 OUT_OF_STOCK": 13 });
+      assert.deepEqual(numbersOf(answers), upTo(7));
+    },
+  },
+  {
+    name: "awards a limited edition and a stock by rules as often as they say, numbered without a gap",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      await side.make("/badges", { key: "gold", name: "Gold", maxAwards: 7 });
+      await side.make("/badges", { key: "fan", name: "Fan", ...FOLLOWED, maxAwards: 5 });
+      await side.make("/rewards", prize("EXTERNAL", { stock: 9 }));
+      await side.make("/rules", JOINED);
+      must(await side.send("post", "/api/v1/rules/joined/publish", {}), 200);
+      const users = upTo(40).map((n) => `user-${n}`);
+      const answers = await together(arena, 8, (client, i) => {
+        const mine = users.slice(i * 5, i * 5 + 5);
+        const events = mine.map((externalUserId) => ({ externalUserId, eventType: "joined" }));
+        return client.post("/api/v1/events/batch", { events }, { key });
+      });
+      assert.deepEqual(tally(answers), { 200: 8 });
+      const holders = async (badge: string) => {
+        const { data } = must(await side.send("get", `/api/v1/badges/${badge}/holders`), 200);
+        return inOrder(data.map(({ serialNo }: { serialNo: number }) => serialNo));
+      };
+      await eventuallyHolds(
+        async () => {
+          const { body } = await side.send("get", "/api/v1/events?status=PENDING");
+          assert.deepEqual(body.data, []);
+        },
+        { timeoutMs: 20_000 },
+      );
+      assert.deepEqual([await holders("gold"), await holders("fan")], [upTo(7), upTo(5)]);
+      const stock = must(await side.send("get", "/api/v1/rewards/mug/stock"), 200);
+      assert.deepEqual([stock.given, stock.left], [9, 0]);
+    },
+  },
+  {
+    name: "awards a badge to one player once, however many ask",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      await side.make("/badges", { key: "b", name: "B", tiers: [{ tier: 1, rewards: { xp: 5 } }] });
+      const player = `/api/v1/players/${await side.player()}`;
+      await together(arena, 10, (client) => client.post(`${player}/badges/b`, {}, { key }));
+      assert.equal(must(await side.send("get", player), 200).xp, 5);
+    },
+  },
+  {
+    name: "sells a stock of 10 exactly ten times, to many players and to one",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      await side.make("/currencies", { key: "coins", name: "Coins", initialBalance: 1_000 });
+      await side.make(
+        "/rewards",
+        prize("EXTERNAL", { stock: 10, price: { currencyKey: "coins", amount: 1 } }),
+      );
+      const ids = await players(side, 6);
+      const answers = await together(arena, 24, (client, i) =>
+        client.post("/api/v1/rewards/mug/purchase", { playerId: ids[i % 6] }, { key }),
+      );
+      assert.deepEqual(tally(answers), { 201: 10, "409 OUT_OF_STOCK": 14 });
+      const stock = must(await side.send("get", "/api/v1/rewards/mug/stock"), 200);
+      assert.deepEqual([stock.given, stock.left], [10, 0]);
+      const balances = await Promise.all(
+        ids.map(
+          async (id) => must(await side.send("get", `/api/v1/players/${id}/balances`), 200).data[0].balance,
+        ),
+      );
+      assert.equal(
+        balances.reduce((sum: number, one: number) => sum + one, 0),
+        6 * 1_000 - 10,
+      );
+    },
+  },
+  {
+    name: "keeps to a player's limit of a reward",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      await side.make("/rewards", prize("EXTERNAL", { perPlayerLimit: 3 }));
+      const playerId = await side.player();
+      const answers = await together(arena, 12, (client) =>
+        client.post("/api/v1/rewards/mug/grant", { playerId }, { key }),
+      );
+      assert.deepEqual(tally(answers), { 201: 3, "409 LIMIT_REACHED": 9 });
+    },
+  },
+  {
+    name: "gives each code of a prize to one grant, and to all of them while there are codes",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      await side.make("/rewards", prize("CODE"));
+      const codes = upTo(16).map((n) => `CODE-${n}`);
+      must(await side.send("post", "/api/v1/rewards/mug/codes", { codes }), 200);
+      const ids = await players(side, 16);
+      const claims = await Promise.all(
+        ids.slice(0, 8).map(async (playerId) => {
+          const id = await side.make("/rewards/mug/grant", { playerId, delivery: "CLAIM" });
+          return `/api/v1/players/${playerId}/rewards/${id}`;
+        }),
+      );
+      const [claimed, granted] = await Promise.all([
+        claimAll(arena, side, claims),
+        together(arena, 8, (client, i) =>
+          client.post("/api/v1/rewards/mug/grant", { playerId: ids[8 + i] }, { key }),
+        ),
+      ]);
+      assert.deepEqual([tally(claimed), tally(granted)], [{ 200: 8 }, { 201: 8 }]);
+      const given = [...claimed, ...granted].map(({ body }) => body.code as string);
+      assert.deepEqual(given.toSorted(), codes.toSorted());
+      const more = { playerId: ids[0] };
+      const late = await side.send("post", "/api/v1/rewards/mug/grant", more);
+      assert.deepEqual(tally([late]), { "409 OUT_OF_STOCK": 1 });
+    },
+  },
+  {
+    name: "gives what is claimed once, however often it is claimed at once",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      await side.make("/rewards", { key: "box", name: "Box", kind: "BUNDLE", bundle: { xp: 5 } });
+      const playerId = await side.player();
+      const id = await side.make("/rewards/box/grant", { playerId, delivery: "CLAIM" });
+      const path = `/api/v1/players/${playerId}/rewards/${id}`;
+      const answers = await claimAll(
+        arena,
+        side,
+        Array.from({ length: 8 }, () => path),
+      );
+      assert.deepEqual(tally(answers), { 200: 8 });
+      assert.equal(must(await side.send("get", `/api/v1/players/${playerId}`), 200).xp, 5);
+    },
+  },
+  {
+    name: "takes a code into a pool once",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      await side.make("/rewards", prize("CODE"));
+      const codes = upTo(50).map((n) => `CODE-${n}`);
+      const answers = await together(arena, 6, (client) =>
+        client.post("/api/v1/rewards/mug/codes", { codes }, { key }),
+      );
+      assert.deepEqual(tally(answers), { 200: 6 });
+      assert.equal(
+        answers.reduce((sum, { body }) => sum + (body.added as number), 0),
+        50,
+      );
+    },
+  },
+  {
+    name: "gives a badge's key to one of those who want it",
+    run: async (arena) => {
+      const { tenant } = await sideIn(arena);
+      const body = { key: "taken", name: "Badge" };
+      const make = await together(arena, 6, (client) =>
+        client.post("/api/v1/badges", body, { key: tenant.key }),
+      );
+      oneWins(make, 201, "409 KEY_TAKEN");
+    },
+  },
+];

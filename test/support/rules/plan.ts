@@ -1,0 +1,104 @@
+import { compileEconomy } from "../../../src/domain/progression/economy.ts";
+import { DEFAULT_CURVE } from "../../../src/domain/evaluation/xp/levels.ts";
+import { emptyHoldings } from "../../../src/domain/progression/load.ts";
+import { noEffects, openTurn } from "../../../src/domain/evaluation/evaluate.ts";
+import type { PlayerState } from "../../../src/domain/evaluation/player-state.ts";
+import type { ProjectPlan, PlanTurn } from "../../../src/domain/evaluation/project-plan.ts";
+import type { RuleEvent } from "../../../src/domain/evaluation/rule-event.ts";
+import { createSharedCounters } from "../../../src/domain/evaluation/shared-counters.ts";
+import type { Effects } from "../../../src/domain/evaluation/effects.ts";
+import type { Stored } from "../../../src/domain/evaluation/live.ts";
+import { DEFINITION_KINDS } from "../../../src/domain/registries/definition-kinds.ts";
+import { indexBoards } from "../../../src/domain/evaluation/boards/board-index.ts";
+import { DEFAULT_SETTINGS, type ProjectSettings } from "../../../src/domain/evaluation/project-settings.ts";
+import { compileRules } from "../../../src/domain/evaluation/running/compile.ts";
+import type { Json } from "../../../src/domain/kernel/events/events.ts";
+import { randomUUID } from "node:crypto";
+
+export const PROJECT = "11111111-1111-1111-1111-111111111111";
+
+const TENANT = "22222222-2222-2222-2222-222222222222";
+
+export type PlanParts = Omit<Partial<ProjectPlan>, "settings"> & {
+  settings?: Partial<ProjectSettings>;
+  /** Documents by kind, `{ currency: [{ key: "coins", name: "Coins" }] }`, as designers write them. */
+  define?: Record<string, readonly Json[]>;
+};
+
+/** Reads definitions as the API would. */
+export const aDefinition = (kind: string, document: Json): Stored => {
+  const { schema } = DEFINITION_KINDS.find((one) => one.kind === kind)!;
+  const definition = schema.parse(document);
+  return { id: randomUUID(), projectId: PROJECT, definition, version: 1, status: "ACTIVE" };
+};
+
+/** A project's plan: no rules, boards or definitions unless given. */
+export const aPlan = ({ settings, define = {}, ...more }: PlanParts = {}): ProjectPlan => {
+  const rules = more.rules ?? compileRules([]);
+  const boards = more.boards ?? [];
+  const definitions = new Map(
+    Object.entries(define).map(([kind, documents]) => [kind, documents.map((one) => aDefinition(kind, one))]),
+  );
+  return {
+    ...compileEconomy(definitions, rules),
+    projectId: PROJECT,
+    tenantId: TENANT,
+    configVersion: 1,
+    bytes: 0,
+    timezone: "UTC",
+    isSandbox: false,
+    settings: { ...DEFAULT_SETTINGS, ...settings },
+    curve: DEFAULT_CURVE,
+    boards,
+    boardsByKey: new Map(boards.map((board) => [board.key, board])),
+    boardIndex: indexBoards(boards),
+    rules,
+    ...more,
+  };
+};
+
+/** A player without XP, holdings or history. */
+export const aPlayerState = (more: Partial<PlayerState> = {}): PlayerState => ({
+  id: randomUUID(),
+  projectId: PROJECT,
+  externalUserId: "u1",
+  displayName: null,
+  status: "ACTIVE",
+  xp: 0,
+  level: 1,
+  seq: 0,
+  ledgerSeq: 0,
+  ledgerHash: null,
+  lives: { count: null, anchorMs: null, unlimitedUntilMs: null },
+  timezone: null,
+  zoneChangedMs: null,
+  locale: null,
+  country: null,
+  attributes: {},
+  tags: [],
+  createdAt: new Date("2026-01-01T00:00:00Z"),
+  lastSeenAt: null,
+  ...emptyHoldings(),
+  ...more,
+});
+
+export type PassParts = {
+  plan?: ProjectPlan;
+  player?: PlayerState;
+  event?: Partial<RuleEvent>;
+  nowMs?: number;
+  effects?: Effects;
+};
+
+/** The pass of a tracked event over a player; `effects` and `warnings` fill as it goes. */
+export const aPass = ({ plan = aPlan(), player = aPlayerState(), ...more }: PassParts = {}) => {
+  const { event = {}, nowMs = Date.parse("2026-06-15T12:00:00Z"), effects = noEffects() } = more;
+  const full = { id: randomUUID(), type: "tried", at: nowMs, properties: {}, depth: 0, ...event };
+  const shared = createSharedCounters(new Map(), true);
+  const warnings: string[] = [];
+  const turn: PlanTurn = {
+    ...openTurn({ plan, player, event: full, nowMs, effects, shared, isTracked: true }),
+    warn: (message) => void warnings.push(message),
+  };
+  return { turn, plan, player, effects, warnings };
+};
