@@ -146,7 +146,7 @@ const lockClaimed = async ({ db }: Work, claimed: Row): Promise<Row | undefined>
 
 const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise<Step> => {
   const kind = kinds.find((one) => one.kind === row.kind);
-  if (!kind) throw new DomainError("INTERNAL_ERROR", `no job is called ${row.kind}`);
+  if (!kind) throw new DomainError("INTERNAL_ERROR", `unknown kind of job: ${row.kind}`);
   const { id, project_id: projectId, state, created_by: createdBy } = row;
   const step = await kind.step(work, {
     id,
