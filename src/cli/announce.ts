@@ -76,7 +76,7 @@ const prepareDemo = async (running: Running, config: Config, stopping: AbortSign
     const url = `http://${hostOf(address!.host, "127.0.0.1")}:${address!.port}`;
     return { demo, ms: await selfTest({ url, key: demo.key }) };
   } catch (err) {
-    if (!stopping.aborted) app.log.error({ err }, demo ? "the self test failed" : "the demo was not made");
+    if (!stopping.aborted) app.log.error({ err }, demo ? "the self test failed" : "the demo was not created");
     return { demo, problem: (err as Error).message };
   }
 };

@@ -9,9 +9,9 @@ export type KeyFlags = { key?: string; keyFile?: string };
 /** Parses the address of the server, or of its API. @throws UsageError */
 export const readUrl = (text: string): string => {
   const url = URL.parse(text);
-  if (!url || !/^https?:$/.test(url.protocol)) throw new UsageError("--url is an http or https address");
+  if (!url || !/^https?:$/.test(url.protocol)) throw new UsageError("--url must be an http or https address");
   if (url.username || url.password || url.search)
-    throw new UsageError("--url has no user, password or query");
+    throw new UsageError("--url must not contain a user, password or query");
   return `${url.origin}${url.pathname.replace(/\/+$/, "").replace(/\/api\/v1$/, "")}`;
 };
 
@@ -19,7 +19,7 @@ export const readUrl = (text: string): string => {
 export const readKey = ({ key, keyFile }: KeyFlags): string => {
   const text = (key ?? (keyFile === undefined ? "" : readText(keyFile))).trim();
   if (text === "") throw new UsageError("an API key is needed: --key svc_live_… or --key-file FILE");
-  if (!/^[\u0021-\u007e]+$/.test(text)) throw new UsageError("the key holds characters that no key has");
+  if (!/^[\u0021-\u007e]+$/.test(text)) throw new UsageError("the key contains invalid characters");
   return text;
 };
 

@@ -119,14 +119,14 @@ export const checkPort = async (settings: Settings): Promise<{ check: Check; isR
   }
   const name = `Port ${port}`;
   const listener = await tryListen(host, port);
-  if (listener === "taken") return whoListens(name, settings);
+  if (listener === "taken") return identifyListener(name, settings);
   if (listener === "free") return { check: ok(name, `free on ${host}`), isRunning: false };
   const remedy =
     listener.code === "EACCES" ? "set PORT to 1024 or more" : "set HOST to an address of this machine";
   return { check: fail(name, `cannot be used on ${host}: ${listener.code}`, remedy), isRunning: false };
 };
 
-const whoListens = async (
+const identifyListener = async (
   name: string,
   { host, port }: Settings,
 ): Promise<{ check: Check; isRunning: boolean }> => {
@@ -155,7 +155,7 @@ export const checkPublicUrl = async ({ publicUrl, host }: Settings, isRunning: b
     if (LOCAL_HOST.test(host)) return ok(name, `${publicUrl}, this machine only`);
     return warn(
       name,
-      `${publicUrl} is this machine, yet HOST=${host} invites others`,
+      `${publicUrl} is this machine, but HOST=${host} accepts other machines`,
       "set it to what clients use",
     );
   }
@@ -199,12 +199,16 @@ const judgeServer = ({
 }: PostgresProbe): Check => {
   const name = "PostgreSQL";
   if (isReadOnly)
-    return fail(name, `${version} is a standby, which takes no writes`, "point DATABASE_URL at the primary");
+    return fail(
+      name,
+      `${version} is a standby, which accepts no writes`,
+      "point DATABASE_URL at the primary",
+    );
   if (major < POSTGRES_MAJOR_MIN)
     return fail(name, `${version} is too old`, `use PostgreSQL ${POSTGRES_MAJOR_MIN} or newer`);
   if (unsafeSettings.length === 0) return ok(name, `${version}, ${maxConnections} connections`);
   const names = unsafeSettings.join(", ");
-  return warn(name, `${version} may lose what it acknowledged: ${names} off`, `turn ${names} on`);
+  return warn(name, `${version} may lose acknowledged commits: ${names} off`, `turn ${names} on`);
 };
 
 const judgeClock = (aheadMs: number): Check => {

@@ -91,7 +91,7 @@ const pause = async (
   if (attempt >= limit) throw new ImportFailure(`gave up after ${attempt} attempts: ${again.reason}`);
   if (again.waitMs !== undefined && again.waitMs > RETRY_AFTER_MAX_MS) {
     const minutes = Math.ceil(again.waitMs / 60_000);
-    throw new ImportFailure(`${again.reason}; the server asks to come back in ${minutes} minutes`);
+    throw new ImportFailure(`${again.reason}; the server asks to retry in ${minutes} minutes`);
   }
   const backoffMs = Math.min(retry.maxDelayMs, retry.baseDelayMs * 2 ** (attempt - 1));
   const waitMs = again.waitMs ?? Math.round(backoffMs * (0.75 + Math.random() / 2));

@@ -92,7 +92,7 @@ const readFlags = (file: string, flags: ImportFlags): ImportOptions => {
   const url = readUrl(flags.url);
   const key = readKey(flags);
   const { keyless } = flags;
-  if (keyless !== "stable" && keyless !== "asis") throw new UsageError("--keyless is stable or asis");
+  if (keyless !== "stable" && keyless !== "asis") throw new UsageError("--keyless must be stable or asis");
   return {
     file,
     url,
@@ -109,7 +109,7 @@ const readFlags = (file: string, flags: ImportFlags): ImportOptions => {
 const readNumber = (name: string, text: string, max: number): number => {
   const value = Number(text);
   if (!Number.isInteger(value) || value < 1 || value > max)
-    throw new UsageError(`${name} is a number from 1 to ${max}`);
+    throw new UsageError(`${name} must be a number from 1 to ${max}`);
   return value;
 };
 

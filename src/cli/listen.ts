@@ -80,9 +80,9 @@ const readFlags = (flags: ListenFlags, stop: AbortSignal): Listening => {
   };
   if (forward === undefined) return { api, query, show: async (event) => show(event) };
   if (!/^https?:$/.test(URL.parse(forward)?.protocol ?? ""))
-    throw new UsageError("--forward is an http or https address");
+    throw new UsageError("--forward must be an http or https address");
   const secret = flags.secret ?? newWebhookSecret();
-  if (secret === "") throw new UsageError("--secret is empty");
+  if (secret === "") throw new UsageError("--secret must not be empty");
   if (flags.secret === undefined) note(`signing with ${secret}`);
   const target = { url: forward, secret, stop };
   return { api, query, show: async (event) => show(event, ` -> ${await post(target, event)}`) };

@@ -48,7 +48,10 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
   if (applied.length > 0) log.info({ migrations: applied }, "migrations applied");
   const newer = (await platform.database.migrationStates()).filter(({ isNewer }) => isNewer);
   if (newer.length > 0)
-    log.warn({ migrations: newer.map(({ name }) => name) }, "the database is of a newer version of Laurel");
+    log.warn(
+      { migrations: newer.map(({ name }) => name) },
+      "the database belongs to a newer version of Laurel: run that version",
+    );
   const state = { isStopping: false };
   const made = createApp({ config, log, metrics: createMetrics(), platform });
   const liveRooms = config.roles.has("web") ? createLiveRooms(made, platform.driver, VERSION) : undefined;

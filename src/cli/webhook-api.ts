@@ -52,7 +52,7 @@ const ask = async ({ url, key, stop }: Api, path: string, body: unknown): Promis
   const { status } = response;
   const elsewhere = response.headers.get("location");
   if (status >= 300 && status < 400 && elsewhere !== null)
-    throw new ApiFailure(`${url} redirects to ${elsewhere}: give the address there as --url`);
+    throw new ApiFailure(`${url} redirects to ${elsewhere}: use that address as --url`);
   return { status, answer: await response.json().catch(() => undefined) };
 };
 

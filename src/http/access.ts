@@ -41,7 +41,7 @@ const requireAdmin = (access: Guarded, { scopes }: AdminCaller): void => {
 
 const requireTenantState = (needs: Needs | undefined, caller: KeyCaller | UserCaller): void => {
   if (caller.tenant.approvalStatus === "SUSPENDED" && needs?.suspended !== true) {
-    throw forbidden("TENANT_SUSPENDED", "The tenant is suspended; its OWNER has been told why");
+    throw forbidden("TENANT_SUSPENDED", "The tenant is suspended; its OWNER has been informed of the reason");
   }
   if (caller.kind === "key" || caller.status === "ACTIVE" || needs?.pending === true) return;
   if (caller.status === "PENDING")

@@ -45,7 +45,7 @@ const errorsOf = (route: AnyRoute) => {
   );
 };
 
-const whoMay = (access: Access): string => {
+const accessText = (access: Access): string => {
   if (access === "public") return "Open to everyone.";
   const { scope, roles, admin, needs } = access;
   const parts = [
@@ -54,10 +54,10 @@ const whoMay = (access: Access): string => {
     ...(admin === undefined ? [] : ["super-admins"]),
     ...(admin === undefined || admin === "*" ? [] : [`platform tokens with the scope \`${admin}\``]),
   ];
-  return `Open to ${parts.join(" and ")}.${whatElse(needs)}`;
+  return `Open to ${parts.join(" and ")}.${needsText(needs)}`;
 };
 
-const whatElse = (needs: Needs = {}): string => {
+const needsText = (needs: Needs = {}): string => {
   const wants = [
     ...(needs.approval ? ["an approved tenant"] : []),
     ...(needs.feature === undefined ? [] : [`a plan with ${needs.feature}`]),
@@ -114,7 +114,7 @@ const operationOf = (route: AnyRoute): ZodOpenApiOperationObject => ({
   operationId: route.id,
   tags: [route.tag],
   summary: route.summary,
-  description: [route.description, whoMay(route.access)].filter(Boolean).join("\n\n"),
+  description: [route.description, accessText(route.access)].filter(Boolean).join("\n\n"),
   security: securityOf(route.access),
   ...(route.deprecated === undefined ? {} : { deprecated: true }),
   parameters: [...projectParameters(route), ...keyParameters(route)],

@@ -50,7 +50,7 @@ export class UnreadResponses {
   }
 }
 
-/** Name of whoever gets a response: the tenant of the credentials, or else the address. */
+/** Key of the receiver of a response: the tenant of the credentials, otherwise the address. */
 export const ownerOf = (caller: Caller | undefined, ip: string): string =>
   caller !== undefined && "tenantId" in caller ? `tenant ${caller.tenantId}` : `address ${ip}`;
 

@@ -28,7 +28,7 @@ export const PROCESS_CONCURRENCY = 4;
 const BUSY_RETRY_MS = 25;
 
 /** State that a process keeps between claims. */
-type Kept = {
+type ProcessState = {
   shares: ClaimShares;
   plans: PlanCache;
   /** Detects rules that the engine repeatedly had to hold. */
@@ -42,7 +42,7 @@ type Kept = {
   reported: WeakSet<ProjectPlan>;
 };
 
-const createKept = (): Kept => {
+const createKept = (): ProcessState => {
   const shares = new ClaimShares();
   return {
     shares,
@@ -69,7 +69,7 @@ type ClaimFindings = {
 
 /** Runs a claim, and counts for each partition how often in a row the database was too busy for it. */
 const claimOf = async (
-  { busyInRow: counts }: Kept,
+  { busyInRow: counts }: ProcessState,
   keys: readonly string[],
   claim: (busy: number) => Promise<Processed>,
 ): Promise<Processed> => {
@@ -83,7 +83,7 @@ const claimOf = async (
   }
 };
 
-const optionsOf = (app: App, kept: Kept, { loops, hits, lacking }: ClaimFindings) => ({
+const optionsOf = (app: App, kept: ProcessState, { loops, hits, lacking }: ClaimFindings) => ({
   transact: app.transact,
   plans: kept.plans,
   shares: kept.shares,
@@ -111,7 +111,11 @@ export const createProcessEvents = (): JobTogether => {
 type Claimed = { keys: readonly string[]; leave(keys: readonly string[]): void };
 
 /** @returns the partitions to claim again */
-const claimTogether = async (app: App, kept: Kept, { keys, leave }: Claimed): Promise<readonly string[]> => {
+const claimTogether = async (
+  app: App,
+  kept: ProcessState,
+  { keys, leave }: Claimed,
+): Promise<readonly string[]> => {
   const held: ClaimFindings = { loops: [], hits: new Map(), lacking: new Map() };
   const places = kept.cursors;
   const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
@@ -120,11 +124,11 @@ const claimTogether = async (app: App, kept: Kept, { keys, leave }: Claimed): Pr
     processPartitions({ ...optionsOf(app, kept, held), busyInRow: busy, onLeft }, taken),
   );
   for (const part of done.busy) retryLater(app, String(part));
-  const lookAgain = (parts: readonly number[]): void => {
+  const recheck = (parts: readonly number[]): void => {
     for (const part of parts) app.queue.wakeHere(PROCESS_EVENTS, String(part));
   };
-  void done.preparing?.then(lookAgain);
-  if (done.closed.length > 0) void done.reopened.then(() => lookAgain(done.closed));
+  void done.preparing?.then(recheck);
+  if (done.closed.length > 0) void done.reopened.then(() => recheck(done.closed));
   for (const part of done.parts) {
     places.delete(String(part));
     app.topics.publish(processedTopic(part), part);
@@ -150,17 +154,21 @@ const retryLater = (app: App, key: string): void => {
 };
 
 /** Pauses the rules that were held too often. Never rejects. */
-const pauseHeld = async (app: App, kept: Kept, { loops, hits, lacking }: ClaimFindings): Promise<void> => {
+const pauseHeld = async (
+  app: App,
+  kept: ProcessState,
+  { loops, hits, lacking }: ClaimFindings,
+): Promise<void> => {
   const nowMs = app.clock().getTime();
   const looping = loops.filter(({ chain }) => kept.loops.hit(chain.at(-1)!.ruleId, nowMs));
-  const dear = [...hits.values()].filter(
+  const expensive = [...hits.values()].filter(
     ({ spender }) => spender.kind === "rule" && kept.steps.hit(spender.id, nowMs),
   );
   for (const hit of looping) {
     app.log.warn({ hit }, "a rule that loops is paused");
     await pauseSafely(app, (work) => pauseLoopingRule(work, hit));
   }
-  for (const hit of dear) {
+  for (const hit of expensive) {
     app.log.warn({ hit }, "a rule that takes the steps of event after event is paused");
     await pauseSafely(app, (work) => pauseExpensiveRule(work, hit));
   }
@@ -168,7 +176,7 @@ const pauseHeld = async (app: App, kept: Kept, { loops, hits, lacking }: ClaimFi
 };
 
 /** Pauses the rules that a plan omits, once; other missing parts cannot be paused, and are only reported. */
-const pauseUnfit = async (app: App, { reported }: Kept, plan: ProjectPlan): Promise<void> => {
+const pauseUnfit = async (app: App, { reported }: ProcessState, plan: ProjectPlan): Promise<void> => {
   if (reported.has(plan)) return;
   reported.add(plan);
   const { projectId, leftOut } = plan;

@@ -275,7 +275,8 @@ const databaseOf = (orm: Orm, alone: Alone): Database => ({
   migrateDown: () =>
     alone(async (transaction) => {
       const newer = (await statesOf(orm)).findLast(({ isNewer }) => isNewer);
-      if (newer) throw new Error(`${newer.name} is of a newer version of Laurel: take it back with that one`);
+      if (newer)
+        throw new Error(`${newer.name} belongs to a newer version of Laurel: revert it with that version`);
       return (await orm.migrator.down({ transaction })).map(({ name }) => name);
     }),
   migrationStates: () => statesOf(orm),

@@ -31,7 +31,7 @@ type Ask = <T>(
  * Uses `shared` as long as it answers, else `own` with the same limits. Only requests in progress when it
  * fails wait for it, half a second; after that it is not asked until a periodic check gets an answer.
  */
-const asker = (shared: Shared, own: Windows, log?: Logger): Ask => {
+const createAsk = (shared: Shared, own: Windows, log?: Logger): Ask => {
   let isAway = false;
   let lookAtMs = 0;
 
@@ -71,7 +71,7 @@ const asker = (shared: Shared, own: Windows, log?: Logger): Ask => {
 };
 
 const withFallback = (shared: Shared, own: Windows, log?: Logger): Windows => {
-  const ask = asker(shared, own, log);
+  const ask = createAsk(shared, own, log);
 
   /** Takes back what a late answer has counted, because it was counted in this process too. */
   const consume = (counts: readonly Count[]): Promise<Usage[]> =>

@@ -91,7 +91,10 @@ export const createGoogle = (settings: Google, { url, isProduction }: Callback):
         assert(claims, "the library insists on an ID token");
         // The library accepts additional audiences where `azp` is this client; Google has none.
         if (String(claims.aud) !== settings.clientId)
-          throw new OAuthError("provider_error", "The provider's answer is for somebody else as well");
+          throw new OAuthError(
+            "provider_error",
+            "The provider's answer is also meant for another application",
+          );
         const { sub: subject, email, email_verified: isEmailVerified, name } = claims;
         return profileFrom({ subject, email, isEmailVerified, name });
       } catch (error) {

@@ -35,16 +35,16 @@ type Question = {
   keys: readonly string[];
   values: readonly (readonly [points: number, limit: number, seconds: number])[];
 };
-type Asked = Question & { resolve(usages: Usage[]): void; reject(error: unknown): void };
+type PendingQuestion = Question & { resolve(usages: Usage[]): void; reject(error: unknown): void };
 
 /**
  * Batches the questions of one iteration of the event loop: simultaneous requests then cost one command
  * instead of one each.
  */
 const gather = (redis: Scripted): ((question: Question) => Promise<Usage[]>) => {
-  let waiting: Asked[] = [];
+  let waiting: PendingQuestion[] = [];
 
-  const ask = async (asked: readonly Asked[]): Promise<void> => {
+  const ask = async (asked: readonly PendingQuestion[]): Promise<void> => {
     const keys = asked.flatMap((one) => one.keys);
     const values = asked.flatMap((one, n) => one.values.flatMap((value) => [...value, n]));
     try {

@@ -17,7 +17,7 @@ const ownRoomsOf = (projectId: string): number =>
  */
 export const admitRoom = async (options: unknown): Promise<void> => {
   if (matchMaker.stats.local.roomCount >= PROCESS_ROOMS_MAX)
-    throw retryLater("this process has no room left", "SERVER_FULL");
+    throw retryLater("this process has reached its limit of rooms: try again", "SERVER_FULL");
   const { projectId } = options as { projectId?: string };
   if (projectId === undefined) return;
   const driver = matchMaker.driver as Listing;

@@ -54,7 +54,7 @@ export type BoardQuery = {
 
 export type BoardReader = (query: BoardQuery) => Promise<BoardView>;
 
-type Kept = { name: Name | undefined; untilMs: number };
+type CachedName = { name: Name | undefined; untilMs: number };
 
 export type BoardName = { projectId: string; leaderboardKey: string; board: string };
 
@@ -114,7 +114,7 @@ const runsAt = ({ status, endsAt }: BoardList, now: Date): boolean =>
 
 /** Caches the names of the players on display for a while. */
 const createNames = (app: App, projectId: string) => {
-  const kept = new Map<string, Kept>();
+  const kept = new Map<string, CachedName>();
   const transact = transactIn(app, projectId);
   return {
     learn: async (lists: readonly (readonly Standing[])[]): Promise<void> => {

@@ -8,6 +8,7 @@ export const readerOf = ({ playerId }: Principal): ChatActor =>
 
 /** Returns the player who makes a request. @throws DomainError FORBIDDEN PLAYER_TOKEN_REQUIRED */
 export const speakerOf = ({ playerId }: Principal): ChatActor => {
-  if (playerId === null) throw forbidden("PLAYER_TOKEN_REQUIRED", "console users only read here");
+  if (playerId === null)
+    throw forbidden("PLAYER_TOKEN_REQUIRED", "console users can only read here: use a player's token");
   return { kind: "PLAYER", playerId };
 };

@@ -40,7 +40,8 @@ export type ChatRequest = {
 const report: ChatRequest = {
   body: ReportBody,
   run: async (app, ref, actor, body) => {
-    if (actor.kind !== "PLAYER") throw forbidden("PLAYER_TOKEN_REQUIRED", "players report messages");
+    if (actor.kind !== "PLAYER")
+      throw forbidden("PLAYER_TOKEN_REQUIRED", "only players can report messages: use a player's token");
     const { playerId } = actor;
     await admitReport(app, ref.projectId, playerId);
     const given = { playerId, ...(body as z.output<typeof ReportBody>) };

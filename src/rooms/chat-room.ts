@@ -130,9 +130,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     this.#setBehind(client, { seq: 0, isLive: false });
   }
 
-  /**
-   * Removes a client from the live stream; pending messages are flushed first, for those in step until now.
-   */
+  /** Marks a client as out of step; pending messages are flushed to those who were in step until now. */
   #setBehind(client: LiveClient, cursor: Cursor): void {
     if (client.userData) this.#fanOut.flush();
     this.#behind.set(client.sessionId, cursor);
@@ -190,7 +188,9 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   async #resync(client: LiveClient, lastSeq: number): Promise<{ seq: number }> {
     const nowMs = this.app.clock().getTime();
     if (nowMs - (this.#resyncedAtMs.get(client) ?? 0) < RESYNC_EVERY_MS)
-      throw new DomainError("RATE_LIMITED", "chat.resync once a second", { retryAfterSeconds: 1 });
+      throw new DomainError("RATE_LIMITED", "chat.resync: at most once a second", {
+        retryAfterSeconds: 1,
+      });
     this.#resyncedAtMs.set(client, nowMs);
     return { seq: await this.#catchUp(client, lastSeq) };
   }

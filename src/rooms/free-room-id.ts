@@ -18,5 +18,5 @@ export const freeRoomId = async (
     if (!(await matchMaker.driver.has(id))) return id;
   }
   const retry = { retryAfterSeconds: RETRY_SECONDS };
-  throw new DomainError("SERVICE_UNAVAILABLE", `too many watch this ${what}`, retry);
+  throw new DomainError("SERVICE_UNAVAILABLE", `too many clients watch this ${what}: try again later`, retry);
 };

@@ -9,7 +9,7 @@ export type GateLimits = {
   waitMaxMs: number;
 };
 
-const tooMany = (): DomainError => retryLater("too many join at once", "SERVER_BUSY");
+const tooMany = (): DomainError => retryLater("too many joins at once: try again", "SERVER_BUSY");
 const tooLate = (): DomainError => retryLater("the room did not answer in time", "NOT_READY");
 const stopping = (): DomainError => retryLater("the server is stopping", "NOT_READY");
 

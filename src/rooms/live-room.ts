@@ -91,7 +91,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
     try {
       const { auth } = client;
       if (!auth || auth.projectId !== this.metadata.projectId)
-        throw forbidden("OTHER_PROJECT", "not a room of your project");
+        throw forbidden("OTHER_PROJECT", "the room belongs to another project");
       await this.#count(client);
       client.userData = newSession(this.#nowMs());
       this.#replaceOldest(auth.subject);
@@ -264,7 +264,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
     const renewed = await verifyToken(this.app, token);
     const held = client.auth!;
     if (renewed.subject !== held.subject || renewed.projectId !== held.projectId) {
-      throw forbidden("OTHER_PLAYER", "the token is of another player");
+      throw forbidden("OTHER_PLAYER", "the token belongs to another player: use one of the same player");
     }
     held.expiresAtMs = Math.max(held.expiresAtMs, renewed.expiresAtMs);
     client.userData!.isWarned = false;

@@ -94,7 +94,10 @@ const find = (app: App, projectId: string, actor: LobbyActor, entry: Entry): Pro
   )(async (work) => {
     const { lobbyId, code } = entry;
     if (lobbyId === undefined && code === undefined)
-      throw forbidden("PLAYER_TOKEN_REQUIRED", "only a player can make a lobby or look for one");
+      throw forbidden(
+        "PLAYER_TOKEN_REQUIRED",
+        "only players can create or search lobbies: use a player's token",
+      );
     const id = lobbyId ?? (await findLobbyId(work, projectId, code!));
     return readLobby(work, { projectId, lobbyId: id }, actor);
   });

@@ -142,7 +142,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     const body = command.prepare ? await command.prepare(this.app.passwords, given) : given;
     if (this.#queue.waiting >= REQUESTS_WAITING_MAX) {
       const retry = { retryAfterSeconds: 1 };
-      throw new DomainError("SERVICE_UNAVAILABLE", "too many requests wait in this lobby", retry);
+      throw new DomainError("SERVICE_UNAVAILABLE", "too many requests in this lobby: try again", retry);
     }
     const run = () => this.#change((work) => command.run(work, this.ref, { kind: "PLAYER", playerId }, body));
     await (name === "lobby.leave" ? this.#presence.leave(playerId, run) : run());
@@ -176,7 +176,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
   #playerOf(client: LiveClient): string {
     const playerId = this.#presence.playerOf(client.sessionId);
     if (playerId === undefined)
-      throw forbidden("PLAYER_TOKEN_REQUIRED", "only a member of the lobby can ask for this");
+      throw forbidden("PLAYER_TOKEN_REQUIRED", "only members of the lobby can do this: join it first");
     return playerId;
   }
 

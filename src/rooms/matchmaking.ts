@@ -33,11 +33,11 @@ const readBytes = (request: IncomingMessage): Promise<Buffer> =>
       bytes += chunk.byteLength;
       if (bytes <= MATCHMAKE_BODY_LIMIT) return void chunks.push(chunk);
       request.pause();
-      reject(new DomainError("PAYLOAD_TOO_LARGE", "join options of at most 16 KiB"));
+      reject(new DomainError("PAYLOAD_TOO_LARGE", "join options may have at most 16 KiB"));
     });
     request.once("end", () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
     request.once("error", reject);
-    request.once("close", () => reject(new Error("the request was cut off")));
+    request.once("close", () => reject(new Error("the request is incomplete: send it again")));
   });
 
 /** Returns the JSON object of a request's body, read to the end but no further than the limit. */
@@ -157,13 +157,16 @@ export const answerMatchmake = async (
 ): Promise<void> => {
   try {
     await app.blocks.refuse(addressOf(request, app));
-    if (!repair.isSettled) throw retryLater("rooms are being listed again", "NOT_READY");
+    if (!repair.isSettled)
+      throw retryLater("rooms are being listed again: try again in a moment", "NOT_READY");
     const reserve = await readJoin(app, request);
     const seat = await gate.pass(reserve);
     app.metrics.joins.inc({ room: seat.name });
     answer(response, 200, seat);
   } catch (thrown) {
-    const error = isTransient(thrown) ? retryLater("rooms cannot be made just now", "NOT_READY") : thrown;
+    const error = isTransient(thrown)
+      ? retryLater("rooms cannot be created right now: try again in a moment", "NOT_READY")
+      : thrown;
     const known = errorObject(error);
     const requestId = newId();
     if (!known) app.log.error({ err: error, requestId }, "matchmaking failed");

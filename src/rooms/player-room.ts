@@ -137,7 +137,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
 
   protected override async welcome(client: LiveClient, options: object, isBack: boolean): Promise<void> {
     if (client.auth!.playerId !== this.ref.playerId)
-      throw forbidden("OTHER_PLAYER", "not a room of your player");
+      throw forbidden("OTHER_PLAYER", "the room belongs to another player");
     const lastSeq = isBack ? this.#cursors.get(client.sessionId)?.seq : parse(JoinOptions, options).lastSeq;
     await this.#resume(client, { lastSeq, isJoin: true });
   }
@@ -149,7 +149,9 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   async #resync(client: LiveClient, lastSeq: number): Promise<{ seq: number; resumed: boolean }> {
     const nowMs = this.app.clock().getTime();
     if (nowMs - (this.#resyncedAtMs.get(client) ?? 0) < RESYNC_EVERY_MS) {
-      throw new DomainError("RATE_LIMITED", "session.resync once a second", { retryAfterSeconds: 1 });
+      throw new DomainError("RATE_LIMITED", "session.resync: at most once a second", {
+        retryAfterSeconds: 1,
+      });
     }
     this.#resyncedAtMs.set(client, nowMs);
     return this.#resume(client, { lastSeq, isJoin: false });
@@ -286,8 +288,7 @@ export const playerRoom = (app: App) => {
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
       const { projectId, playerId } = principal;
-      if (playerId === null)
-        throw forbidden("PLAYER_TOKEN_REQUIRED", "this room takes the token of a player");
+      if (playerId === null) throw forbidden("PLAYER_TOKEN_REQUIRED", "this room requires a player's token");
       pinOptions(options, JoinOptions, { projectId, playerId });
       return principal;
     }

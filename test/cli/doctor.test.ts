@@ -118,7 +118,7 @@ describe("laurel doctor", () => {
   it("warns of a public address that clients cannot use", async () => {
     const base = { PORT: port, DATA_DIR: directory.path };
     const cases: [Env, RegExp][] = [
-      [{ HOST: "0.0.0.0" }, /invites others/],
+      [{ HOST: "0.0.0.0" }, /accepts other machines/],
       [{ PUBLIC_URL: "https://games.example/laurel" }, /has a path/],
       [{ PUBLIC_URL: "http://games.example" }, /not encrypted/],
     ];

@@ -152,7 +152,7 @@ describe("laurel import", function () {
     const key = "svc_live_x";
     const calls = [
       [file, {}, /API key is needed/],
-      [file, { key, batch: "1001" }, /--batch is a number from 1 to 1000/],
+      [file, { key, batch: "1001" }, /--batch must be a number from 1 to 1000/],
       [file, { key, concurrency: "0" }, /--concurrency/],
       [file, { key, url: "ftp://x" }, /--url/],
       [file, { key, keyless: "maybe" }, /--keyless/],

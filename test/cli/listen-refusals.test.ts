@@ -66,7 +66,7 @@ describe("laurel listen and laurel trigger", function () {
     const seen = other.received.length;
     const [redirected, told] = await at(door.url);
     assert.equal(redirected, 1);
-    assert.match(told, /redirects to \S+elsewhere: give the address there as --url$/);
+    assert.match(told, /redirects to \S+elsewhere: use that address as --url$/);
     assert.equal(other.received.length, seen);
     await other.close();
     await door.close();
@@ -77,9 +77,9 @@ describe("laurel listen and laurel trigger", function () {
     const misuses: [args: string[], told: RegExp][] = [
       [["listen"], /an API key is needed: --key svc_live_… or --key-file FILE/],
       [["listen", "--key-file", "/nowhere"], /cannot read \/nowhere/],
-      [["listen", "--key", key, "--url", "ftp://a"], /--url is an http or https address/],
-      [["listen", "--key", key, "--forward", "localhost:9000"], /--forward is an http or https address/],
-      [["listen", "--key", key, "--forward", "http://a", "--secret", ""], /--secret is empty/],
+      [["listen", "--key", key, "--url", "ftp://a"], /--url must be an http or https address/],
+      [["listen", "--key", key, "--forward", "localhost:9000"], /--forward must be an http or https address/],
+      [["listen", "--key", key, "--forward", "http://a", "--secret", ""], /--secret must not be empty/],
       [["listen", "--bogus"], /Usage: laurel listen/],
       [["trigger", "--key", key], /Usage: laurel trigger/],
       [["trigger", "player.level_up"], /an API key is needed/],

@@ -34,7 +34,7 @@ describe("a database that a newer version has migrated", function () {
 
     const down = laurel(["migrate", "down"], services.env);
     assert.equal(await down.ended, 1);
-    assert.match(down.output(), new RegExp(`${NEWER} is of a newer version`));
+    assert.match(down.output(), new RegExp(`${NEWER} belongs to a newer version`));
     const status = laurel(["migrate", "status"], services.env);
     assert.equal(await status.ended, 0, status.output());
     assert.match(status.output(), new RegExp(`^newer {4}${NEWER}$`, "m"));

@@ -286,7 +286,7 @@ describe("long work of a project", function () {
     assert.ok(await jobs.step());
     const { status, error } = await show(id);
     assert.equal(status, "FAILED");
-    assert.match(error!, /process has died/);
+    assert.match(error!, /process died/);
     assert.ok(!(await jobs.step()));
     assert.deepEqual(await done(), []);
   });

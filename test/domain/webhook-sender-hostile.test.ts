@@ -17,7 +17,7 @@ describe("a sender of webhooks to hostile endpoints", function () {
       const outcome = await trial.sendTo(endpoint, { timeoutMs: 300 });
       assert.deepEqual(
         [outcome.error, outcome.responseCode, outcome.responseBody, outcome.isRefused],
-        ["no complete answer within 0.3 s", null, null, false],
+        ["no complete response within 0.3 s", null, null, false],
       );
       await eventually(() => endpoint.open.size === 0);
     });
@@ -36,7 +36,7 @@ describe("a sender of webhooks to hostile endpoints", function () {
         };
         const outcome = await trial.outcomeOf(drip, { timeoutMs: 400 });
         assert.equal(outcome.isSuccess, false);
-        assert.equal(outcome.error, "no complete answer within 0.4 s");
+        assert.equal(outcome.error, "no complete response within 0.4 s");
         assert.equal(outcome.responseCode, what === "body" ? 200 : null);
         await eventually(() => trial.endpoints.every(({ open }) => open.size === 0));
       });
@@ -99,7 +99,7 @@ describe("a sender of webhooks to hostile endpoints", function () {
         socket.once("close", () => clearInterval(timer));
       };
       const outcome = await trial.outcomeOf(flood, { timeoutMs: 20_000 });
-      assert.equal(outcome.error, "the answer is too large");
+      assert.equal(outcome.error, "the response is too large");
     });
   });
 

@@ -154,7 +154,7 @@ describe("a sender of webhooks to names", function () {
 
   it("waits for silent servers no longer than it is told, and not at all for the second family", async () => {
     const outcome = await sendTo("silent", { timeoutMs: 400 });
-    assert.equal(outcome.error, "no complete answer within 0.4 s");
+    assert.equal(outcome.error, "no complete response within 0.4 s");
     const one = await sendTo("no-answer-for-6", { settings: ALLOWED, timeoutMs: 4_000 });
     assert.deepEqual([one.isSuccess, one.error], [true, null]);
   });

@@ -78,7 +78,7 @@ describe("a sender of webhooks over TLS", function () {
     const url = `https://127.0.0.1:${plain.port}/`;
     const request = { url, headers: {}, body: "{}", timeoutMs: 300 };
     const { error } = await createWebhookSender(settings).send(request);
-    assert.equal(error, "no complete answer within 0.3 s");
+    assert.equal(error, "no complete response within 0.3 s");
     assert.equal(plain.connections, 1);
     await eventually(() => plain.open.size === 0, { timeoutMs: 2_500 });
   });

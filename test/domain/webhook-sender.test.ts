@@ -73,7 +73,7 @@ describe("a sender of webhooks", function () {
       const sent = Array.from({ length: 300 }, () => trial.sendTo(endpoint, { timeoutMs: 20_000 }));
       const late = trial.sendTo(endpoint, { timeoutMs: 100 });
       await eventually(() => waiting.length === 256);
-      assert.equal((await late).error, "no complete answer within 0.1 s");
+      assert.equal((await late).error, "no complete response within 0.1 s");
       assert.equal(endpoint.open.size, 256);
       isHolding = false;
       for (const reply of waiting) reply();
@@ -152,7 +152,7 @@ describe("a sender of webhooks", function () {
       const hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
       assert.equal((await trial.outcomeOf(says(`${hints}${hints}${answer()}`))).isSuccess, true);
       const outcome = await trial.outcomeOf((socket) => socket.write(hints.repeat(50)));
-      assert.equal(outcome.error, "the answer does not begin");
+      assert.equal(outcome.error, "the endpoint sends only provisional responses");
     });
 
     it("of a connection that is refused or reset", async () => {
@@ -185,10 +185,10 @@ describe("a sender of webhooks", function () {
       const sent = trial.sendTo(endpoint, { signal: ending.signal });
       await eventually(() => endpoint.requests.length === 1);
       ending.abort();
-      assert.equal((await sent).error, "the request was ended early");
+      assert.equal((await sent).error, "the request was aborted");
       await eventually(() => endpoint.open.size === 0);
       const already = await trial.sendTo(endpoint, { signal: AbortSignal.abort() });
-      assert.equal(already.error, "the request was ended early");
+      assert.equal(already.error, "the request was aborted");
       assert.equal(endpoint.requests.length, 1);
     });
   });

@@ -86,7 +86,7 @@ describe("sessions of rooms", () => {
         reason: {
           code: "FORBIDDEN",
           reason: "OTHER_PLAYER",
-          message: "the token is of another player",
+          message: "the token belongs to another player: use one of the same player",
           details: [],
         },
       });

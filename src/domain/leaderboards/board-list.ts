@@ -44,7 +44,7 @@ const timedOf = ({ definition, resets }: Leaderboard): Timed => ({ period: defin
 /** Returns the requested value of the breakdown. @throws DomainError VALIDATION_ERROR */
 const boardIn = ({ definition: { breakdownAttribute } }: Leaderboard, board: string | undefined): string => {
   if (breakdownAttribute === undefined) {
-    if (board) throw invalid("board", "the leaderboard is not broken down: leave board out");
+    if (board) throw invalid("board", "the leaderboard has no breakdown: omit board");
     return "";
   }
   if (!board) throw invalid("board", `the leaderboard has one for each value of ${breakdownAttribute}`);

@@ -171,7 +171,7 @@ const checkQuery = ({ page = 1, cursor, asOf, scope, around }: EntriesQuery): vo
   for (const [field, others] of Object.entries(clashes)) {
     if (given[field as keyof typeof given] === undefined) continue;
     for (const other of others)
-      if (given[other] !== undefined) throw invalid(other, `does not go with ${field}`);
+      if (given[other] !== undefined) throw invalid(other, `cannot be combined with ${field}`);
   }
 };
 

@@ -170,7 +170,7 @@ const definedOf = <T extends object>(fields: T): Partial<T> =>
  */
 const checkTies = (from: Ties, to: Ties | undefined): void => {
   if (to === undefined || (from === "LATEST") === (to === "LATEST")) return;
-  throw conflict("TIES_FIXED", `ties cannot change from ${from} to ${to}; make another leaderboard`);
+  throw conflict("TIES_FIXED", `ties cannot change from ${from} to ${to}; create another leaderboard`);
 };
 
 /** Stops accepting scores. Entries stay readable. */

@@ -53,7 +53,7 @@ export const readPlaces = async (source: PlacesSource, query: PlacesQuery): Prom
   if (around !== undefined) return placesAround(source, around, query.limit ?? AROUND_LIMIT_DEFAULT);
   const limit = query.limit ?? PAGE_LIMIT_DEFAULT;
   if (page * limit > PAGE_DEPTH_MAX)
-    throw invalid("page", `page times limit may be at most ${PAGE_DEPTH_MAX}; go on with cursor`);
+    throw invalid("page", `page times limit may be at most ${PAGE_DEPTH_MAX}; continue with cursor`);
   const range = { page, limit, offset: (page - 1) * limit };
   if (cursor !== undefined) return placesAfter(source, cursor, range);
   if (scope !== undefined) return placesOfSegment(source, scope, range);
@@ -138,13 +138,13 @@ const placeOf = (cursor: string): Ranked => {
     const [rankScore, rankTie, playerId] = Cursor.parse(JSON.parse(text));
     return { rankScore, rankTie, playerId };
   } catch {
-    throw invalid("cursor", "is not one that a page has given");
+    throw invalid("cursor", "is not a cursor returned by a page");
   }
 };
 
 const placesAfter = async (source: PlacesSource, cursor: string, range: Range): Promise<Places> => {
   const { ranks, list, shown } = source;
-  if (isOver(list)) throw invalid("cursor", "pages of a period that is closed do not move: use page");
+  if (isOver(list)) throw invalid("cursor", "closed periods have no cursors: use page");
   const found = await ranks.after(list.ref, placeOf(cursor), { skip: 0, limit: range.limit });
   return answer(source, within(shown, found), range);
 };
@@ -173,7 +173,7 @@ const placesOfSegment = async (
 };
 
 const gone = () =>
-  new DomainError("GONE", "asOf: this copy is not kept any more; start again with now", {
+  new DomainError("GONE", "asOf: this copy has expired; start again with now", {
     reason: "AS_OF_ENDED",
   });
 

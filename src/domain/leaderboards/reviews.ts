@@ -139,5 +139,5 @@ const accept = async (work: Work, projectId: string, held: Row): Promise<void> =
   if (problem || "problem" in outcome!) throw errorOfProblem(problem!);
   // Another list than it was held for: the board was reset, or the player is in another group by now.
   if (outcome!.scored.listId !== periodId)
-    throw conflict("LEADERBOARD_CLOSED", "the ranking that the score was held for takes no scores any more");
+    throw conflict("LEADERBOARD_CLOSED", "the ranking that the score was held for accepts no more scores");
 };

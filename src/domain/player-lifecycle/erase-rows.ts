@@ -29,7 +29,7 @@ export const add = (rows: Counts, table: string, count: number): void => {
 const count = async (work: Work, statement: RawBuilder<unknown>): Promise<number> =>
   (await statement.execute(work.db)).rows.length;
 
-/** Returns the person's newest existing event; later events without a player are somebody else's. */
+/** Returns the person's newest event; null without any, so that every later one is somebody else's. */
 export const newestEvent = async ({ db }: Work, person: Person): Promise<string | null> => {
   const found = await sql<{ id: string | null }>`
     select max(id::text) as id from tracked_events

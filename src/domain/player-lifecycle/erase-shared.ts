@@ -32,7 +32,7 @@ const withoutPerson = (value: unknown, who: PersonNames): unknown => {
   return Object.fromEntries(Object.entries(kept).map(([key, one]) => [key, withoutPerson(one, who)]));
 };
 
-/** Removes texts of a lobby's host, which may be about them: its name and data, for all members. */
+/** Removes a lobby's name and metadata, which its host has written and which may describe the person. */
 const withoutTexts = (data: Json): Json => ({
   ...data,
   ...("metadata" in data ? { metadata: {} } : {}),

@@ -63,7 +63,7 @@ export const playerErase = jobKind({
   step: async (work, job): Promise<Step> => {
     if (job.params.isDryRun) return { result: await countRows(work, job) };
     const known = State.safeParse(job.state);
-    if (known.success) return goOn(work, job, known.data);
+    if (known.success) return continueErasure(work, job, known.data);
     return begin(work, job);
   },
 });
@@ -202,7 +202,11 @@ const PHASES: Readonly<Record<State["phase"], Phase>> = {
 };
 const ORDER = Object.keys(PHASES) as State["phase"][];
 
-const goOn = async (work: Work, { projectId, params }: JobInHand<Params>, state: State): Promise<Step> => {
+const continueErasure = async (
+  work: Work,
+  { projectId, params }: JobInHand<Params>,
+  state: State,
+): Promise<Step> => {
   const { playerId } = params;
   const { ids, names, rows, phase, erasedAt } = state;
   const person: Person = { projectId, playerId, ids, names };

@@ -26,7 +26,7 @@ export type ReverseContext = {
 const STREAK_STEPS = 20;
 
 /** Whether something stays granted, because its reason remains. */
-type Kept = (key: string) => boolean;
+type IsKept = (key: string) => boolean;
 
 /**
  * Reverts what an event has caused for the turn's player, in memory. The turn has the event's own type and
@@ -45,13 +45,13 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
     reversal,
   });
   const shortened = record.isOwn ? reverseStreaks(turn, record, reversal) : new Set<string>();
-  const keptByStreak: Kept = (key) => {
+  const keptByStreak: IsKept = (key) => {
     const streakKey = streakOfKey(key);
     return streakKey !== undefined && !shortened.has(streakKey);
   };
   yield* reverseXp(turn, linesOf(record, "XP", keptByStreak), reversal);
   const lost = takeLevelsBack(turn, record.emitted, reversal);
-  const kept: Kept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
+  const kept: IsKept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
   const awards = log.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
   const fallen = reverseBadges(turn, awards, reversal);
   followBack(turn, fallen);
@@ -87,7 +87,7 @@ const pastEvents = ({ project }: Turn, { event, emitted, isOwn }: PlayerRecord):
   return [...own, ...derived.slice(0, COUNTED_MAX)];
 };
 
-const linesOf = ({ ledger }: PlayerRecord, asset: string, isKept: Kept): CausedLine[] =>
+const linesOf = ({ ledger }: PlayerRecord, asset: string, isKept: IsKept): CausedLine[] =>
   ledger.filter((line) => line.asset === asset && !isKept(line.key));
 
 const isOfKeptLevel = (key: string, lost: ReadonlySet<number>): boolean => {

@@ -71,7 +71,7 @@ export const revertEvent = async (work: Work, projectId: string, revert: Revert)
 const REVERT_STEPS_MAX = 20_000_000;
 
 const tooLarge = (why: string): DomainError =>
-  conflict("EVENT_TOO_LARGE", `the event is too large to be taken back: ${why}`);
+  conflict("EVENT_TOO_LARGE", `the event is too large to be reverted: ${why}`);
 
 /** @throws DomainError CONFLICT EVENT_TOO_LARGE when `run` exceeds the limits */
 const bounded = async <T>(run: () => Promise<T>): Promise<T> => {
@@ -183,7 +183,7 @@ const reverseAll = async (
   const players = await lockAll(work, plan, { caused, root, ownerId, done });
   const steps = new PacedBudget(REVERT_STEPS_MAX);
   const scene = await readScene(work, plan, { done, caused, players, reversal, steps });
-  noteForgotten(caused, reversal);
+  noteMissing(caused, reversal);
   // In reverse order.
   for (const event of done.toReversed())
     await reverseEvent(work, scene, { event, ownerId: event.id === root.id ? ownerId : undefined });
@@ -196,7 +196,7 @@ const reverseAll = async (
 };
 
 /** Emitted events are kept only for a time; ledger entries are kept permanently. */
-const noteForgotten = ({ ledger, emitted }: Caused, { left }: Reversal): void => {
+const noteMissing = ({ ledger, emitted }: Caused, { left }: Reversal): void => {
   if (ledger.length > 0 && emitted.length === 0)
     left.add("counters, levels and streaks of what the event brought about: it is no longer known");
 };
@@ -221,7 +221,7 @@ const reverseEvent = async (
 const checkShortfall = ({ shortfall }: Reversal, { onShortfall }: Revert): void => {
   const missing = Object.entries(shortfall).map(([what, amount]) => `${amount} ${what}`);
   if (onShortfall === "REJECT" && missing.length > 0)
-    throw conflict("SHORTFALL", `not all of it is still there: ${missing.join(", ")} missing`);
+    throw conflict("SHORTFALL", `not everything is left to take back: ${missing.join(", ")} missing`);
 };
 
 const emitReverted = (

@@ -85,7 +85,7 @@ const flushKey = async ({ em }: Work, key: string): Promise<void> => {
 
 /** @throws DomainError VALIDATION_ERROR */
 export const refuseReserved = (key: string): void => {
-  if (RESERVED_KEYS.has(key)) throw invalid("key", `${key} is a word of the API's own`);
+  if (RESERVED_KEYS.has(key)) throw invalid("key", `${key} is reserved: choose another key`);
 };
 
 const checkKey = async ({ em }: Work, projectId: string, key: string): Promise<void> => {
@@ -226,7 +226,7 @@ export const patchRule = async (
   if (draftVersion !== rule.draftVersion) {
     throw conflict(
       "VERSION_CONFLICT",
-      `the draft is at version ${rule.draftVersion}, the edit is of ${draftVersion}`,
+      `the draft is at version ${rule.draftVersion}, the edit is based on ${draftVersion}`,
     );
   }
   if (changes.key !== undefined && changes.key !== rule.key) {

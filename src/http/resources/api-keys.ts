@@ -170,7 +170,7 @@ const makingRoutes = [
     summary: "Create an API key",
     description:
       "`key` holds the secret and is shown only here. A DEVELOPER may not grant `manage` scopes. A live " +
-      "key needs a verified email address, and the OWNERS are told of it by email.",
+      "key needs a verified email address, and the OWNERS are notified by email.",
     params: ProjectParams,
     body: NewKeyBody,
     status: 201,
@@ -218,7 +218,7 @@ const changingRoutes = [
     id: "updateApiKey",
     summary: "Change an API key",
     description:
-      "Changes what is given, within 5 seconds everywhere; null takes `rateLimit` or `expiresAt` away, and " +
+      "Changes the given fields, within 5 seconds everywhere; null removes `rateLimit` or `expiresAt`, and " +
       "`metadata` is replaced as a whole. A DEVELOPER may not change a key that has `manage` scopes.",
     params: KeyParams,
     body: ChangeBody,

@@ -33,7 +33,7 @@ export const auditLogRoutes = [
     path: "/audit-log",
     id: "listAuditLog",
     tag: "Tenant",
-    summary: "List what was done in the tenant",
+    summary: "List the tenant's audit log",
     description: "Newest first; entries are never changed or deleted.",
     access: { roles: ADMINS },
     project: "none",

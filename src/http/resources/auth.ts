@@ -44,7 +44,7 @@ const AccountBody = z
       profileCompleted: z
         .boolean()
         .meta({ description: "False until POST /auth/complete-profile, after a sign-up without a name" }),
-      hasPassword: z.boolean().meta({ description: "False for who signs in through a provider only" }),
+      hasPassword: z.boolean().meta({ description: "False for users who only sign in through a provider" }),
       pendingEmail: z
         .string()
         .nullable()
@@ -185,7 +185,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     summary: "Change your account",
     description:
       "A new `email` needs `currentPassword`. It is mailed a link, good for 24 hours, and replaces the old " +
-      "address once its token was sent to POST /auth/verify-email; then the old address is told.",
+      "address once its token was sent to POST /auth/verify-email; then the old address is notified.",
     body: z.object({
       name: Name.optional(),
       email: Email.optional(),

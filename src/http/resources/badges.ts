@@ -27,7 +27,7 @@ export const PlayerBadgeBody = z
     category: z.string().nullable(),
     rarity: z.enum(RARITIES),
     points: z.int(),
-    secret: z.boolean().meta({ description: "To be hidden from players who do not hold it" }),
+    secret: z.boolean().meta({ description: "Hidden from players who do not hold it" }),
     tier: z.int().meta({ description: "0: not held" }),
     tierName: z.string().nullable(),
     maxTier: z.int(),

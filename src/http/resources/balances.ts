@@ -27,7 +27,7 @@ const Balance = z
     lifetimeSpent: z.int(),
     expiring: z
       .array(z.object({ amount: z.int(), at: z.iso.datetime() }))
-      .meta({ description: "What expires next, up to 10 lots" }),
+      .meta({ description: "The next lots to expire, up to 10" }),
   })
   .meta({ id: "Balance" });
 
@@ -36,7 +36,7 @@ const Hold = z
     id: z.uuid(),
     currencyKey: z.string(),
     amount: z.int(),
-    captured: z.int().nullable().meta({ description: "What was spent of it; null until captured" }),
+    captured: z.int().nullable().meta({ description: "The captured amount; null until captured" }),
     status: z.enum(HOLD_STATUSES),
     reference: z.string().nullable(),
     expiresAt: z.iso.datetime(),
@@ -158,7 +158,7 @@ export const balanceRoutes = [
     ...write,
     path: "/players/{playerId}/holds/{holdId}/capture",
     id: "captureHold",
-    summary: "Spend what is held",
+    summary: "Capture a hold",
     description: "All of it, or `amount`; the rest is free again.",
     params: HoldParams,
     body: z.object({ amount: Amount.optional() }),
@@ -176,7 +176,7 @@ export const balanceRoutes = [
     ...write,
     path: "/players/{playerId}/holds/{holdId}/release",
     id: "releaseHold",
-    summary: "Free what is held",
+    summary: "Release a hold",
     params: HoldParams,
     response: Hold,
     run: (app, { projectId, params: { playerId, holdId } }) =>

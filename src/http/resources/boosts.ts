@@ -51,7 +51,7 @@ export const boostRoutes = [
     id: "startPlayerBoost",
     summary: "Start a boost of a player",
     description:
-      "Multiplies what the player gains by rules from now on. Beside boosts of the same key on the same " +
+      "Multiplies the player's gains from rules from now on. Beside boosts of the same key on the same " +
       "thing, `stacking` decides: MAX lets the highest count, MULTIPLY all, EXTEND adds time to the one " +
       "that runs, REPLACE ends them.",
     params: PlayerParams,

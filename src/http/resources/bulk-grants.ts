@@ -30,8 +30,8 @@ export const bulkGrantRoutes = [
     id: "startBulkGrant",
     summary: "Give a bundle to many players",
     description:
-      "As a job; each player is given it once. Its result counts who was given it (granted), " +
-      "who is no ACTIVE player of the project (skipped), and failures.",
+      "As a job; each player gets it once. Its result counts grants (granted), ids without an ACTIVE " +
+      "player of the project (skipped), and failures.",
     body: BulkGrant,
     status: 201,
     response: JobBody,

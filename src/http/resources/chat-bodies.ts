@@ -16,7 +16,7 @@ const NAMED_MAX = 300;
 
 /** For API keys: the acting player, whose rights then apply. */
 export const ActingPlayer = z.string().min(1).max(NAMED_MAX).optional().meta({
-  description: "For API keys: the player who acts, by UUID or ext: and the externalUserId",
+  description: "For API keys: the acting player, by UUID or ext: and the externalUserId",
 });
 
 const channelId = z
@@ -48,7 +48,11 @@ const ChatSender = z.object({
 });
 
 export const ReactionList = z.array(
-  z.object({ emoji: z.string(), count: z.int(), mine: z.boolean().meta({ description: "Of who reads" }) }),
+  z.object({
+    emoji: z.string(),
+    count: z.int(),
+    mine: z.boolean().meta({ description: "Role of the reader" }),
+  }),
 );
 
 export const ChatMessageBody = z
@@ -56,7 +60,9 @@ export const ChatMessageBody = z
     id: z.uuid(),
     channelId: z.uuid(),
     seq: z.int().meta({ description: "1, 2, 3, ... in the channel, without gaps" }),
-    sender: ChatSender.nullable().meta({ description: "null: of the server, or of a player who was erased" }),
+    sender: ChatSender.nullable().meta({
+      description: "null: sent by the server, or by a player who was erased",
+    }),
     type: z.enum(["TEXT", "SYSTEM"]),
     content: z.string().meta({ description: "Empty where it was deleted, or waits for a moderator" }),
     mentions: z.array(z.uuid()),
@@ -82,7 +88,7 @@ export const ChatChannelBody = z
     settings: ChannelSettingsBody,
     lobbyId: z.uuid().nullable(),
     lastSeq: z.int(),
-    unread: z.int().optional().meta({ description: "Of the player who reads" }),
+    unread: z.int().optional().meta({ description: "Of the reading player" }),
     lastMessage: ChatMessageBody.nullable().optional(),
     createdAt: z.iso.datetime(),
   })
@@ -136,6 +142,6 @@ export const MarkRead = ReadBody.extend({ playerId: ActingPlayer });
 export const MemberPatch = z.strictObject({
   role: z.enum(CHAT_ROLES).optional(),
   notify: z.enum(NOTIFY).optional(),
-  /** The acting player; the path names the message's author. */
+  /** The acting player; the path names the member. */
   actingPlayerId: ActingPlayer,
 });

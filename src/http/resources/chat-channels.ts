@@ -75,7 +75,7 @@ export const chatChannelRoutes = [
     id: "listChatChannels",
     summary: "List channels",
     description:
-      "The last changed first. With `playerId` those that this player reads, with what is unread; else " +
+      "Last changed first. With `playerId` the channels that this player reads, with unread counts; else " +
       "those of the whole project, and for moderators the private ones too, without `lastMessage`. The " +
       "channel `global` is always there.",
     query: PageQuery.extend({
@@ -134,7 +134,10 @@ export const chatChannelRoutes = [
   }),
   statusRoute("lock", "LOCKED", { id: "lockChatChannel", summary: "Let only moderators speak" }),
   statusRoute("unlock", "ACTIVE", { id: "unlockChatChannel", summary: "Open a locked or archived channel" }),
-  statusRoute("archive", "ARCHIVED", { id: "archiveChatChannel", summary: "Let nobody speak any more" }),
+  statusRoute("archive", "ARCHIVED", {
+    id: "archiveChatChannel",
+    summary: "Archive a channel: nobody can send any more",
+  }),
   route({
     ...common,
     access: { scope: "chat:write" },
@@ -166,8 +169,8 @@ export const chatChannelRoutes = [
     id: "listChatMembers",
     summary: "List the members of a channel",
     description:
-      "By when they came. Of a channel of the project, where everybody is one, those who have read or set " +
-      "something.",
+      "By the time they joined. In a channel of the project, to which everybody belongs, those who have " +
+      "read or set something.",
     params: ChannelParams,
     query: PageQuery.extend({ playerId: ActingPlayer }),
     response: pageBody(ChatMemberBody),
@@ -185,7 +188,7 @@ export const chatChannelRoutes = [
     method: "patch",
     path: "/chat/channels/{channelId}/members/{playerId}",
     id: "updateChatMember",
-    summary: "Change a member's role, or what they are told",
+    summary: "Change a member's role or notification settings",
     description:
       "Roles are given by owners of the channel, keys with `chat:moderate` and console users; `notify` is " +
       "for mentions.",

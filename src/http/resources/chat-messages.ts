@@ -79,7 +79,8 @@ const rangeOf = async (
   { page, before, after, limit }: z.output<typeof History>,
 ): Promise<Pick<HistoryQuery, "before" | "after">> => {
   if (page === undefined) return { before, after };
-  if (before !== undefined || after !== undefined) throw invalid("page", "goes without before and after");
+  if (before !== undefined || after !== undefined)
+    throw invalid("page", "cannot be combined with before and after");
   const { lastSeq } = await readChannel(work, ref, actor);
   return { before: lastSeq - (page - 1) * limit + 1 };
 };
@@ -219,8 +220,8 @@ export const chatMessageRoutes = [
     id: "deleteChatMessage",
     summary: "Delete a message",
     description:
-      "By its sender; by moderators of the channel, keys with `chat:moderate` and console users as one who " +
-      "removes it. Its place stays.",
+      "By its sender, or as a removal by moderators of the channel, keys with `chat:moderate` and " +
+      "console users. Its place stays.",
     params: MessageParams,
     query: ActingQuery,
     response: ChatMessageBody,

@@ -60,7 +60,7 @@ const ReviewedMessage = z
     seq: z.int(),
     sender: Person.nullable(),
     content: z.string(),
-    original: z.string().nullable().meta({ description: "What was said before masks, edits and deletion" }),
+    original: z.string().nullable().meta({ description: "The text before masks, edits and deletion" }),
     moderation: z.enum(MODERATIONS),
     flags: z.array(z.string()),
     isShadowed: z.boolean(),

@@ -30,7 +30,7 @@ const NewSanction = z
     playerId: PlayerName,
     kind: z.enum(SANCTION_KINDS),
     channelId: z.uuid().optional().meta({ description: "Default: all channels of the project" }),
-    reason: z.string().min(1).max(SANCTION_REASON_MAX).meta({ description: "The player is told it" }),
+    reason: z.string().min(1).max(SANCTION_REASON_MAX).meta({ description: "Shown to the player" }),
     durationSeconds: z
       .int()
       .min(1)
@@ -69,8 +69,8 @@ export const chatModerationRoutes = [
     id: "createChatSanction",
     summary: "Mute, ban or shadow-mute a player",
     description:
-      "MUTE: may read and not write; BAN: neither; SHADOW_MUTE: is not told, and only they see what they " +
-      "write. It holds from the next message on.",
+      "MUTE: may read and not write; BAN: neither; SHADOW_MUTE: is not notified, and only they see what " +
+      "they write. It holds from the next message on.",
     body: NewSanction,
     status: 201,
     response: SanctionBody,
@@ -133,8 +133,8 @@ export const chatModerationRoutes = [
     id: "restoreChatMessage",
     summary: "Restore a message that is held or masked",
     description:
-      "HELD: readers see it as they were to see it. MASKED: readers see what was sent. 409 for others, and " +
-      "for a masked one that was edited since.",
+      "HELD: readers see the message as intended. MASKED: readers see the original text. 409 for others, " +
+      "and for a masked one that was edited since.",
     params: MessageParams,
     response: ChatMessageBody,
     run: (app, { projectId, params }) =>

@@ -80,8 +80,8 @@ export const chatReportRoutes = [
     method: "get",
     path: "/chat/reports/{reportId}",
     id: "getChatReport",
-    summary: "Get a report with what to decide it by",
-    description: "The message as it was sent, ten neighbours, and what is known of the sender.",
+    summary: "Get a report with its context",
+    description: "The original message, ten neighbours, and the sender's history.",
     params: Params,
     response: ReviewBody,
     run: (app, { projectId, params }) =>
@@ -101,7 +101,7 @@ export const chatReportRoutes = [
       .strictObject({
         status: z.enum(["IN_REVIEW", "RESOLVED", "DISMISSED"]).optional(),
         action: z.enum(REPORT_ACTIONS).optional().meta({ description: "With RESOLVED" }),
-        assignee: z.string().min(1).max(ASSIGNEE_MAX).optional().meta({ description: "Default: who asks" }),
+        assignee: z.string().min(1).max(ASSIGNEE_MAX).optional().meta({ description: "Default: the caller" }),
         durationSeconds: z
           .int()
           .min(1)
@@ -113,7 +113,7 @@ export const chatReportRoutes = [
           .min(1)
           .max(SANCTION_REASON_MAX)
           .optional()
-          .meta({ description: "What the sender is told with WARN, MUTE and BAN" }),
+          .meta({ description: "Shown to the sender for WARN, MUTE and BAN" }),
         channelOnly: z
           .boolean()
           .optional()

@@ -60,9 +60,9 @@ const Trial = z
     words: z
       .array(
         z.object({
-          list: z
-            .string()
-            .meta({ description: "@en is the built-in list, @unread what takes too long to read" }),
+          list: z.string().meta({
+            description: "@en is the built-in list, @unread stands for text that takes too long to search",
+          }),
           word: z.string(),
           action: z.enum(["MASK", "BLOCK", "HOLD"]),
           start: z.int().meta({ description: "In UTF-16 units of the text" }),
@@ -130,7 +130,7 @@ export const chatWordListRoutes = [
     method: "post",
     path: "/chat/filter/test",
     id: "testChatFilter",
-    summary: "Try what would become of a text",
+    summary: "Test the moderation of a text",
     description:
       "As of a player who may write: in a channel, or in one of kind PROJECT with its defaults. It writes " +
       "nothing.",

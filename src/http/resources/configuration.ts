@@ -24,7 +24,7 @@ const Change = z.object({
   section: z.string().meta({ example: "badges" }),
   key: z.string(),
   action: z.enum(["CREATE", "UPDATE", "ARCHIVE"]),
-  fields: z.array(z.string()).meta({ description: "What differs" }),
+  fields: z.array(z.string()).meta({ description: "The fields that differ" }),
 });
 
 const DiffBody = z.strictObject({
@@ -32,7 +32,7 @@ const DiffBody = z.strictObject({
   prune: z
     .boolean()
     .default(false)
-    .meta({ description: "Archive what a section of the document does not name" }),
+    .meta({ description: "Archive everything that a section of the document does not name" }),
 });
 
 const ImportBody = DiffBody.extend({
@@ -100,7 +100,7 @@ export const configurationRoutes = [
     id: "importConfig",
     summary: "Import a document",
     description:
-      "Makes the project what the document says, wholly or, when anything is refused, not at all. Sections " +
+      "Makes the project match the document: completely or, when anything is refused, not at all. Sections " +
       "that the document leaves out stay as they are. Settings and time zone are for ADMINs; a key needs " +
       "`rules:manage` for rules and `leaderboards:manage` for leaderboards, too.",
     access: { scope: "config:manage", roles: DESIGNERS },
@@ -138,7 +138,7 @@ export const configurationRoutes = [
     path: "/project-settings",
     id: "updateProjectSettings",
     summary: "Change the project's settings",
-    description: "What is given replaces what is there; in `lives` and `traceSampling`, too, only that.",
+    description: "Given fields replace existing ones; the same applies within `lives` and `traceSampling`.",
     access: { scope: "config:manage", roles: ADMINS },
     body: SettingsPatch,
     response: SettingsShape,

@@ -181,7 +181,7 @@ const archiveRoute = ({ kind, write, name, path, params, refOf, body, show }: Co
     path,
     id: `archive${name}`,
     summary: `Archive a ${kind.kind}`,
-    description: "For good. It keeps its key, and players keep what they hold of it.",
+    description: "Permanent. It keeps its key, and players keep what they hold of it.",
     params,
     response: body,
     run: (app, given) =>

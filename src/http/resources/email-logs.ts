@@ -45,7 +45,7 @@ export const emailLogRoutes = [
     id: "listEmailLogs",
     tag: "Email",
     summary: "List mails to your team",
-    description: "Newest first: whom they went to and whether they were sent, but not what they say.",
+    description: "Newest first: recipients and status, without the content.",
     access: { roles: ADMINS },
     project: "none",
     query: EmailLogQuery,

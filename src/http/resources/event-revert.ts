@@ -40,7 +40,7 @@ export const eventRevertRoutes = [
       "counters, limits, scores, the latest period of a streak, rewards, and what was on its way to other " +
       "players or later times; an event that still waits is not processed any more. Attributes, tags and " +
       "segments that rules have set stay; the job's result says what else does. CLAMP takes what is still " +
-      "there and tells the shortfall; with REJECT the job fails and nothing changes. Asked again, it " +
+      "there and reports the shortfall; with REJECT the job fails and nothing changes. Asked again, it " +
       "answers the same job.",
     params: Params,
     body: z.strictObject({

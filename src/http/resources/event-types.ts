@@ -46,7 +46,7 @@ export const eventTypeRoutes = [
     method: "get",
     path: "/event-types",
     id: "listEventTypes",
-    summary: "List event types, and what their properties look like",
+    summary: "List event types and the schemas of their properties",
     query: PageQuery.extend({ search: Search }),
     response: pageBody(EventType),
     run: (app, { projectId, query }) =>

@@ -30,7 +30,7 @@ const InboxMessage = z
 
 const NewMessage = z
   .strictObject({
-    type: Key.default("message").meta({ description: "What your clients tell messages apart by" }),
+    type: Key.default("message").meta({ description: "By which your clients distinguish messages" }),
     title: z.string().min(1).max(TITLE_MAX),
     body: z.string().min(1).max(BODY_MAX).optional(),
     data: z

@@ -137,7 +137,7 @@ export const invitationRoutes = [
     method: "get",
     id: "readInvitation",
     summary: "Read an invitation",
-    description: "What the link of an invitation leads to; uses nothing up.",
+    description: "The invitation behind a link; does not consume it.",
     query: z.object({ token: Token }),
     response: z.object({ email: z.string(), tenantName: z.string(), role: z.enum(ROLES) }),
     run: (app, { query }) => app.transact((work) => readInvitation(work, query.token)),

@@ -12,7 +12,7 @@ export const EntryBody = z
     previousRank: z
       .int()
       .nullable()
-      .meta({ description: "The rank the player was told before this one; null before that" }),
+      .meta({ description: "The rank in the player's notice before this one; null before the first" }),
     meta: z.record(z.string(), z.unknown()).optional(),
     isMe: z.boolean().optional().meta({ description: "true on the line of the query's playerId" }),
   })

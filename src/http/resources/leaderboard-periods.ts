@@ -16,7 +16,7 @@ import { pageReply } from "./list-bodies.ts";
 const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });
 const BOARD = "The value of the breakdown; empty without one";
 
-const Whose = z
+const RankedPlayerBody = z
   .object({
     playerId: z.uuid(),
     externalUserId: z.string(),
@@ -36,14 +36,14 @@ const PeriodBody = z
     endsAt: z.iso.datetime().nullable(),
     closedAt: z.iso.datetime().nullable(),
     participants: z.int(),
-    leader: z.object({ player: Whose, score: z.number() }).nullable(),
+    leader: z.object({ player: RankedPlayerBody, score: z.number() }).nullable(),
   })
   .meta({ id: "LeaderboardPeriod" });
 
 const PlaceBody = z
   .object({
     rank: z.int(),
-    player: Whose,
+    player: RankedPlayerBody,
     score: z.number(),
     reachedAt: z.iso.datetime(),
     prize: z
@@ -105,11 +105,14 @@ export const leaderboardPeriodRoutes = [
     id: "resetLeaderboard",
     summary: "End the current period now and begin anew",
     description:
-      "What is open closes with its final order within seconds. Scores of before are late from now on. " +
+      "Open periods close with their final order within seconds. Earlier scores are late from now on. " +
       "Not for ALL_TIME leaderboards of XP: 409 SHOWS_TOTALS.",
     params: LeaderboardParams,
     body: z.strictObject({
-      awardPrizes: z.boolean().default(false).meta({ description: "Whether what closes gives its prizes" }),
+      awardPrizes: z
+        .boolean()
+        .default(false)
+        .meta({ description: "Whether the closing lists award their prizes" }),
       reason: z.string().min(1).max(255).optional().meta({ description: "For the audit log" }),
     }),
     errors: ["CONFLICT"],

@@ -109,7 +109,8 @@ const definitionRoutes = [
     id: "updateLeaderboard",
     summary: "Change a leaderboard",
     description:
-      "What its scores mean (metric, operator, sort, decimals, windows, groups) stays; null clears a field.",
+      "The meaning of its scores (metric, operator, sort, decimals, windows, groups) stays; " +
+      "null clears a field.",
     params: LeaderboardParams,
     body: LeaderboardPatch,
     response: LeaderboardBody,

@@ -16,7 +16,7 @@ const recalculation = {
     .default("NONE")
     .meta({
       description:
-        "NONE: players get the new level with their next XP. SILENT: all at once, and nobody is told. " +
+        "NONE: players get the new level with their next XP. SILENT: all at once, without events. " +
         "WITH_EVENTS: by a job, with player.level_up and the rewards of levels",
     }),
 };
@@ -35,7 +35,7 @@ const Thresholds = z
 
 const CurveBody = z
   .object({
-    version: z.int().meta({ description: "0 is the default curve, which nobody saved" }),
+    version: z.int().meta({ description: "0 is the default curve, which was never saved" }),
     type: z.enum(["TABLE", "LINEAR", "QUADRATIC", "EXPONENTIAL"]),
     params: z.record(z.string(), z.unknown()),
     thresholds: Thresholds,
@@ -81,7 +81,7 @@ export const levelCurveRoutes = [
     access: { scope: "config:manage", roles: DESIGNERS },
     body: PutCurveBody,
     response: CurveBody.extend({
-      job: JobBody.nullable().meta({ description: "What brings players to their levels, for WITH_EVENTS" }),
+      job: JobBody.nullable().meta({ description: "The job that applies the new levels, for WITH_EVENTS" }),
     }).meta({ id: "SavedLevelCurve" }),
     run: (app, { caller, projectId, body: { recalculate, ...given } }) =>
       app.transact(async (work) => {

@@ -49,7 +49,7 @@ const metaOf = (query: Record<string, unknown>): Record<string, string> => {
       const key = META_KEY.exec(name)?.[1];
       if (key === undefined) throw invalid(name, "is not a parameter of this operation");
       if (typeof value !== "string" || value.length > 255)
-        throw invalid(name, "must be one text of at most 255 characters");
+        throw invalid(name, "must be a single text of at most 255 characters");
       refuseHostile(name, value);
       return [key, value];
     }),
@@ -163,7 +163,7 @@ const join = route({
   path: "/lobbies/{lobbyId}/join",
   id: "joinLobby",
   summary: "Join a lobby",
-  description: "Who is in it already keeps the seat. 5 passcodes a minute may be tried.",
+  description: "A member keeps the existing seat. 5 passcodes a minute may be tried.",
   params: LobbyParams,
   body: z.object({
     playerId: PlayerText,

@@ -137,7 +137,7 @@ export const lobbyCommandRoutes = [
       path: "start",
       id: "startLobby",
       summary: "Start the countdown",
-      description: "By the host or a server. 409 LOBBY_NOT_READY tells what is missing.",
+      description: "By the host or a server. 409 LOBBY_NOT_READY explains what is missing.",
     },
     of("lobby.start"),
   ),
@@ -153,7 +153,8 @@ export const lobbyCommandRoutes = [
       summary: "End a game with its results",
       description:
         "One result for each player of the match. Each becomes an event `lobby.result` of that player, " +
-        "which rules hear. The results of a match are taken once; a second end answers the lobby as it is.",
+        "which can trigger rules. The results of a match are taken once; a second end " +
+        "answers the lobby as it is.",
     },
     of("lobby.end"),
   ),
@@ -175,7 +176,7 @@ export const lobbyCommandRoutes = [
       path: "invites",
       id: "inviteToLobby",
       summary: "Invite players",
-      description: "By a member or a server. Each is told by `lobby.invited` and has 10 minutes.",
+      description: "By a member or a server. Each gets `lobby.invited` and has 10 minutes to answer.",
     },
     of("lobby.invite"),
   ),

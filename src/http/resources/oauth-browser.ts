@@ -26,7 +26,7 @@ export const redirect = (location: string, cookie?: string): Reply<undefined> =>
 export const answerOf = (query: Record<string, unknown>): URLSearchParams => {
   const answer = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
-    if (typeof value !== "string") throw invalid(name, "must be there once");
+    if (typeof value !== "string") throw invalid(name, "must be given once");
     answer.set(name, value);
   }
   return answer;

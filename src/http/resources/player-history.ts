@@ -19,7 +19,7 @@ const PointInTimeState = z
     badges: z.array(z.object({ badgeKey: z.string(), tier: z.int() })),
     streaks: z.array(z.object({ streakKey: z.string(), current: z.int() })),
     quests: z.array(z.object({ questKey: z.string(), cycleKey: z.string(), state: z.string() })),
-    caveats: z.array(z.string()).meta({ description: "What of this cannot be known exactly, and why" }),
+    caveats: z.array(z.string()).meta({ description: "Which parts of this are uncertain, and why" }),
   })
   .meta({ id: "PointInTimeState" });
 
@@ -38,7 +38,9 @@ const Recap = z
     playerId: z.uuid(),
     from: z.iso.datetime(),
     to: z.iso.datetime(),
-    timezone: z.string().meta({ description: "Days are told by it: the player's zone, else the project's" }),
+    timezone: z
+      .string()
+      .meta({ description: "The time zone that defines days: the player's, otherwise the project's" }),
     xpGained: z.int(),
     levelsGained: z.int(),
     currencies: z.array(z.object({ currencyKey: z.string(), earned: z.int(), spent: z.int() })),
@@ -68,7 +70,7 @@ export const playerHistoryRoutes = [
     path: "/players/{playerId}/state",
     id: "getPlayerState",
     summary: "Get a player's state at a moment",
-    description: "What was recorded by then; `caveats` say what of it cannot be known exactly.",
+    description: "The state recorded by then; `caveats` list what is uncertain.",
     query: z.object({ at: Moment }),
     response: PointInTimeState,
     run: (app, { projectId, params, query }) =>
@@ -109,7 +111,7 @@ export const playerHistoryRoutes = [
     id: "getPlayerRecap",
     summary: "Sum up a player's time",
     description:
-      `What the player gained from \`from\` until before \`to\`, at most ${RECAP_DAYS_MAX} days, as ` +
+      `The player's gains from \`from\` until before \`to\`, at most ${RECAP_DAYS_MAX} days, as ` +
       "it was recorded.",
     query: z.object({ from: Moment, to: Moment }),
     response: Recap,

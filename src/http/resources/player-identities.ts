@@ -111,8 +111,8 @@ export const playerIdentityRoutes = [
     id: "aliasPlayer",
     summary: "Say that an anonymous player is a known one",
     description:
-      "Where `externalUserId` is new, the anonymous player takes it; else the anonymous player is " +
-      "merged into the one who has it. Both ids stand for the player from then on.",
+      "If `externalUserId` is new, the anonymous player gets it; otherwise the anonymous player is " +
+      "merged into the one who has it. Both ids refer to the player from then on.",
     body: z.object({ anonymousId: ExternalUserId, externalUserId: ExternalUserId }),
     response: z.object({ player: PlayerBody, merged: z.boolean() }),
     run: (app, { projectId, body, caller }) =>

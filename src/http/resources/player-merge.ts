@@ -31,8 +31,8 @@ export const playerMergeRoutes = [
     id: "mergePlayer",
     summary: "Merge another player into this one",
     description:
-      "For good. The source's ids, with events that still wait, stand for this player from then on. " +
-      "Open holds of the source are released. With `dryRun`, nothing changes and the summary tells " +
+      "Permanent. The source's ids, with events that still wait, stand for this player from then on. " +
+      "Open holds of the source are released. With `dryRun`, nothing changes and the summary shows " +
       "what would.",
     params: PlayerParams,
     body: z.object({

@@ -14,7 +14,7 @@ export const playerPrivacyRoutes = [
     method: "post",
     path: "/players/{playerId}/export",
     id: "exportPlayer",
-    summary: "Export what is known of a player",
+    summary: "Export all data of a player",
     description:
       "As a job: its result has every row that is kept of the player, by table, up to 16 MiB. " +
       "`incomplete` names the tables of which there is more, with the number of rows.",
@@ -34,7 +34,7 @@ export const playerPrivacyRoutes = [
     id: "erasePlayer",
     summary: "Erase a player",
     description:
-      "As a job, and for good: everything that identifies the person goes. Ledger amounts and their " +
+      "As a job, permanently: everything that identifies the person goes. Ledger amounts and their " +
       "hashes stay, without who and why. Events that wait are REJECTED. The same externalUserId is a " +
       "new player from then on. With `dryRun`, the job's result counts rows by table and nothing " +
       "changes.",

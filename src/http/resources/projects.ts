@@ -124,7 +124,9 @@ const plainRoutes = [
     path: "/projects/{projectId}",
     id: "updateProject",
     summary: "Change a project",
-    description: "Changes what is given; `description: null` clears. Of `settings`, too, only what is given.",
+    description:
+      "Changes the given fields; `description: null` clears it. Of `settings`, too, only the " +
+      "given ones.",
     access: { roles: ADMINS },
     params: ProjectParams,
     body: ProjectFields.partial(),

@@ -154,7 +154,7 @@ export const rateLimitRoutes = [
     method: "post",
     path: "/admin/rate-limits/ip/{ip}/reset",
     id: "resetIpRateLimit",
-    summary: "Forget what an address has used",
+    summary: "Reset the counters of an address",
     description:
       "Without `bucket`, of all three. Answers the state of `bucket`, or of global. A block stays.",
     body: z.object({ bucket: BucketName.optional() }),

@@ -64,9 +64,9 @@ export const registrationRoutes = [
     path: "/auth/captcha",
     id: "getCaptcha",
     tag: "Authentication",
-    summary: "Get what the captcha needs",
+    summary: "Get the captcha's settings",
     description:
-      "Tells which captcha POST /auth/register and POST /auth/forgot-password ask for. With altcha, " +
+      "Returns which captcha POST /auth/register and POST /auth/forgot-password ask for. With altcha, " +
       "`challenge` is for the widget's attribute `challenge`; what it solves is good once, for 10 minutes.",
     access: "public",
     project: "none",
@@ -83,7 +83,7 @@ export const registrationRoutes = [
     id: "completeProfile",
     tag: "Authentication",
     summary: "Complete the profile",
-    description: "For users whose provider told no name when they signed up; tenantName is for an OWNER.",
+    description: "For users whose provider gave no name when they signed up; tenantName is for an OWNER.",
     access: OWN_ACCOUNT,
     project: "none",
     takesNoIdempotencyKey: true,

@@ -31,7 +31,7 @@ const PlayerRewardBody = z
     }),
     contents: z
       .record(z.string(), z.unknown())
-      .meta({ description: "What a bundle gives, for the quantity" }),
+      .meta({ description: "Contents of a bundle, for the quantity" }),
     code: z.string().nullable(),
     cause: z.record(z.string(), z.unknown()),
     expiresAt: z.iso.datetime().nullable().meta({ description: "Until when it can be claimed" }),
@@ -118,7 +118,7 @@ export const rewardRoutes = [
     method: "get",
     path: "/rewards/{rewardId}/stock",
     id: "getRewardStock",
-    summary: "Get what is left of a reward",
+    summary: "Get the remaining stock of a reward",
     params: RewardParams,
     response: z
       .object({
@@ -156,7 +156,7 @@ export const rewardRoutes = [
     path: "/players/{playerId}/rewards/{grantId}/claim",
     id: "claimReward",
     summary: "Claim a reward",
-    description: "Gives what is in a bundle, or a prize's code. Claiming again changes nothing.",
+    description: "Grants a bundle's contents, or a prize's code. Claiming again changes nothing.",
     params: GrantParams,
     response: PlayerRewardBody,
     run: (app, { projectId, params }) =>

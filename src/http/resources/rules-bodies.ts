@@ -51,15 +51,17 @@ export const RuleBody = z
     name: z.string(),
     description: z.string().nullable(),
     status: z.enum(RULE_STATUSES).meta({
-      description: "SHADOW: evaluated and recorded, and nothing of what it would do is done",
+      description: "SHADOW: evaluated and recorded, but its effects are not applied",
     }),
     pauseReason: z.string().nullable().meta({
       description: "Why the engine paused it: LOOP_GUARD, BUDGET, STEPS or UNFIT; null when somebody did",
     }),
     tags: z.array(z.string()),
-    draft: StoredRule.meta({ description: "What is edited" }),
+    draft: StoredRule.meta({ description: "The edited draft" }),
     draftVersion: z.int(),
-    published: StoredRule.nullable().meta({ description: "What runs while the rule is ACTIVE or in SHADOW" }),
+    published: StoredRule.nullable().meta({
+      description: "The version that runs while the rule is ACTIVE or in SHADOW",
+    }),
     publishedVersion: z.int().nullable(),
     createdBy: z.string().meta({ example: "user:0197c2a0-0000-7000-8000-000000000000" }),
     createdAt: z.iso.datetime(),

@@ -18,12 +18,12 @@ const ExecutionBody = z
     playerId: z.uuid(),
     externalUserId: z.string().nullable(),
     eventId: z.uuid().meta({ description: "The tracked event; of a change by REST an id of its own" }),
-    depth: z.int().meta({ description: "Steps from the tracked event: 0 where the rule heard it itself" }),
+    depth: z.int().meta({ description: "Steps from the tracked event: 0 if it triggered the rule directly" }),
     mode: z.enum(EXECUTION_MODES).meta({ description: "HOLDOUT: the player was held back" }),
     effects: z
       .array(z.object({ type: z.string(), data: JsonObject }))
       .nullable()
-      .meta({ description: "What it did; of SHADOW what it would have done; null of HOLDOUT" }),
+      .meta({ description: "Its effects; for SHADOW the simulated ones; null for HOLDOUT" }),
     revertedAt: z.iso.datetime().nullable(),
     createdAt: z.iso.datetime(),
   })
@@ -60,7 +60,7 @@ const StatsBucket = z
 const LiftGroup = z
   .object({
     players: z.int(),
-    activeLater: z.int().meta({ description: "Who sent another event at least a day after" }),
+    activeLater: z.int().meta({ description: "Players who sent another event at least a day later" }),
     activeLaterShare: z.number().nullable(),
     eventsPerPlayer: z.number().nullable().meta({ description: "Sent after, on average" }),
   })
@@ -81,7 +81,7 @@ export const ruleInsightRoutes = [
     id: "getRuleGraph",
     summary: "Get which rules can set off which",
     description:
-      "Of published rules, paused ones included: what each listens to and can bring about, also through " +
+      "Of published rules, paused ones included: what each listens to and can cause, also through " +
       `levels, badges, streaks, segments and rewards. At most ${GRAPH_EDGES_MAX} edges; all cycles.`,
     response: z
       .object({
@@ -114,10 +114,10 @@ export const ruleInsightRoutes = [
     method: "get",
     path: "/rules/catalogue",
     id: "getRuleCatalogue",
-    summary: "Get what rules can be made of",
+    summary: "Get the building blocks of rules",
     description:
       "The kinds of conditions and actions with their JSON Schemas, the operators, and the events of the " +
-      "service that a rule can hear. For editors; the same for every project.",
+      "service that can trigger a rule. For editors; the same for every project.",
     response: z
       .object({
         conditions: z.array(Item),
@@ -132,7 +132,7 @@ export const ruleInsightRoutes = [
         listMax: z.int(),
         aggregates: z.array(z.string()),
         eventTypes: z.array(z.string()),
-        definitions: JsonObject.meta({ description: "What `$ref` of the schemas leads to" }),
+        definitions: JsonObject.meta({ description: "Definitions that `$ref` of the schemas refers to" }),
       })
       .meta({ id: "RuleCatalogue" }),
     run: async () => {
@@ -175,7 +175,7 @@ export const ruleInsightRoutes = [
     method: "get",
     path: "/rules/{ruleId}/stats",
     id: "getRuleStats",
-    summary: "Get what a rule has done",
+    summary: "Get the statistics of a rule",
     description:
       "Of tracked events, by the hour (UTC) in which they were processed; the last 10 seconds may be " +
       `missing. Default: the last 7 days; at most ${STATS_DAYS_MAX}. Failing conditions and times are of ` +
@@ -203,7 +203,8 @@ export const ruleInsightRoutes = [
     summary: "Compare players whom a rule met with those held back",
     description:
       "For rules with `rollout.holdoutPercent`. Default: the last 30 days; at most " +
-      `${LIFT_DAYS_MAX}. Read \`notes\`, and the interval of the difference: one that holds 0 tells nothing.`,
+      `${LIFT_DAYS_MAX}. Read \`notes\`, and the interval of the difference: one that contains 0 ` +
+      "proves nothing.",
     params: RuleParams,
     query: z.object(Span.shape),
     response: z

@@ -48,7 +48,7 @@ const RuleTraceBody = z
   .object({
     ruleId: z.uuid(),
     ruleKey: z.string(),
-    version: z.int().meta({ description: "Of what ran: published or draft; 0 for an inline rule" }),
+    version: z.int().meta({ description: "Version that ran: published or draft; 0 for an inline rule" }),
     shadow: z.boolean().meta({ description: "Nothing of `effects` was done" }),
     fired: z.boolean(),
     reason: z.enum(REASONS).meta({ example: "CONDITIONS_NOT_MET" }),
@@ -69,9 +69,7 @@ export const eventTraceFields = {
   evaluatedAt: z.iso.datetime(),
   rulesIndexed: z.int().meta({ description: "Rules that listen to the event's type" }),
   rules: z.array(RuleTraceBody),
-  effects: z
-    .array(EffectBody)
-    .meta({ description: "What came about beside rules: streaks, badges, segments" }),
+  effects: z.array(EffectBody).meta({ description: "Effects without a rule: streaks, badges, segments" }),
   get derived() {
     return z.array(EventTraceBody).meta({ description: "The events that this one brought about, in order" });
   },
@@ -83,7 +81,7 @@ export const eventTraceFields = {
   steps: z
     .object({ rules: z.int(), upkeep: z.int(), written: z.int().optional() })
     .optional()
-    .meta({ description: "What it took: see `evaluation.steps` at GET /limits" }),
+    .meta({ description: "Cost of the evaluation: see `evaluation.steps` at GET /limits" }),
   dearest: z
     .object({
       kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard"]),
@@ -91,7 +89,7 @@ export const eventTraceFields = {
       key: z.string(),
     })
     .optional()
-    .meta({ description: "What took the most at once, where the steps did not suffice" }),
+    .meta({ description: "The most expensive part, if the steps did not suffice" }),
   error: z.string().optional().meta({ description: "Why the event could not be evaluated" }),
 };
 

@@ -46,7 +46,7 @@ const ValidationBody = z
         rewards: keys,
       })
       .nullable()
-      .meta({ description: "What it reads and changes, by key; null while there are errors" }),
+      .meta({ description: "Everything that it reads and changes, by key; null while there are errors" }),
     estimatedCost: z
       .object({
         conditions: z.int(),
@@ -83,7 +83,7 @@ export const ruleTrialRoutes = [
     id: "validateRule",
     summary: "Check a rule without saving it",
     description:
-      "Tells all problems of the document, each at its place, what it names that the project does not " +
+      "Returns all problems of the document, each at its place, what it names that the project does not " +
       "have, and circles in which rules would set one another off. Answers 200 for an invalid rule too.",
     body: JsonObject.meta({ example: RULE_EXAMPLE }),
     response: ValidationBody,
@@ -94,7 +94,7 @@ export const ruleTrialRoutes = [
     method: "post",
     path: "/rules/simulate",
     id: "simulateRules",
-    summary: "Show what an event would do",
+    summary: "Simulate an event",
     description:
       "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw, " +
       "the events that it would bring about likewise, and what of the player would change. The player is " +
@@ -108,7 +108,7 @@ export const ruleTrialRoutes = [
         ...eventTraceFields,
         resultingState: z
           .object({ changed: z.array(z.string()), before: JsonObject, after: JsonObject })
-          .meta({ description: "What of the player would change" }),
+          .meta({ description: "Changes of the player's state" }),
       })
       .meta({ id: "SimulatedEvent" }) as unknown as z.ZodType<SimulatedEvent>,
     run: (app, { projectId, body }) => app.transact((work) => simulate(work, projectId, body)),
@@ -121,8 +121,8 @@ export const ruleTrialRoutes = [
     summary: "Replay past events against a rule",
     description:
       "A job: each player's stored events of the span against this rule alone, without effect. Its result " +
-      "(GET /jobs/{jobId}/result) tells events, firings, players reached, cost for each day, limits that " +
-      "were hit, the conditions that failed most, and up to 20 traces.",
+      "(GET /jobs/{jobId}/result) contains events, firings, players reached, cost for each day, limits " +
+      "that were hit, the conditions that failed most, and up to 20 traces.",
     params: RuleParams,
     body: BacktestRequest.meta({
       example: { from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z", sampleRate: 0.1 },

@@ -207,7 +207,8 @@ export const ruleRoutes = [
     path: "/rules/{ruleId}/shadow",
     id: "shadowRule",
     summary: "Put a rule into SHADOW",
-    description: "It is evaluated and what it would do is recorded (GET …/executions), and nothing is done.",
+    description:
+      "It is evaluated and its simulated effects are recorded (GET …/executions), but none is applied.",
     params: RuleParams,
     response: PublishedRuleBody,
     run: (app, { projectId, params }) => app.transact((work) => shadowRule(work, projectId, params.ruleId)),

@@ -27,7 +27,7 @@ const SyncBody = z.object({
     .meta({ description: "Other definitions that were created, changed or archived, by kind" }),
   skipped: z
     .array(z.object({ type: z.enum(TYPES), key: z.string(), reason: z.string() }))
-    .meta({ description: "What stays in the sandbox as it is, and why" }),
+    .meta({ description: "Definitions of the sandbox that stay unchanged, and why" }),
 });
 
 /** Frees rank indexes, which only use memory: one that stays is simply never read again. */

@@ -85,8 +85,8 @@ export const scoreRoutes = [
     id: "submitScores",
     summary: "Submit many scores",
     description:
-      "One result for each, in order; a bad one leaves the others as they are. Ranks are not told: read " +
-      `the leaderboard. Each has at most ${SCORE_META_MAX_BYTES} bytes of meta. After ` +
+      "One result for each, in order; a bad one leaves the others as they are. Ranks are not returned: " +
+      `read the leaderboard. Each has at most ${SCORE_META_MAX_BYTES} bytes of meta. After ` +
       `${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have just an error.code.`,
     params: LeaderboardParams,
     body: z.object({ scores: z.array(z.unknown()).min(1).max(SCORES_MAX) }),

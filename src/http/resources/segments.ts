@@ -43,7 +43,7 @@ export const segmentRoutes = [
     method: "post",
     path: "/segments/preview",
     id: "previewSegment",
-    summary: "Preview who would be in a segment",
+    summary: "Preview the members of a segment",
     description: `Looks at the ${PREVIEW_PLAYERS_MAX} newest players and changes nothing.`,
     body: z.strictObject({ definition: SegmentConditions }),
     response: z

@@ -24,14 +24,14 @@ export const PlayerStreakBody = z
       .meta({ description: "AT_RISK: the last 4 hours of a day, 24 of a week, 72 of a month are left" }),
     doneThisPeriod: z.boolean(),
     periodProgress: z.array(z.object({ value: z.number(), target: z.number() })).meta({
-      description: "How far the period in hand has come, for each part of `qualify`; no further once done",
+      description: "Progress of the current period, for each part of `qualify`; stops once done",
     }),
     deadlineAt: z.iso.datetime().nullable().meta({ description: "When the run ends unless it is extended" }),
     freezes: z.int(),
     maxFreezes: z.int(),
     startedOn: z.iso.date().nullable(),
     lastPeriod: z.string().nullable(),
-    frozenPeriods: z.array(z.string()).meta({ description: "Of the run in hand, the newest 100" }),
+    frozenPeriods: z.array(z.string()).meta({ description: "Of the current run, the newest 100" }),
     repairableUntil: z.iso.datetime().nullable(),
     lostLength: z.int().nullable().meta({ description: "Of the run that was lost" }),
   })
@@ -64,7 +64,7 @@ const HistoryBody = z.object({
     .array(
       z.object({
         startedOn: z.iso.date(),
-        endedOn: z.iso.date().nullable().meta({ description: "Null of the run in hand" }),
+        endedOn: z.iso.date().nullable().meta({ description: "Null for the current run" }),
         length: z.int(),
         frozenPeriods: z.array(z.string()),
         endedBy: z.enum(RUN_ENDS).nullable(),
@@ -110,7 +110,7 @@ export const streakRoutes = [
     path: "/players/{playerId}/streaks/{streakKey}/history",
     id: "getStreakHistory",
     summary: "Get the history of a player's streak",
-    description: "The last 30 periods unless told; at most 366.",
+    description: "By default the last 30 periods; at most 366.",
     params: StreakParams,
     query: z.object({
       from: Day.optional().meta({ description: "First date", example: "2026-01-01" }),
@@ -128,7 +128,7 @@ export const streakRoutes = [
     path: "/players/{playerId}/streaks/{streakKey}/freezes",
     id: "giveStreakFreezes",
     summary: "Give a player freezes of a streak",
-    description: "Up to the most that the streak allows; what is beyond it is not given.",
+    description: "Up to the streak's maximum; freezes beyond it are not granted.",
     body: z.object({ amount: z.int().min(1).max(FREEZES_MAX) }).meta({ example: { amount: 1 } }),
     run: (app, { projectId, params: { playerId, streakKey }, body }) =>
       app.transact(async (work) =>

@@ -10,7 +10,7 @@ import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
 const FullEmailLogBody = EmailLogBody.extend({
   tenantId: z.uuid().optional().meta({ description: "Absent for mail of the platform itself" }),
   providerMessageId: z.string().optional(),
-  smtpResponse: z.string().optional().meta({ description: "What the mail server said last" }),
+  smtpResponse: z.string().optional().meta({ description: "The mail server's last response" }),
 }).meta({ id: "PlatformEmailLog" });
 
 export const superadminEmailRoutes = [
@@ -20,7 +20,7 @@ export const superadminEmailRoutes = [
     path: "/superadmin/email-logs",
     id: "listPlatformEmailLogs",
     summary: "List the mails of the platform",
-    description: "Newest first: whom they went to and whether they were sent, but not what they say.",
+    description: "Newest first: recipients and status, without the content.",
     access: PEOPLE,
     query: EmailLogQuery.extend({ tenantId: z.uuid().optional() }),
     response: pageBody(FullEmailLogBody),

@@ -38,7 +38,7 @@ export const superadminPlatformRoutes = [
     method: "get",
     path: "/superadmin/stats",
     id: "getPlatformStats",
-    summary: "Count what the platform holds",
+    summary: "Count the platform's tenants, users and data",
     description: `Without what is deleted. A count stops at ${STATS_COUNT_MAX}.`,
     access: PEOPLE,
     response: StatsBody,
@@ -49,7 +49,7 @@ export const superadminPlatformRoutes = [
     method: "get",
     path: "/superadmin/audit-log",
     id: "listPlatformAuditLog",
-    summary: "List what was done in all tenants and on the platform",
+    summary: "List the audit log of all tenants and the platform",
     description: "Newest first; entries are never changed or deleted.",
     access: PEOPLE,
     query: AuditQuery.extend({

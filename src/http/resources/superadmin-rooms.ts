@@ -43,7 +43,7 @@ const SessionBody = z
     playerId: z.string().nullable(),
     userId: z.string().nullable().meta({ description: "Of a console user" }),
     joinedAt: z.iso.datetime().nullable().meta({ description: "null while it is being let in" }),
-    bufferedBytes: z.int().meta({ description: "What waits to be sent to it" }),
+    bufferedBytes: z.int().meta({ description: "Pending deliveries" }),
   })
   .meta({ id: "LiveRoomSession" });
 
@@ -157,7 +157,7 @@ const changing = [
     id: "disconnectLiveClient",
     summary: "End a client's session in a room",
     description:
-      "It is told session.closed DISCONNECTED and closed with 4001, after which it may come back; ban a " +
+      "It gets session.closed DISCONNECTED and is closed with 4001, after which it may come back; ban a " +
       "player who is to stay away. The tenant's audit log has it.",
     params: z.object({ roomId: z.string(), sessionId: z.string() }),
     body: ReasonBody,

@@ -39,7 +39,7 @@ const TenantBody = z
     plan: z.enum(PLANS),
     planOverrides: limits(() => ShownLimit),
     limits: limits(() => ShownLimit).meta({
-      description: "What holds: the plan's, and over it planOverrides",
+      description: "Effective limits: the plan's, overridden by planOverrides",
     }),
     deleteAfter: z.iso.datetime().nullable(),
     deletedAt: z.iso.datetime().nullable(),
@@ -139,7 +139,7 @@ const changing = [
     path: "/superadmin/tenants/{tenantId}/approve",
     id: "approveTenant",
     summary: "Approve a tenant",
-    description: "PENDING or REJECTED becomes APPROVED; its OWNERs are told by mail.",
+    description: "PENDING or REJECTED becomes APPROVED; its OWNERs are notified by mail.",
     run: ({ transact, mail }, { params }) =>
       transact(async (work) => showPlatformTenant(await approveTenant({ mail }, work, params.tenantId))),
   }),
@@ -149,7 +149,7 @@ const changing = [
     path: "/superadmin/tenants/{tenantId}/reject",
     id: "rejectTenant",
     summary: "Reject a tenant",
-    description: "PENDING becomes REJECTED; its OWNERs are told the reason by mail.",
+    description: "PENDING becomes REJECTED; its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
     run: ({ transact, mail }, { params, body }) =>
       transact(async (work) =>
@@ -164,7 +164,7 @@ const changing = [
     summary: "Suspend a tenant",
     description:
       "APPROVED becomes SUSPENDED: within 5 seconds its keys and most of what its people may do answer 403 " +
-      "TENANT_SUSPENDED. Its OWNERs are told the reason by mail.",
+      "TENANT_SUSPENDED. Its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
     run: ({ transact, mail }, { params, body }) =>
       transact(async (work) =>
@@ -177,7 +177,7 @@ const changing = [
     path: "/superadmin/tenants/{tenantId}/unsuspend",
     id: "unsuspendTenant",
     summary: "Lift a suspension",
-    description: "SUSPENDED becomes APPROVED; its OWNERs are told by mail.",
+    description: "SUSPENDED becomes APPROVED; its OWNERs are notified by mail.",
     run: ({ transact, mail }, { params }) =>
       transact(async (work) => showPlatformTenant(await unsuspendTenant({ mail }, work, params.tenantId))),
   }),

@@ -28,7 +28,7 @@ export const InvitationBody = z
     email: z.string().optional().meta({ description: "Not shown to a VIEWER" }),
     role: z.enum(ROLES),
     status: z.enum(INVITATION_STATUSES),
-    invitedBy: z.uuid().meta({ description: "Member who sent it last" }),
+    invitedBy: z.uuid().meta({ description: "The member who last sent it" }),
     expiresAt: z.iso.datetime(),
     sentAt: z.iso.datetime(),
     createdAt: z.iso.datetime(),

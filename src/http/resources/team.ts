@@ -65,7 +65,7 @@ const add = route({
   id: "addMember",
   summary: "Add to the team",
   description:
-    "Lets in who has asked to join with this address; anybody else is sent an invitation. " +
+    "Admits a user who has asked to join with this address; anybody else gets an invitation. " +
     "The answer holds the one or the other.",
   access: { roles: ADMINS, needs: { verifiedEmail: true } },
   body: z.object({ email: Email, role: RoleInput }),

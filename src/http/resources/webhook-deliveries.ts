@@ -66,7 +66,7 @@ const DeliveryDetailBody = DeliveryBody.extend({
   payload: z
     .record(z.string(), z.unknown())
     .nullable()
-    .meta({ description: "null for a DESIGNER, who does not see data of players" }),
+    .meta({ description: "null for a DESIGNER, who may not see players' data" }),
 }).meta({ id: "WebhookDeliveryDetail" });
 
 const DeliveryParams = WebhookParams.extend({ deliveryId: z.string().max(64) });
@@ -89,7 +89,7 @@ const readRoutes = [
     method: "get",
     path: "/webhooks/{webhookId}/deliveries",
     id: "listWebhookDeliveries",
-    summary: "List what was sent to a webhook",
+    summary: "List the deliveries of a webhook",
     description:
       "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). " +
       `\`responseBody\` is cut to ${LISTED_RESPONSE_MAX} characters here.`,
@@ -145,7 +145,7 @@ const tryTest = async (app: App, planned: PlannedTest, at: Date): Promise<Webhoo
   const { tenantId } = planned.webhook;
   const count = testsInFlight.get(tenantId) ?? 0;
   if (count >= TESTS_AT_ONCE)
-    return notSent(`${TESTS_AT_ONCE} tests of yours are on their way: wait until they have ended`);
+    return notSent(`${TESTS_AT_ONCE} tests of yours are in progress: wait until they have ended`);
   testsInFlight.set(tenantId, count + 1);
   try {
     const request = requestOf(app, planned, at);
@@ -216,7 +216,7 @@ const sendingRoutes = [
     method: "post",
     path: "/webhooks/{webhookId}/recover",
     id: "recoverWebhook",
-    summary: "Send what a webhook has missed",
+    summary: "Resend the events that a webhook has missed",
     description:
       "Events of the span that it wants now and was never sent, or whose delivery has failed. Events are " +
       "kept while the project has a webhook or a reader of its feed. One call looks at " +

@@ -135,7 +135,7 @@ const changingRoutes = [
     id: "updateWebhook",
     summary: "Change, pause or enable a webhook",
     description:
-      "What is sent from now on, other attempts of earlier events too, goes by the new values. ACTIVE " +
+      "The new values apply to everything sent from now on, retries of earlier events included. ACTIVE " +
       "enables one that is PAUSED or DISABLED: see `POST /webhooks/{webhookId}/recover` for what it " +
       "has missed.",
     params: WebhookParams,
@@ -159,7 +159,7 @@ const changingRoutes = [
     path: "/webhooks/{webhookId}",
     id: "deleteWebhook",
     summary: "Delete a webhook",
-    description: "Nothing more is sent to it, not even what waits for another attempt.",
+    description: "Nothing more is sent to it, not even pending retries.",
     params: WebhookParams,
     response: z.object({ deleted: z.literal(true) }),
     run: (app, { caller, params }) =>

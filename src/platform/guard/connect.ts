@@ -94,7 +94,7 @@ const pinnedTo =
 
 const connected = (socket: Socket, event: "connect" | "secureConnect"): Promise<Socket> =>
   new Promise((resolve, reject) => {
-    const isClosed = () => reject(new Fault("the connection was closed while it was made"));
+    const isClosed = () => reject(new Fault("the connection was closed while it was being opened"));
     const isThere = () => {
       socket.off("error", reject).off("close", isClosed);
       // Until the next listener is attached.

@@ -61,7 +61,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, unknown>): void {
     if (status < 200) {
       this.#provisional += 1;
-      if (this.#provisional > PROVISIONAL_MAX) this.fail(new Fault("the answer does not begin"));
+      if (this.#provisional > PROVISIONAL_MAX)
+        this.fail(new Fault("the endpoint sends only provisional responses"));
       return;
     }
     this.#status = status;

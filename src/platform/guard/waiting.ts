@@ -9,11 +9,11 @@ export class Deadline {
   onOver: ((fault: Fault) => void) | undefined;
   readonly #timer: NodeJS.Timeout;
   readonly #signal: AbortSignal | undefined;
-  readonly #abort = () => this.#end(new Fault("the request was ended early"));
+  readonly #abort = () => this.#end(new Fault("the request was aborted"));
 
   constructor(timeoutMs: number, signal: AbortSignal | undefined) {
     this.#timer = setTimeout(
-      () => this.#end(new Fault(`no complete answer within ${timeoutMs / 1_000} s`)),
+      () => this.#end(new Fault(`no complete response within ${timeoutMs / 1_000} s`)),
       timeoutMs,
     );
     this.#signal = signal;
@@ -100,6 +100,6 @@ export class FloodWatch {
 
   #look(): void {
     for (const exchange of this.#watched)
-      if (exchange.received > RECEIVED_MAX) exchange.fail(new Fault("the answer is too large"));
+      if (exchange.received > RECEIVED_MAX) exchange.fail(new Fault("the response is too large"));
   }
 }

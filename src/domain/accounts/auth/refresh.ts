@@ -73,7 +73,7 @@ const exchange = async (work: Work, tokens: Tokens, hash: string, deviceToken: s
   if (!user || !tenant) throw ended();
   // Thrown, so that the token is good again when the suspension is lifted.
   if (tenant.approvalStatus === "SUSPENDED") {
-    throw forbidden("TENANT_SUSPENDED", "The tenant is suspended; its OWNER has been told why");
+    throw forbidden("TENANT_SUSPENDED", "The tenant is suspended; its OWNER has been informed of the reason");
   }
   session.lastUsedAt = now;
   const refreshToken = await issueRefreshToken(work, session, session.expiresAt);

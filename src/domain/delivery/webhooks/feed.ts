@@ -34,7 +34,7 @@ const PREFIX = "e";
 const LATEST = "latest";
 
 const wrongCursor = (): DomainError =>
-  invalid("cursor", "is none of this feed: use nextCursor of the page before");
+  invalid("cursor", "is not a cursor of this feed: use nextCursor of the previous page");
 
 const seqOf = (cursor: string | undefined): number | undefined => {
   if (cursor === undefined) return undefined;
@@ -51,7 +51,7 @@ const seqOf = (cursor: string | undefined): number | undefined => {
 export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): Promise<FeedPage> => {
   const { cursor, types } = query;
   checkTypes(types);
-  const lastSeq = await noteRead(work, owner);
+  const lastSeq = await recordRead(work, owner);
   if (cursor === LATEST) return { data: [], nextCursor: PREFIX + lastSeq, hasMore: false };
   const after = seqOf(cursor);
   const { rows, oldest } = await readEvents(work, owner, after ?? 0);
@@ -70,7 +70,7 @@ const checkPlace = (after: number, at: { oldest: number | null; lastSeq: number 
   // was restored to an older state.
   if (after > lastSeq) throw wrongCursor();
   if (after < lastSeq && (oldest === null || oldest > after + 1))
-    throw new DomainError("GONE", "Events behind this cursor are no longer kept; begin without one", {
+    throw new DomainError("GONE", "Events after this cursor are no longer kept; start without one", {
       reason: "CURSOR_EXPIRED",
     });
 };
@@ -101,7 +101,7 @@ const checkTypes = (types: readonly string[] | undefined): void => {
 };
 
 /** Records that the feed is read. @returns the seq of the last event */
-const noteRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): Promise<number> => {
+const recordRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): Promise<number> => {
   const at = now.toISOString();
   const before = new Date(now.getTime() - READ_NOTED_MS).toISOString();
   const known = await sql<{ last_seq: string | number }>`

@@ -27,7 +27,7 @@ export const retryDelivery = async (
   const webhook = await lockWebhook(work, tenantId, webhookId);
   const { status, isTest, payload } = await getDelivery(work, webhook, id);
   refuseDisabled(webhook);
-  if (isTest) throw conflict("INVALID_STATE", "A test is not sent again: send another one");
+  if (isTest) throw conflict("INVALID_STATE", "A test cannot be resent: send another one");
   if (payload === null)
     throw conflict("INVALID_STATE", "The event is no longer kept, or its player was erased");
   const now = work.now.toISOString();
@@ -37,7 +37,7 @@ export const retryDelivery = async (
     where webhook_id = ${webhook.id}::uuid and id = ${id}::uuid and status <> 'pending'
     returning 1`.execute(work.db);
   if (started.rows.length === 0)
-    throw conflict("INVALID_STATE", `The delivery is ${status}: its next attempt comes by itself`);
+    throw conflict("INVALID_STATE", `The delivery is ${status}: its next attempt is automatic`);
   await auditWebhook(work, "delivery_retried", webhook, { deliveryId: id });
   work.ringWebhooks([webhook.id]);
   return getDelivery(work, webhook, id);
@@ -58,7 +58,7 @@ export const recoverWebhook = async (work: Work, recovery: Recovery): Promise<Re
   const { tenantId, webhookId, since, until = work.now } = recovery;
   const webhook = await lockWebhook(work, tenantId, webhookId);
   refuseDisabled(webhook);
-  if (since >= until) throw invalid("since", "must be before until, which is now where it is left out");
+  if (since >= until) throw invalid("since", "must be before until (default: now)");
   const events = await readEvents(work, webhook, { since, until });
   const seen = events.slice(0, RECOVERED_AT_ONCE);
   const queued = await queue(

@@ -30,7 +30,7 @@ const projectOf = async ({ db }: Work, { tenantId, projectId }: Webhook): Promis
     select id from projects where tenant_id = ${tenantId}::uuid and sandbox_of is null and deleted_at is null
     order by id limit 1`.execute(db);
   const [first] = found.rows;
-  if (!first) throw conflict("INVALID_STATE", "The tenant has no project that a test could be about");
+  if (!first) throw conflict("INVALID_STATE", "The tenant has no project for a test: create one");
   return first.id;
 };
 

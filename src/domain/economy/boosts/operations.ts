@@ -49,7 +49,7 @@ export const boostPlayer = async (
     if (status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
     checkTarget(turn, boost.applies);
     const started = startBoost(turn, boost).boost;
-    if (!started) throw conflict("BOOST_LIMIT", `a player may have ${BOOSTS_MAX} boosts`);
+    if (!started) throw conflict("BOOST_LIMIT", `a player may have at most ${BOOSTS_MAX} boosts`);
     return showBoost(started);
   });
   return value;

@@ -98,13 +98,17 @@ const checkLots = ({ player, nowMs }: BalanceContext, currencyKey: string, expir
     (lot) => lot.remaining > 0 && lot.expiresMs > nowMs,
   );
   if (open.length >= LOTS_MAX && !open.some((lot) => lot.expiresMs === expiresMs))
-    throw conflict("LOT_LIMIT", `a player may have ${LOTS_MAX} times of expiry of a currency`);
+    throw conflict("LOT_LIMIT", `a player may have at most ${LOTS_MAX} different expiry times of a currency`);
 };
 
 const entryOf = ({ entry, problem }: CurrencyChanged, { currencyKey, amount }: BalanceChange) => {
   if (problem === "UNKNOWN_CURRENCY") throw notFound("currency");
   if (problem === "INSUFFICIENT_FUNDS") throw insufficient(currencyKey, -amount);
-  if (!entry) throw conflict("BALANCE_LIMIT", `there is no room for ${amount} ${currencyKey}`);
+  if (!entry)
+    throw conflict(
+      "BALANCE_LIMIT",
+      `the balance would exceed its maximum by a grant of ${amount} ${currencyKey}`,
+    );
   return entry;
 };
 

@@ -87,7 +87,7 @@ export const holdCurrency = async (
     select count(*) as n from currency_holds
     where project_id = ${projectId} and player_id = ${playerId} and status = 'HELD'`.execute(work.db);
   if (Number(open.rows[0]!.n) >= HOLDS_MAX)
-    throw conflict("HOLD_LIMIT", `a player may have ${HOLDS_MAX} open holds`);
+    throw conflict("HOLD_LIMIT", `a player may have at most ${HOLDS_MAX} open holds`);
   const now = work.now.toISOString();
   const expiresAt = new Date(work.now.getTime() + expiresInSeconds * 1_000).toISOString();
   const made = await sql<Row>`

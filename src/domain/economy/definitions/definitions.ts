@@ -165,10 +165,13 @@ export const patchDefinition = async <D extends Defined>(
   await changeConfig(work, projectId);
   const found = await lockActive(work, { projectId, kind: kind.kind, ref });
   if (version !== undefined && version !== found.version) {
-    throw conflict("VERSION_CONFLICT", `the version is ${found.version}, the change is of ${version}`);
+    throw conflict(
+      "VERSION_CONFLICT",
+      `the version is ${found.version} by now, the change is based on ${version}`,
+    );
   }
   if (changes["key"] !== undefined && changes["key"] !== found.key)
-    throw invalid("key", "cannot change: what players hold names it");
+    throw invalid("key", "cannot change: players' holdings refer to it");
   const merged = Object.entries({ ...found.definition, ...changes }).filter(
     ([, value]) => value !== null && value !== undefined,
   );

@@ -32,7 +32,7 @@ export const changeLives = async (
     if (isGain && status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
     const { problem } = adjustLives(opened, { ...request, onInsufficient: "REFUSE", key: `api:${newId()}` });
     if (problem === "LIVES_DISABLED") throw conflict(problem, "this project has no lives");
-    if (problem !== undefined) throw conflict(problem, "the player has fewer lives");
+    if (problem !== undefined) throw conflict(problem, "the player does not have as many lives");
     return opened;
   });
   return showLives(turn.project.settings.lives, turn.player, turn.nowMs)!;

@@ -16,7 +16,7 @@ export const cyclicComponents = function* (edges: readonly (readonly number[])[]
   const stack: number[] = [];
   const found: number[][] = [];
   let next = 0;
-  let looked = 0;
+  let visited = 0;
 
   const enter = (node: number): void => {
     index[node] = low[node] = next++;
@@ -33,7 +33,7 @@ export const cyclicComponents = function* (edges: readonly (readonly number[])[]
     const path: [node: number, edge: number][] = [[start, 0]];
     enter(start);
     while (path.length > 0) {
-      if (++looked % REST_EVERY === 0) yield;
+      if (++visited % REST_EVERY === 0) yield;
       const top = path.at(-1)!;
       const [node, edge] = top;
       const target = edges[node]![edge];
@@ -65,11 +65,11 @@ export function* cycleThrough(
 ): Steps<number[]> {
   const from = new Map<number, number>();
   const waiting = [start];
-  let looked = 0;
+  let visited = 0;
   for (let i = 0; i < waiting.length; i++) {
     const node = waiting[i]!;
     for (const target of edges[node]!) {
-      if (++looked % REST_EVERY === 0) yield;
+      if (++visited % REST_EVERY === 0) yield;
       if (target === start) return pathTo(from, node, start);
       if (!allowed.has(target) || from.has(target)) continue;
       from.set(target, node);

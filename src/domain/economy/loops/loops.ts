@@ -46,12 +46,15 @@ class LoopsUnknown extends Unprepared {
   }
 }
 
-type Seen = { projectId: string; state: RunningState; isLong?: boolean | undefined };
+type SearchState = { projectId: string; state: RunningState; isLong?: boolean | undefined };
 
 /**
  * Returns the endless loops of a project as the transaction sees it. @throws LoopsUnknown, unless `isLong`
  */
-const endlessLoops = async (work: Work, { projectId, state, isLong }: Seen): Promise<readonly Cycle[]> => {
+const endlessLoops = async (
+  work: Work,
+  { projectId, state, isLong }: SearchState,
+): Promise<readonly Cycle[]> => {
   const { links, rules, definitions } = state;
   if (rules === 0) return [];
   const found = known.get(links);
@@ -108,7 +111,7 @@ const keysOf = ({ rules }: Cycle): string[] => rules.map(({ key }) => key);
 export const refuseNewLoops = async (
   work: Work,
   projectId: string,
-  { standing, ...now }: Omit<Seen, "projectId"> & { standing: readonly Cycle[] | undefined },
+  { standing, ...now }: Omit<SearchState, "projectId"> & { standing: readonly Cycle[] | undefined },
 ): Promise<void> => {
   const loops = await endlessLoops(work, { projectId, ...now });
   if (loops.length === 0) return;

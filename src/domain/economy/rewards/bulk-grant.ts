@@ -46,7 +46,7 @@ const nextPage = async (
   return found.rows.map(({ player_id }) => player_id);
 };
 
-/** @returns whether the grant was made: inactive players get none */
+/** @returns whether the grant was made: players who are not ACTIVE get none */
 const give =
   ({ id, params: { bundle, reason }, createdBy }: JobInHand<Params>) =>
   (turn: Turn): boolean => {

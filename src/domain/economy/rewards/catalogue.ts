@@ -27,9 +27,9 @@ const errorOf = (problem: RewardProblem, rewardKey: string): DomainError => {
     case "NOT_AVAILABLE":
       return conflict(problem, `the reward ${rewardKey} is not available now`);
     case "OUT_OF_STOCK":
-      return conflict(problem, `there are not as many left of the reward ${rewardKey}`);
+      return conflict(problem, `not enough of the reward ${rewardKey} are left`);
     case "LIMIT_REACHED":
-      return conflict(problem, `the player may not have as many of the reward ${rewardKey}`);
+      return conflict(problem, `the player would exceed the limit of the reward ${rewardKey}`);
   }
 };
 
@@ -111,5 +111,8 @@ const pay: Pay = (turn, { key: rewardKey, price }, { key, quantity, cause }) => 
   if (problem === "UNKNOWN_CURRENCY")
     throw conflict("INVALID_STATE", `the currency ${currencyKey} is archived`);
   if (problem !== undefined)
-    throw conflict("INSUFFICIENT_FUNDS", `the player has not ${-amount} of the currency ${currencyKey}`);
+    throw conflict(
+      "INSUFFICIENT_FUNDS",
+      `the player does not have ${-amount} of the currency ${currencyKey}`,
+    );
 };

@@ -48,7 +48,7 @@ export const fulfilReward = async (work: Work, of: PlayerKey, grantId: string): 
   const player = await lockPlayerRow(work, of);
   const row = await lockGrant(work, player, grantId);
   if (row.status === "FULFILLED") return showGrant(row, work.now);
-  if (row.kind !== "PRIZE") throw conflict("INVALID_STATE", "only a prize is handed over");
+  if (row.kind !== "PRIZE") throw conflict("INVALID_STATE", "only prizes can be handed over");
   if (row.status !== "GRANTED" && row.status !== "CLAIMED")
     throw conflict("INVALID_STATE", `the reward is ${showGrant(row, work.now).status}`);
   return settle(work, player, { row, status: "FULFILLED", code: row.code }, () => undefined);

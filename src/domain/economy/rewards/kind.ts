@@ -15,7 +15,7 @@ export const rewardKind = definitionKind<Reward>({
   check: async (work, projectId, reward, before) => {
     const { key, bundle, price, stock } = reward;
     if (before && (before.kind !== reward.kind || before.fulfilment !== reward.fulfilment))
-      throw invalid("kind", "what a reward is cannot change: players may hold it");
+      throw invalid("kind", "cannot change, because players may hold the reward: create another one");
     if (price) {
       const reference = { kind: "currency", key: price.currencyKey, field: "price.currencyKey" };
       await checkActiveKey(work, projectId, reference);

@@ -33,7 +33,8 @@ const check = async (
   definition: Segment,
   before: Segment | undefined,
 ): Promise<void> => {
-  if (before && before.kind !== definition.kind) throw invalid("kind", "cannot change: make another segment");
+  if (before && before.kind !== definition.kind)
+    throw invalid("kind", "cannot change: create another segment");
   if (!definition.definition) return;
   const known = await readSegments(work, projectId);
   const all = [...known.filter(({ key }) => key !== definition.key), definition];

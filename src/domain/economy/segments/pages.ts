@@ -78,22 +78,22 @@ export const refreshPage = async (
 ): Promise<Evaluated> => {
   const page = await readPage(work, plan, { after });
   const steps = new PacedBudget(PAGE_STEPS_MAX);
-  const looked: PlayerState[] = [];
+  const scanned: PlayerState[] = [];
   for (const player of page.players) {
     if (steps.isSpent) break;
     const turn = scratchTurn(plan, player, { nowMs: work.now.getTime(), steps });
     refreshAllSegments(plan.segmentIndex, turn, which);
-    looked.push(player);
+    scanned.push(player);
     steps.spend(stepsOf(turn.root.accounts));
     await steps.rest();
   }
-  const moving = looked.filter(({ dirty }) => dirty.segments.size > 0).map(({ id }) => id);
+  const moving = scanned.filter(({ dirty }) => dirty.segments.size > 0).map(({ id }) => id);
   if (moving.length > 0) await refreshPlayers(work, plan.projectId, { playerIds: moving, which });
-  const isLast = page.isLast && looked.length === page.players.length;
+  const isLast = page.isLast && scanned.length === page.players.length;
   return {
-    evaluated: looked.length,
+    evaluated: scanned.length,
     moved: moving.length,
-    next: isLast ? undefined : looked.at(-1)!.id,
+    next: isLast ? undefined : scanned.at(-1)!.id,
   };
 };
 

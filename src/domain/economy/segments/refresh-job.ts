@@ -24,12 +24,12 @@ export const segmentRefresh = jobKind({
     const plan = await planOf(work, projectId);
     if (!plan) throw notFound("project");
     const total = sums.total ?? (await countRows(work, sql`players where project_id = ${projectId}`)).total;
-    const looked = await refreshPage(work, plan, { after, which: "ALL" });
-    const evaluated = sums.evaluated + looked.evaluated;
-    const moved = sums.moved + looked.moved;
-    if (looked.next === undefined) return { result: { evaluated, moved } };
+    const page = await refreshPage(work, plan, { after, which: "ALL" });
+    const evaluated = sums.evaluated + page.evaluated;
+    const moved = sums.moved + page.moved;
+    if (page.next === undefined) return { result: { evaluated, moved } };
     return {
-      state: { after: looked.next, evaluated, moved, total },
+      state: { after: page.next, evaluated, moved, total },
       progress: (100 * evaluated) / Math.max(total, evaluated),
     };
   },

@@ -13,7 +13,8 @@ const checkReferences = async (
   before: Streak | undefined,
 ): Promise<void> => {
   for (const field of ["mode", "period"] as const) {
-    if (before && before[field] !== streak[field]) throw invalid(field, "cannot change: make another streak");
+    if (before && before[field] !== streak[field])
+      throw invalid(field, "cannot change: create another streak");
   }
   const { key, repairCost, milestones } = streak;
   if (repairCost) {

@@ -132,7 +132,7 @@ export const LeaderboardPatch = boundBytes(
       period: PeriodPatch.optional(),
       version: z.int().optional().describe("The version that was read; 409 if it has changed"),
     },
-    unknownFields("cannot change; make another leaderboard"),
+    unknownFields("cannot change; create another leaderboard"),
   ),
   DEFINITION_MAX_BYTES + PATCH_MORE_BYTES,
 );

@@ -107,7 +107,7 @@ export const stepClosing = async (work: Work, list: PeriodOf): Promise<ClosingSt
   const leaderboard = await work.em.findOneOrFail(Leaderboard, { projectId, id: row.leaderboard_id });
   const closing = row.closing ?? closingOf(leaderboard.definition.ties);
   const prizes = prizesOf(row, leaderboard);
-  const next = await goOn(work, { row, leaderboard, prizes }, closing);
+  const next = await advance(work, { row, leaderboard, prizes }, closing);
   if (!next.isDone) {
     await keepClosing(work, list, next.closing);
     return { step: "MORE" };
@@ -116,7 +116,7 @@ export const stepClosing = async (work: Work, list: PeriodOf): Promise<ClosingSt
   return { step: "CLOSED", leaderboardId: leaderboard.id };
 };
 
-const goOn = async (
+const advance = async (
   work: Work,
   given: Prizes,
   closing: Closing,

@@ -80,7 +80,7 @@ const draftRule = (draft: Draft, { change, status, rule }: WantedRule): void => 
   draft.touched.push(row);
   if (status === "DRAFT") {
     if (row.publishedVersion === null) return;
-    throw conflict("RULE_PUBLISHED", "it is published here and cannot become a DRAFT; say PAUSED instead");
+    throw conflict("RULE_PUBLISHED", "it is published here and cannot become a DRAFT; use PAUSED instead");
   }
   draft.running.delete(row);
   refuseFullOfActive(draft.running.size);

@@ -181,7 +181,7 @@ const applyBoard = async (
   }
   const fixed = change.fields.filter((field) => !BOARD_FIELDS.has(field));
   if (fixed.length > 0)
-    throw conflict("LEADERBOARD_FIXED", `${fixed.join(", ")} cannot change; make another leaderboard`);
+    throw conflict("LEADERBOARD_FIXED", `${fixed.join(", ")} cannot change; create another leaderboard`);
   const board = await getLeaderboard(work, projectId, change.key);
   await patchLeaderboard(work, projectId, change.key, patchTo(board.definition, leaderboard));
   if (board.status !== status)
@@ -195,7 +195,7 @@ const applyBoard = async (
 const patchTo = (before: Definition, wanted: LeaderboardDefinition): LeaderboardPatch => {
   const { name, ties, prizeClaim, prizesForLate, period } = wanted;
   if (!isDeepStrictEqual(windowsOf(before.period), windowsOf(period)))
-    throw conflict("LEADERBOARD_FIXED", "period cannot change; make another leaderboard");
+    throw conflict("LEADERBOARD_FIXED", "period cannot change; create another leaderboard");
   const cleared = Object.fromEntries(CLEARED_FIELDS.map((field) => [field, wanted[field] ?? null]));
   const plain = { name, ties, prizeClaim, prizesForLate };
   if (period.kind === "ALL_TIME") return { ...cleared, ...plain };

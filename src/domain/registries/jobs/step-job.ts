@@ -49,7 +49,7 @@ export class JobSteps {
    * @throws the outage that rolled a step back
    */
   async step(): Promise<boolean> {
-    await this.#takeBack();
+    await this.#uncountAttempts();
     const { transact } = this.#parts;
     const claimed = await transact((work) => claimNext(work, this.#schedule));
     if (!claimed) return false;
@@ -67,15 +67,12 @@ export class JobSteps {
     const sinceMs = threadCpuMs();
     try {
       if (claimed.attempts > ATTEMPTS_MAX)
-        throw new DomainError(
-          "INTERNAL_ERROR",
-          `the process has died in this step; it was tried ${ATTEMPTS_MAX} times`,
-        );
+        throw new DomainError("INTERNAL_ERROR", `the process died in this step, in ${ATTEMPTS_MAX} attempts`);
       await transact(async (work) => {
         const row = await lockClaimed(work, claimed);
         if (!row) return;
         const step = await runStep(work, row, kinds);
-        await ("state" in step ? goOn(work, row, step) : finish(work, row, await textOf(step)));
+        await ("state" in step ? requeue(work, row, step) : finish(work, row, await textOf(step)));
       });
     } catch (error) {
       const isOutage = outageOf(error) !== undefined;
@@ -91,7 +88,7 @@ export class JobSteps {
   }
 
   /** Uncounts the attempts of an outage, and makes their jobs due; jobs that others have continued stay. */
-  async #takeBack(): Promise<void> {
+  async #uncountAttempts(): Promise<void> {
     if (this.#undone.length === 0) return;
     await this.#parts.transact(async ({ db, now }) => {
       for (const row of this.#undone)
@@ -149,7 +146,7 @@ const lockClaimed = async ({ db }: Work, claimed: Row): Promise<Row | undefined>
 
 const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise<Step> => {
   const kind = kinds.find((one) => one.kind === row.kind);
-  if (!kind) throw new DomainError("INTERNAL_ERROR", `no job is called ${row.kind}`);
+  if (!kind) throw new DomainError("INTERNAL_ERROR", `unknown kind of job: ${row.kind}`);
   const { id, project_id: projectId, state, created_by: createdBy } = row;
   const step = await kind.step(work, {
     id,
@@ -174,7 +171,7 @@ const finish = async ({ db, now }: Work, { id, project_id }: Row, text: string):
 };
 
 /** Requeued last, so that jobs alternate. */
-const goOn = (
+const requeue = (
   { db, now }: Work,
   { id, project_id }: Row,
   { state, progress }: { state: Json; progress: number },

@@ -21,10 +21,14 @@ type Compared = {
   holds: number;
 };
 
-type Given = { sums: ReadonlyMap<string, Sum>; repair: boolean };
+type CheckInput = { sums: ReadonlyMap<string, Sum>; repair: boolean };
 
 /** I2 and I5: balances are the sums of their ledger entries, and held amounts those of open holds. */
-export const checkBalances = async (work: Work, page: Page, { sums, repair }: Given): Promise<Finding[]> => {
+export const checkBalances = async (
+  work: Work,
+  page: Page,
+  { sums, repair }: CheckInput,
+): Promise<Finding[]> => {
   const compared = compare(await readBalances(work, page), sums);
   const wrong = compared.filter(({ balance, held, total, holds }) => balance !== total || held !== holds);
   if (repair && wrong.length > 0) await repairBalances(work, page, wrong);

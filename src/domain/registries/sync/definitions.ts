@@ -131,5 +131,5 @@ const checkRoom = async (
   const all = await em.count(Definition, { projectId, kind });
   if (active <= max && all <= max * ARCHIVED_FACTOR) return;
   const limits = `${max} ${plural}, and ${max * ARCHIVED_FACTOR} with archived ones`;
-  throw conflict("DEFINITION_LIMIT", `with those of its own the sandbox would have more than ${limits}`);
+  throw conflict("DEFINITION_LIMIT", `together with its own, the sandbox would have more than ${limits}`);
 };

@@ -121,8 +121,8 @@ const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleE
   const at = Math.min(givenMs, now.getTime());
   const base = { id: newId(), type, at, properties, depth: 0 };
   if (type === SCHEDULE_TYPE) return { ...base, ruleId: scheduledRule(plan, ruleKey) };
-  if (ruleKey !== undefined) throw invalid("event.ruleKey", `goes with ${SCHEDULE_TYPE}`);
-  if (!canTriggerRules(type)) throw invalid("event.eventType", `rules hear nothing of ${type}`);
+  if (ruleKey !== undefined) throw invalid("event.ruleKey", `can only be given with ${SCHEDULE_TYPE}`);
+  if (!canTriggerRules(type)) throw invalid("event.eventType", `events of type ${type} cannot trigger rules`);
   return base;
 };
 

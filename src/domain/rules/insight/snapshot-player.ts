@@ -31,7 +31,7 @@ export const Snapshot = z.strictObject({
   displayName: z.string().max(100).optional(),
   status: z.enum(["ACTIVE", "SUSPENDED", "BANNED"]).default("ACTIVE"),
   xp: whole.default(0),
-  level: z.int().min(1).optional().describe("Default: what the project's level curve says for the XP"),
+  level: z.int().min(1).optional().describe("Default: the level of the XP on the project's level curve"),
   timezone: Zone.optional(),
   locale: z.string().max(35).optional(),
   country: z.string().max(2).optional(),

@@ -126,7 +126,7 @@ export const pauseRule = async (work: Work, projectId: string, ref: string): Pro
   await changeConfig(work, projectId);
   const rule = await lockRule(work, projectId, ref);
   if (!RUNNING.includes(rule.status))
-    throw conflict("INVALID_STATE", `only a rule that runs can be paused, this is ${rule.status}`);
+    throw conflict("INVALID_STATE", `only a running rule can be paused, this one is ${rule.status}`);
   return setStatus(work, rule, "PAUSED", "paused");
 };
 

@@ -137,5 +137,5 @@ const checkRoom = async ({ em }: Work, projectId: string): Promise<void> => {
   const active = await em.count(Rule, { projectId, status: { $in: ["ACTIVE", "SHADOW"] } });
   if (all <= RULES_WITH_ARCHIVED_MAX && kept <= RULES_MAX && active <= ACTIVE_RULES_MAX) return;
   const limits = `${RULES_MAX} rules, ${ACTIVE_RULES_MAX} of them active`;
-  throw conflict("RULE_LIMIT", `with those of its own the sandbox would have more than ${limits}`);
+  throw conflict("RULE_LIMIT", `together with its own, the sandbox would have more than ${limits}`);
 };

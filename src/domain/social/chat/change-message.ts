@@ -86,7 +86,11 @@ export const editMessage = async (
   checkAuthor(scope, { actor, sender });
   const verdict = passText(scope, { actor, sender }, content);
   if (verdict.outcome === "HELD")
-    throw invalid("content", "a moderator would have to see this first: send it anew", "MESSAGE_BLOCKED");
+    throw invalid(
+      "content",
+      "a moderator must review this text: send it as a new message",
+      "MESSAGE_BLOCKED",
+    );
   const mentions = resolveMentions(scene, channel, { content }).map(({ id }) => id);
   // The original text stays first; text hidden by a mask follows.
   const hidden = verdict.content === verdict.text ? null : verdict.text;

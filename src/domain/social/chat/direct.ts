@@ -10,7 +10,7 @@ const checkPolicy = async ({ db }: Work, projectId: string): Promise<void> => {
   const found = await sql<{ policy: string | null }>`
     select settings->'chat'->>'directPolicy' as policy from projects where id = ${projectId}`.execute(db);
   if (found.rows[0]?.policy === "OFF")
-    throw forbidden("CHANNEL_RESTRICTED", "players of this project do not write to one another");
+    throw forbidden("CHANNEL_RESTRICTED", "direct messages are disabled in this project");
 };
 
 const findDirect = async (

@@ -87,17 +87,17 @@ export const eraseInboxMessages = async (
   { db }: Work,
   { projectId, ids }: { projectId: string; ids: readonly string[] },
 ): Promise<boolean> => {
-  const letters = await sql`
+  const inboxMessages = await sql`
     delete from inbox_messages where ctid = any(array(
       select ctid from inbox_messages
       where project_id = ${projectId} and type = ${sql.lit(MENTION_TYPE)}
         and data->>'playerId' = any(${texts(ids)}) limit ${INBOX_AT_ONCE})) returning 1`.execute(db);
-  const told = await sql`
+  const lines = await sql`
     update outbox set data = data || '{"title": "erased", "body": null, "data": {}}'
     where ctid = any(array(
       select ctid from outbox
       where project_id = ${projectId} and type = 'inbox.message'
         and data->>'type' = ${sql.lit(MENTION_TYPE)}
         and data->'data'->>'playerId' = any(${texts(ids)}) limit ${INBOX_AT_ONCE})) returning 1`.execute(db);
-  return Math.max(letters.rows.length, told.rows.length) === INBOX_AT_ONCE;
+  return Math.max(inboxMessages.rows.length, lines.rows.length) === INBOX_AT_ONCE;
 };

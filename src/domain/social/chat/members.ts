@@ -83,7 +83,7 @@ const checkPatch = (
     throw forbidden("CHANNEL_ROLE", "only owners of the channel and chat:moderate may change roles");
   const isSelf = actor.kind === "PLAYER" && actor.playerId === memberId;
   if (patch.notify !== undefined && actor.kind === "PLAYER" && !isSelf)
-    throw forbidden("CHANNEL_ROLE", "players choose for themselves what they are told");
+    throw forbidden("CHANNEL_ROLE", "players choose their own notifications");
 };
 
 /**

@@ -19,7 +19,8 @@ const checkOpen = ({ channel, role }: Admission): void => {
   const { settings, status, closedMs } = channel;
   const isShut = status === "ARCHIVED" || closedMs !== null || !settings.reactions;
   const isQuiet = status === "LOCKED" && !isModeratorRole(role);
-  if (isShut || isQuiet) throw forbidden("CHANNEL_RESTRICTED", "nobody may react in this channel now");
+  if (isShut || isQuiet)
+    throw forbidden("CHANNEL_RESTRICTED", "reactions are not allowed in this channel now");
 };
 
 /** @returns whether the reaction is visible only to the player @throws DomainError FORBIDDEN PLAYER_MUTED */

@@ -92,7 +92,7 @@ const accept = ({ scope, scene, lastSeq }: Deciding, { actor, send }: Sending): 
   const author: Author = { actor, sender };
   checkAuthor(scope, author);
   if (sender && !scene.isDirectAllowed)
-    throw forbidden("CHANNEL_RESTRICTED", "players of this project do not write to one another");
+    throw forbidden("CHANNEL_RESTRICTED", "direct messages are disabled in this project");
   const verdict = passText(scope, author, send.content);
   const { replyTo = null } = send;
   // A message of this very group has no stored seq yet: its sender cannot know it.

@@ -18,7 +18,7 @@ import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
 export const Mode = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, "must be 1 to 64 of A-Z a-z 0-9 _ . -")
-  .meta({ description: "What is played; a player has one lobby of a mode", example: "duel" });
+  .meta({ description: "The game mode; a player has one lobby of a mode", example: "duel" });
 
 export const NewLobby = z.object({
   name: Name.optional().meta({ description: "Default: the mode" }),
@@ -53,7 +53,7 @@ export const checkSizes = ({
 }: Pick<LobbyState, "minPlayers" | "maxPlayers" | "settings">): void => {
   if (maxPlayers < minPlayers) throw invalid("maxPlayers", `must be at least minPlayers, ${minPlayers}`);
   if (teams && maxPlayers > teams.count * teams.size)
-    throw invalid("settings.teams", `hold ${teams.count * teams.size} of ${maxPlayers} players`);
+    throw invalid("settings.teams", `hold only ${teams.count * teams.size} of ${maxPlayers} players`);
 };
 
 /**

@@ -46,9 +46,9 @@ export const kickMember = async (
   if (!member) throw notInLobby();
   const { playerId } = member;
   if (actor.kind === "PLAYER" && lobby.status === "IN_GAME")
-    throw conflict("INVALID_STATE", "in a game only the server may put a player out");
+    throw conflict("INVALID_STATE", "during a game only the server may remove a player");
   if (actor.kind === "PLAYER" && actor.playerId === playerId)
-    throw conflict("INVALID_STATE", "the host leaves instead");
+    throw conflict("INVALID_STATE", "the host cannot be kicked: leave the lobby instead");
   if (ban) await banFrom(work, lobby, { playerId, reason });
   const data = { lobbyId: lobby.id, reason, banned: ban };
   const notice = { name: "lobby.kicked", data } as const;

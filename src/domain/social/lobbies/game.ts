@@ -59,14 +59,14 @@ const readResults = (given: GameEnd["results"], people: People): LobbyResult[] =
   const results = given.map(({ playerId: ref, team, rank, score, stats, outcome }, i) => {
     const playerId = byExternal.get(ref) ?? ref.toLowerCase();
     const externalUserId = people.get(playerId);
-    if (externalUserId === undefined) throw invalid(`results.${i}.playerId`, "is no player of the match");
+    if (externalUserId === undefined) throw invalid(`results.${i}.playerId`, "is not a player of the match");
     if (seen.has(playerId)) throw invalid(`results.${i}.playerId`, "has a result already");
     seen.add(playerId);
     const shown = { team: team ?? null, rank: rank ?? null, outcome, score: score ?? null };
     return { playerId, externalUserId, ...shown, ...(stats ? { stats } : {}) };
   });
   const missing = [...people.keys()].find((id) => !seen.has(id));
-  if (missing !== undefined) throw invalid("results", `lack player ${missing} of the match`);
+  if (missing !== undefined) throw invalid("results", `lack a result for player ${missing}`);
   return results;
 };
 
@@ -78,10 +78,10 @@ const readResults = (given: GameEnd["results"], people: People): LobbyResult[] =
 export const endGame = async (edit: LobbyEdit, { matchId, results: given }: GameEnd): Promise<void> => {
   const { work, lobby } = edit;
   const match = await findMatch(work, lobby, matchId);
-  if (!match) throw conflict("MATCH_UNKNOWN", "the lobby has played no match of this id");
+  if (!match) throw conflict("MATCH_UNKNOWN", "the lobby has no match with this id");
   if (match.endedAt !== null) return;
   if (lobby.status !== "IN_GAME" || lobby.matchId !== matchId)
-    throw conflict("INVALID_STATE", "the match was given up, and takes no results");
+    throw conflict("INVALID_STATE", "the match was aborted and accepts no results");
   const results = readResults(given, await findPeople(work, lobby.projectId, match.players));
   await storeResults(work, lobby, results);
   await writeResults(work, lobby, results);

@@ -30,14 +30,14 @@ export const joinLobby = async (work: Work, ref: LobbyRef, joining: Joining): Pr
   const edit = await takeLobby(work, ref);
   if (!edit) throw notFound("lobby");
   const member = memberOf(edit.lobby, player.playerId);
-  if (member) comeBack(edit, member, joining);
+  if (member) rejoin(edit, member, joining);
   else await enter(edit, player, joining);
   return saveEdit(edit);
 };
 
-const comeBack = (edit: LobbyEdit, member: Member, { asSpectator = false, data }: Joining): void => {
+const rejoin = (edit: LobbyEdit, member: Member, { asSpectator = false, data }: Joining): void => {
   if (asSpectator !== (member.role === "SPECTATOR"))
-    throw conflict("ALREADY_IN_LOBBY", "the player is in the lobby in another role");
+    throw conflict("ALREADY_IN_LOBBY", "the player is already in the lobby in another role");
   if (data !== undefined) touch(edit, Object.assign(member, { data }));
   if (member.status !== "DISCONNECTED" || member.presence !== "API") return;
   touch(edit, Object.assign(member, { status: member.isReady ? "READY" : "JOINED", graceUntil: null }));

@@ -23,7 +23,7 @@ const checkRoom = (lobby: LobbyState, role: Seat["role"]): void => {
   if (status === "CLOSED") throw notOpen(lobby);
   const players = playersOf(lobby).length;
   if (role === "SPECTATOR") {
-    if (!settings.allowSpectators) throw conflict("LOBBY_NOT_OPEN", "the lobby takes no spectators");
+    if (!settings.allowSpectators) throw conflict("LOBBY_NOT_OPEN", "the lobby accepts no spectators");
     if (members.length - players >= SPECTATORS_MAX) throw conflict("LOBBY_FULL", "too many spectators");
     return;
   }

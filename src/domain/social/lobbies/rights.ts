@@ -5,7 +5,7 @@ import type { LobbyActor, LobbyView } from "../../kernel/events/lobby-views.ts";
 /** Returns the acting player. @throws DomainError VALIDATION_ERROR for a server that names none */
 export const playerOf = (actor: LobbyActor): string => {
   if (actor.kind === "PLAYER") return actor.playerId;
-  throw invalid("playerId", "is required: whose seat it is");
+  throw invalid("playerId", "is required: the player whose seat it is");
 };
 
 /** Returns the acting member. @throws DomainError VALIDATION_ERROR; CONFLICT NOT_IN_LOBBY */

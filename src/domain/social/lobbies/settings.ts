@@ -12,7 +12,7 @@ const Teams = z.object({
     .string()
     .regex(/^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/, "must be 1 to 64 of A-Z a-z 0-9 _ -")
     .optional()
-    .meta({ description: "For BALANCED: a numeric attribute of players; who lacks it counts 0" }),
+    .meta({ description: "For BALANCED: a numeric attribute of players; a missing one counts as 0" }),
 });
 
 const seconds = (max: number, description: string) => z.int().min(0).max(max).meta({ description });
@@ -27,7 +27,7 @@ export const SettingsPatch = z
     allowSpectators: z.boolean(),
     allowRematch: z.boolean(),
     hostMigration: z.enum(["OLDEST", "RANDOM", "CLOSE"]),
-    graceSeconds: seconds(600, "How long a seat is kept for who is away"),
+    graceSeconds: seconds(600, "How long the seat of an absent player is kept"),
     inGameGraceSeconds: seconds(3_600, "As graceSeconds, in a game"),
     maxGameSeconds: z.int().min(1).max(DAY_SECONDS),
     idleSeconds: z.int().min(10).max(DAY_SECONDS),

@@ -48,7 +48,7 @@ const fitTeams = (edit: LobbyEdit): void => {
 const changeSize = (lobby: LobbyState, { maxPlayers, settings }: LobbyPatch): void => {
   if (maxPlayers === undefined && settings === undefined) return;
   if (lobby.status !== "OPEN")
-    throw conflict("LOBBY_NOT_OPEN", "settings and maxPlayers change while the lobby is OPEN");
+    throw conflict("LOBBY_NOT_OPEN", "settings and maxPlayers can only change while the lobby is OPEN");
   const next = {
     maxPlayers: maxPlayers ?? lobby.maxPlayers,
     settings: mergeSettings(lobby.settings, settings),
@@ -102,9 +102,9 @@ const refusePlacing = ({ status, settings }: LobbyState, { role }: Member, patch
   if (role === "SPECTATOR") throw invalid("team", "spectators have none");
   if (status !== "OPEN") throw conflict("LOBBY_NOT_OPEN", `the lobby is ${status}`);
   if (settings.teams && settings.teams.assignment !== "MANUAL")
-    throw invalid("team", `is given at the start: ${settings.teams.assignment}`);
+    throw invalid("team", `is assigned at the start: ${settings.teams.assignment}`);
   if (patch.team && !(settings.teams && patch.team <= settings.teams.count))
-    throw invalid("team", "is no team of the lobby");
+    throw invalid("team", "is not a team of the lobby");
 };
 
 /** Returns the requested free slot, or the lowest one of the team. */
@@ -118,7 +118,7 @@ const slotIn = (
   const wanted = slot ?? freeSlot({ ...lobby, members: others }, team);
   if (slot === undefined && wanted > size) throw conflict("TEAM_FULL", "the team is full");
   if (wanted > size) throw invalid("slot", `is at most ${size}`);
-  if (others.some((other) => other.slot === wanted)) throw conflict("SLOT_TAKEN", "somebody has the slot");
+  if (others.some((other) => other.slot === wanted)) throw conflict("SLOT_TAKEN", "the slot is taken");
   return wanted;
 };
 
@@ -127,7 +127,7 @@ const place = (lobby: LobbyState, member: Member, patch: MemberPatch): void => {
   const team = patch.team === undefined ? member.team : patch.team;
   const { slot } = patch;
   if (lobby.settings.teams && team === null) {
-    if (slot !== undefined) throw invalid("slot", "is of a team: name one");
+    if (slot !== undefined) throw invalid("slot", "belongs to a team: name one");
     return void Object.assign(member, { team, slot: null });
   }
   member.slot = slotIn(lobby, member, { team, ...(slot === undefined ? {} : { slot }) });

@@ -53,7 +53,7 @@ export const MergeSummaryShape: z.ZodType<MergeSummary> = z.object({
   currencies: z.record(z.string(), Joined),
   clamped: z
     .record(z.string(), z.int())
-    .meta({ description: "What was lost, because it was beyond a currency's maximum" }),
+    .meta({ description: "Amounts lost because they exceeded a currency's maximum" }),
   lives: Joined.nullable(),
   badges: z.array(z.object({ badgeKey: z.string(), tier: z.int() })),
   streaks: z.array(z.object({ streakKey: z.string(), current: z.int(), longest: z.int(), freezes: z.int() })),

@@ -64,7 +64,7 @@ export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): 
   const row = await lockModerated(work, channel, seq);
   const isWaiting = row.moderation === "HELD" || row.moderation === "MASKED";
   if (row.deleted_at !== null || !isWaiting)
-    throw conflict("INVALID_STATE", "only messages that are HELD or MASKED are restored");
+    throw conflict("INVALID_STATE", "only messages that are HELD or MASKED can be restored");
   const restored = await writeRestored(work, channel, row);
   emitModerated(work, channel, { seq, action: "RESTORED" });
   const line = { channelId: channel.id, seq, content: restored.content, editedAt: work.now.toISOString() };

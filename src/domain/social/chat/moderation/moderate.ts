@@ -116,7 +116,7 @@ const ofLinks = ({ channel: { settings } }: ModerationContext, text: string): Do
 const ofWords = ({ filter, channel }: ModerationContext, text: string, isShadowed: boolean): Verdict => {
   const { matches } = screenWords(filter, channel.settings.profanity, text);
   if (matches.some(({ action }) => action === "BLOCK"))
-    return { error: invalid("content", "has words that are not allowed here", "MESSAGE_BLOCKED") };
+    return { error: invalid("content", "contains words that are not allowed here", "MESSAGE_BLOCKED") };
   const isHeld = matches.some(({ action }) => action === "HOLD");
   return {
     outcome: isHeld ? "HELD" : matches.length > 0 ? "MASKED" : "VISIBLE",

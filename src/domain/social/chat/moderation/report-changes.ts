@@ -44,9 +44,9 @@ const checkPatch = ({ status, action, durationSeconds }: ReportPatch): void => {
 
 const checkMove = (from: ReportStatus, { status }: ReportPatch): void => {
   if (status !== undefined && !NEXT[from].includes(status))
-    throw conflict("INVALID_STATE", `a report that is ${from} does not become ${status}`);
+    throw conflict("INVALID_STATE", `a report that is ${from} cannot become ${status}`);
   if (status === undefined && NEXT[from].length === 0)
-    throw conflict("INVALID_STATE", `a report that is ${from} does not change any more`);
+    throw conflict("INVALID_STATE", `a report that is ${from} cannot change any more`);
 };
 
 /**

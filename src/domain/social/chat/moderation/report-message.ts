@@ -44,8 +44,8 @@ export type NewReport = {
 
 const checkReportable = (row: MessageRow, reporterId: string): void => {
   if (row.deleted_at !== null || isHidden(row)) throw notFound("message");
-  if (row.sender_id === null) throw conflict("INVALID_STATE", "messages of the server are not reported");
-  if (row.sender_id === reporterId) throw conflict("INVALID_STATE", "a player does not report themselves");
+  if (row.sender_id === null) throw conflict("INVALID_STATE", "messages of the server cannot be reported");
+  if (row.sender_id === reporterId) throw conflict("INVALID_STATE", "players cannot report themselves");
 };
 
 /**
@@ -71,7 +71,7 @@ export const reportMessage = async (
     values (${projectId}, ${id}, ${channelId}, ${seq}::bigint, ${reporter.id}, ${row.sender_id}, ${reason},
       ${note ?? null}, 'OPEN', ${work.now.toISOString()}::timestamptz)
     on conflict do nothing returning 1`.execute(work.db);
-  if (rows.length === 0) throw conflict("ALREADY_REPORTED", "the player has reported this message");
+  if (rows.length === 0) throw conflict("ALREADY_REPORTED", "the player has already reported this message");
   const counted = await countReports(work, ref, seq);
   const { id: reporterId, externalUserId } = reporter;
   const who = { playerId: reporterId, externalUserId };

@@ -62,9 +62,9 @@ const spelledOut = (text: string, runs: readonly Run[]): Run[] => {
     if (!isAlone(at)) continue;
     open.runs.push(runs[at]!);
     const gap = gapAfter(text, runs, at);
-    const goesOn = gap !== undefined && (open.gap ?? gap) === gap && isAlone(at + 2);
+    const continues = gap !== undefined && (open.gap ?? gap) === gap && isAlone(at + 2);
     open.gap ??= gap;
-    if (!goesOn) close();
+    if (!continues) close();
   }
   close();
   return joinEqual(found);

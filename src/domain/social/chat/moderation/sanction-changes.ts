@@ -51,7 +51,7 @@ const checkRoom = async ({ db, now }: Work, projectId: string, playerId: string)
     where project_id = ${projectId} and player_id = ${playerId} and revoked_at is null
       and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)`.execute(db);
   if (Number(rows[0]!.held) >= SANCTIONS_MAX)
-    throw conflict("LIMIT_REACHED", `the player has ${SANCTIONS_MAX} sanctions that hold`);
+    throw conflict("LIMIT_REACHED", `the player already has ${SANCTIONS_MAX} sanctions in force`);
 };
 
 /**
@@ -134,7 +134,7 @@ const lockSanction = async ({ db }: Work, projectId: string, id: string): Promis
 /** Revokes a sanction. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when it is no longer in force */
 export const revokeSanction = async (work: Work, projectId: string, id: string): Promise<Sanction> => {
   const row = await lockSanction(work, projectId, id);
-  if (!isActiveAt(row, work.now)) throw conflict("INVALID_STATE", "the sanction does not hold any more");
+  if (!isActiveAt(row, work.now)) throw conflict("INVALID_STATE", "the sanction is no longer in force");
   await endSanction(work, projectId, id);
   await auditModerator(work, { action: "chat_sanction.revoked", projectId, id });
   return getSanction(work, projectId, id);
@@ -166,8 +166,8 @@ export const appealSanction = async (
   const player = await getPlayer(work, projectId, playerId);
   const row = await lockSanction(work, projectId, id);
   if (row.player_id !== player.id || row.kind === "SHADOW_MUTE") throw notFound("sanction");
-  if (!isActiveAt(row, work.now)) throw conflict("INVALID_STATE", "the sanction does not hold any more");
-  if (row.appeal_status !== null) throw conflict("ALREADY_APPEALED", "a sanction is appealed against once");
+  if (!isActiveAt(row, work.now)) throw conflict("INVALID_STATE", "the sanction is no longer in force");
+  if (row.appeal_status !== null) throw conflict("ALREADY_APPEALED", "a sanction can be appealed only once");
   await sql`
     update chat_sanctions set appeal = ${text}, appeal_status = 'OPEN',
       appealed_at = ${work.now.toISOString()}::timestamptz
