@@ -9,6 +9,7 @@ import type { AnyRoute } from "../../../src/http/route.ts";
 import { createHttp } from "../../../src/http/server.ts";
 import { createLog } from "../../../src/log.ts";
 import { createMetrics } from "../../../src/metrics.ts";
+import { KnownBlocks } from "../../../src/domain/accounts/rate-limits/ip-blocks.ts";
 import { createLimiter } from "../../../src/platform/limiter.ts";
 
 export type TinyAnswer = {
@@ -39,8 +40,8 @@ const noDatabase: App["transact"] = async () => {
 };
 
 /** As much of an App as routes without a database need; `parts` replaces any of it. */
-export const tinyApp = (lines: string[], parts: Partial<App> = {}): App =>
-  ({
+export const tinyApp = (lines: string[], parts: Partial<App> = {}): App => {
+  const app = {
     config: readConfig({ TRUSTED_PROXIES: "127.0.0.1/32" }),
     log: logged(lines),
     clock: () => new Date("2026-01-02T03:04:05.678Z"),
@@ -50,7 +51,9 @@ export const tinyApp = (lines: string[], parts: Partial<App> = {}): App =>
     transact: noDatabase,
     transactAs: () => noDatabase,
     ...parts,
-  }) as App;
+  } as App;
+  return { ...app, blocks: parts.blocks ?? new KnownBlocks(app) };
+};
 
 const sendTo = (
   port: number,
