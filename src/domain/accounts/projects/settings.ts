@@ -15,7 +15,7 @@ const Lives = z.strictObject({
 
 const Share = z.number().min(0).max(1);
 
-/** What a project may set; see ProjectSettings for what each means. */
+/** Schema of a project's settings; see ProjectSettings for their meaning. */
 export const SettingsShape = z.strictObject({
   autoCreatePlayers: z
     .boolean()
@@ -48,7 +48,7 @@ export const SettingsShape = z.strictObject({
     .meta({ description: "directPolicy: whether players may write to one another alone" }),
 });
 
-/** Some of the settings, each part of `lives` and `traceSampling` on its own. */
+/** A partial change of settings, with each field of `lives` and `traceSampling` optional. */
 export const SettingsPatch = SettingsShape.extend({
   lives: Lives.partial(),
   traceSampling: z.strictObject({ live: Share.optional(), test: Share.optional() }),
@@ -58,7 +58,7 @@ export type SettingsPatch = z.output<typeof SettingsPatch>;
 const defined = <T extends object>(patch: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
   Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as never;
 
-/** Stored settings after a change: what is absent stays, in `lives` and `traceSampling` too. */
+/** Merges a change into stored settings: absent fields are unchanged, in `lives` and `traceSampling` too. */
 export const mergeSettings = (
   stored: Partial<ProjectSettings>,
   { lives, traceSampling, ...rest }: SettingsPatch,

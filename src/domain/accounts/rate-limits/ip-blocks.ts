@@ -11,39 +11,39 @@ import { type Network, networkOf, networkText, prefixOf, subscriberOf } from "./
 import { type BlockSource, IpBlock } from "./ip-block.ts";
 import type { Limiter } from "./limiter.ts";
 
-/** Longest time of a block that ends, in seconds: ten years. */
+/** Maximum duration of a temporary block, in seconds: ten years. */
 export const BLOCK_SECONDS_MAX = 10 * 366 * 86_400;
 export const BLOCK_REASON_MAX = 500;
 
 export type NewBlock = {
-  /** An address, of which IPv6 stands for its /64; or a CIDR block. */
+  /** An address (an IPv6 address stands for its /64) or a CIDR block. */
   network: string;
   reason: string;
   source: BlockSource;
-  /** For how long; undefined: until somebody takes it away. */
+  /** Duration; undefined: until it is removed. */
   seconds: number | undefined;
-  /** As `actorOf` says it, or "system". */
+  /** In the format of `actorOf`, or "system". */
   createdBy: string;
 };
 
-/** What a request must know of a block. */
-type Shut = { untilMs: number };
-/** Live blocks by family and prefix length, then by prefix. */
-type ShutNetworks = ReadonlyMap<string, ReadonlyMap<bigint, Shut>>;
+/** Properties of a block that requests need. */
+type ActiveBlock = { untilMs: number };
+/** Active blocks by family and prefix length, then by prefix. */
+type BlockedNetworks = ReadonlyMap<string, ReadonlyMap<bigint, ActiveBlock>>;
 
-/** What one server knows; what was last read goes on being enforced while the database is away. */
-type KnownBlocks = { cache: ShortCache<ShutNetworks>; lastKnown: ShutNetworks; changes: number };
+/** Cached blocks of one server; the last ones read stay enforced while the database is unavailable. */
+type KnownBlocks = { cache: ShortCache<BlockedNetworks>; lastKnown: BlockedNetworks; changes: number };
 
 const CACHE_KEY = "all";
-/** By a part that each server has one of: two of them in a process may have two databases. */
+/** Keyed by an object that each server has its own of: two servers in a process may have two databases. */
 const knownBy = new WeakMap<Limiter, KnownBlocks>();
-/** Rises with every change of a block in this process. */
+/** Incremented by every change of a block in this process. */
 let changes = 0;
 
-/** Makes this process read the blocks anew; others do within 5 s. */
+/** Drops this process's cache of blocks; those of other processes expire within 5 s. */
 export const forgetBlocks = (): void => void changes++;
 
-/** The network that `text`, an address or a CIDR block, has blocked. @throws VALIDATION_ERROR */
+/** Returns the network to block for `text`, an address or a CIDR block. @throws VALIDATION_ERROR */
 export const blockedNetworkOf = (text: string): Network => {
   const network = text.includes("/") ? networkOf(text) : subscriberOf(text);
   if (network === undefined) throw invalid("ip", "must be an IPv4 or IPv6 address");
@@ -51,14 +51,14 @@ export const blockedNetworkOf = (text: string): Network => {
 };
 
 /**
- * Refuses every request of a network from now on; other processes know within 5 s. A block that an
- * administrator has made is not changed by one that the server makes, and the server shortens none.
+ * Rejects all requests of a network from now on; in effect in other processes within 5 s. Automatic blocks do
+ * not change a block made by an administrator, and never shorten one.
  *
- * The caller has made sure that nobody is shut out who must not be: see `isProtected` of ip-address.ts. What
- * counts abuse calls `noteAbuse` of abuse.ts, which does.
+ * The caller must have checked that the network may be blocked: see `isProtected` of ip-address.ts. Counters
+ * of abuse call `noteAbuse` of abuse.ts, which does.
  *
  * @returns the block in force
- * @throws VALIDATION_ERROR when `network` is no address
+ * @throws VALIDATION_ERROR for an invalid `network`
  */
 export const blockAddress = async (work: Work, block: NewBlock): Promise<IpBlock> => {
   const { reason, source, seconds, createdBy } = block;
@@ -84,7 +84,7 @@ export const blockAddress = async (work: Work, block: NewBlock): Promise<IpBlock
   return work.em.findOneOrFail(IpBlock, { network }, { refresh: true });
 };
 
-/** Takes the block of this address away; a block of a wider network stays. @throws NOT_FOUND */
+/** Removes the block of this address; blocks of wider networks stay. @throws NOT_FOUND */
 export const unblockAddress = async (work: Work, address: string): Promise<void> => {
   const network = networkText(blockedNetworkOf(address));
   const { rows } = await sql`
@@ -94,7 +94,7 @@ export const unblockAddress = async (work: Work, address: string): Promise<void>
   await audit(work, { action: "ip.unblocked", target: { type: "ip", id: network }, tenantId: null });
 };
 
-/** The block that an address meets, the one that lasts longest; straight from the database. */
+/** Returns the block that applies to an address for the longest time, read from the database. */
 export const findBlock = async (work: Work, address: string): Promise<IpBlock | undefined> => {
   const network = networkText(blockedNetworkOf(address));
   const { rows } = await sql<{ id: string }>`
@@ -105,7 +105,7 @@ export const findBlock = async (work: Work, address: string): Promise<IpBlock | 
   return row && (await work.em.findOneOrFail(IpBlock, { id: row.id }));
 };
 
-/** The blocks in force, newest first. */
+/** Returns the blocks in force, newest first. */
 export const listBlocks = async (
   work: Work,
   query: PageQuery,
@@ -128,16 +128,16 @@ export const showBlock = ({ network, reason, source, createdBy, expiresAt, creat
   expiresAt: expiresAt?.toISOString() ?? null,
 });
 
-const load = async (work: Work): Promise<ShutNetworks> => {
+const load = async (work: Work): Promise<BlockedNetworks> => {
   const { rows } = await sql<{ network: string; expires_at: Date | string | null }>`
     select network::text as network, expires_at from ip_blocks
     where expires_at is null or expires_at > ${work.now.toISOString()}::timestamptz`.execute(work.db);
-  const byKind = new Map<string, Map<bigint, Shut>>();
+  const byKind = new Map<string, Map<bigint, ActiveBlock>>();
   for (const row of rows) {
     const network = networkOf(row.network);
     if (network === undefined) continue;
     const kind = `${network.family}/${network.bits}`;
-    const ofKind = byKind.get(kind) ?? new Map<bigint, Shut>();
+    const ofKind = byKind.get(kind) ?? new Map<bigint, ActiveBlock>();
     byKind.set(kind, ofKind);
     const untilMs = row.expires_at === null ? Infinity : new Date(row.expires_at).getTime();
     ofKind.set(prefixOf(network, network.bits), { untilMs });
@@ -158,17 +158,21 @@ const knownOf = (limiter: Limiter): KnownBlocks => {
   return known;
 };
 
-const knownBlocks = async ({ transact, limiter }: BlockParts): Promise<ShutNetworks> => {
+const knownBlocks = async ({ transact, limiter }: BlockParts): Promise<BlockedNetworks> => {
   const known = knownOf(limiter);
   try {
     known.lastKnown = (await known.cache.get(CACHE_KEY, () => transact(load))) ?? known.lastKnown;
   } catch {
-    // Whatever needs the database says so itself.
+    // Operations that need the database report its failure themselves.
   }
   return known.lastKnown;
 };
 
-const findShut = (networks: ShutNetworks, address: Network, nowMs: number): Shut | undefined => {
+const findActiveBlock = (
+  networks: BlockedNetworks,
+  address: Network,
+  nowMs: number,
+): ActiveBlock | undefined => {
   for (const [kind, ofKind] of networks) {
     const [family, bits] = kind.split("/").map(Number);
     if (family !== address.family) continue;
@@ -178,18 +182,18 @@ const findShut = (networks: ShutNetworks, address: Network, nowMs: number): Shut
   return undefined;
 };
 
-/** An App is one. `transact` must see the accounts of all tenants. */
+/** Satisfied by an App. `transact` must see the accounts of all tenants. */
 export type BlockParts = { transact: Transact; limiter: Limiter; clock: () => Date };
 
 /**
- * Refuses the requests of blocked addresses. Blocks are at most 5 s old; while the database is away, those
- * last read count. @throws FORBIDDEN IP_BLOCKED
+ * Rejects requests of blocked addresses. Blocks are at most 5 s old; while the database is unavailable, the
+ * last ones read apply. @throws FORBIDDEN IP_BLOCKED
  */
 export const refuseBlockedAddress = async (parts: BlockParts, address: string): Promise<void> => {
   const networks = await knownBlocks(parts);
   if (networks.size === 0) return;
   const network = networkOf(address);
-  const shut = network && findShut(networks, network, parts.clock().getTime());
+  const shut = network && findActiveBlock(networks, network, parts.clock().getTime());
   if (!shut) return;
   const until = shut.untilMs === Infinity ? "" : ` until ${new Date(shut.untilMs).toISOString()}`;
   throw forbidden("IP_BLOCKED", `Requests from your address are blocked${until}; the operator can lift this`);

@@ -3,10 +3,10 @@ import { limitsOf, planLimitExceeded } from "../../kernel/plans.ts";
 import type { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** Whether those who have asked to join count as well. */
+/** Whether users who have asked to join count as well. */
 type Counted = { withWaiting: boolean };
 
-/** Members that were accepted, and invitations that can still be. */
+/** Counts accepted members, and invitations that can still be accepted. */
 export const seatsTaken = async (
   { db, now }: Work,
   tenantId: string,
@@ -21,7 +21,7 @@ export const seatsTaken = async (
 };
 
 /**
- * Makes sure that the plan has room for one more. The tenant must be locked until the commit.
+ * Checks that the plan has room for one more. The tenant must be locked until the commit.
  *
  * @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
  */

@@ -6,8 +6,8 @@ export const NAME_MAX = 255;
 const TOO_SHORT = `must have at least ${NAME_MIN} characters`;
 
 /**
- * A name of 2 to 255 characters on one line; outer blanks are cut. PostgreSQL counts code points, so this
- * does too.
+ * A name of 2 to 255 characters on one line; outer blanks are removed. Counted in code points, as in
+ * PostgreSQL.
  */
 export const Name = z
   .string()
