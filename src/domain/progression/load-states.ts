@@ -124,7 +124,7 @@ export const loadStates = async (
   if (count !== players.length)
     throw conflict(
       "TOO_MUCH_AT_ONCE",
-      "these players have too much to be taken together: name fewer of them",
+      "these players have too much data for one request: name fewer of them",
     );
 };
 

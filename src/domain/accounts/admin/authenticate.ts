@@ -52,7 +52,7 @@ const authenticateMachine = async (
   return found.caller;
 };
 
-const unknownToken = () => unauthorized("TOKEN_INVALID", "The platform token is not known, or was revoked");
+const unknownToken = () => unauthorized("TOKEN_INVALID", "The platform token is unknown or was revoked");
 
 const loadToken = async (transact: Transact, hashes: string[]): Promise<KnownCaller | undefined> => {
   const found = await transact((work) => readToken(work, hashes));

@@ -31,7 +31,7 @@ export const authenticateKey = async (
   return key.caller;
 };
 
-const unknownKey = (): DomainError => unauthorized("API_KEY_INVALID", "The API key is not known");
+const unknownKey = (): DomainError => unauthorized("API_KEY_INVALID", "The API key is unknown");
 
 type Found = { key: KnownKey; isUseDue: boolean; id: string } | { refusal: DomainError } | undefined;
 

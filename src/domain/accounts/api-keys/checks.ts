@@ -52,7 +52,7 @@ export const checkPlanRoom = async (work: Work, tenantId: string, projectId: str
   const count = await work.em.count(ApiKey, { ...working(work, projectId), replacedBy: null });
   if (max !== null && count >= max) {
     throw planLimitExceeded(
-      `Your plan has ${max} active API keys for each project; revoke one or take a larger plan`,
+      `Your plan allows ${max} active API keys for each project; revoke one or choose a larger plan`,
     );
   }
   await checkRoom(work, projectId);

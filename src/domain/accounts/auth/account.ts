@@ -154,7 +154,7 @@ const mayTakeAddress = async (
   const taken = await parts.accounts(({ em }) => em.count(User, { email }));
   if (taken > 0) throw conflict("EMAIL_ALREADY_EXISTS", "An account with this email address exists already");
   if (await isMailAllowed(parts.limiter, "change-email", email, user.tenantId)) return;
-  throw new DomainError("RATE_LIMITED", "This address was mailed a moment ago, or often today; try again", {
+  throw new DomainError("RATE_LIMITED", "Too many mails were sent to this address; try again later", {
     reason: "EMAIL_RATE",
     retryAfterSeconds: 60,
   });

@@ -32,5 +32,9 @@ export const isDisposable = (email: string, { allow, deny }: DisposableLists): b
 /** @throws VALIDATION_ERROR EMAIL_DISPOSABLE */
 export const refuseDisposable = (email: string, lists: DisposableLists): void => {
   if (!isDisposable(email, lists)) return;
-  throw invalid("email", "is of a provider of throw-away addresses; use a lasting one", "EMAIL_DISPOSABLE");
+  throw invalid(
+    "email",
+    "belongs to a provider of disposable addresses; use a permanent one",
+    "EMAIL_DISPOSABLE",
+  );
 };

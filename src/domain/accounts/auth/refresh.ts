@@ -121,7 +121,7 @@ const endStolen = async (work: Work, { id, userId, tenantId }: Session): Promise
 };
 
 const unknownToken = (): DomainError =>
-  unauthorized("REFRESH_TOKEN_INVALID", "The refresh token is not known; log in again");
+  unauthorized("REFRESH_TOKEN_INVALID", "The refresh token is unknown; log in again");
 
 const ended = (): DomainError =>
   unauthorized("REFRESH_TOKEN_REVOKED", "The session of this refresh token has ended; log in again");

@@ -77,7 +77,7 @@ export const consumeUserToken = async (
 };
 
 const unknownToken = (): DomainError =>
-  invalid("token", "is not one that we sent; ask for a new mail", "VERIFICATION_TOKEN_INVALID");
+  invalid("token", "is unknown; request a new mail", "VERIFICATION_TOKEN_INVALID");
 
 /** Builds the error for a token that is no longer valid. */
 export const tokenIsGone = (): DomainError =>

@@ -92,7 +92,10 @@ export const resendEmail = async (work: Work, id: string): Promise<EmailLog> => 
     from again where l.id = again.log_id
     returning l.id`.execute(work.db);
   if (rows.length === 0) {
-    throw conflict("INVALID_STATE", "Only a mail that waits, or has failed within 7 days, can be sent again");
+    throw conflict(
+      "INVALID_STATE",
+      "Only a mail that is queued, or failed within the last 7 days, can be sent again",
+    );
   }
   await sql`delete from email_suppressions where email = ${log.to.toLowerCase()}`.execute(work.db);
   await work.em.refresh(log);

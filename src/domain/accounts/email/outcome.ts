@@ -53,9 +53,9 @@ const withoutAnswer = ({ code }: SmtpError): Judged =>
 const byAnswer = ({ command, response = "" }: SmtpError, status: number): Judged => {
   // 503 is about the order of commands on the connection, not about the mail.
   if (status < 500 || status === 503)
-    return { kind: "retry", error: `The mail server asks to come back later (${status})` };
+    return { kind: "retry", error: `The mail server asks to retry later (${status})` };
   const isAddress = NO_MAILBOX.has(status) && command === "RCPT TO" && !POLICY.test(response);
   return isAddress
-    ? { kind: "refused", error: `The address does not take mail (${status})` }
+    ? { kind: "refused", error: `The address does not accept mail (${status})` }
     : { kind: "give-up", error: `The mail was refused (${status})` };
 };

@@ -46,7 +46,7 @@ export const completeFlow = async (
 ): Promise<string> => {
   const state = answer.get("state");
   if (state === null || browser === undefined) {
-    const message = "the sign-in began in another browser or at another address of this server";
+    const message = "the sign-in was started in another browser or at another URL of this server";
     throw invalid("state", message, "OAUTH_STATE_INVALID");
   }
   const { transact, secretBox } = parts;

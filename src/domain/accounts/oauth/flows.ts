@@ -153,7 +153,7 @@ export const consumeTicket = async (
   if (rows[0]) return flowOf(rows[0], null);
   throw invalid(
     "ticket",
-    "is unknown, used or older than 2 minutes; get a new address from POST /auth/oauth/{provider}/link",
+    "is unknown, used or older than 2 minutes; get a new URL from POST /auth/oauth/{provider}/link",
     "OAUTH_STATE_INVALID",
   );
 };

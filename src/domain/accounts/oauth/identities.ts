@@ -65,7 +65,7 @@ export const unlinkIdentity = async (work: Work, userId: string, provider: Provi
   if (!rows[0].has_password && identities.length === 1) {
     throw conflict(
       "INVALID_STATE",
-      `${PROVIDER_NAMES[provider]} is your only way in: set a password with POST /auth/forgot-password first`,
+      `${PROVIDER_NAMES[provider]} is your only sign-in: set a password by POST /auth/forgot-password first`,
     );
   }
   em.remove(identity);

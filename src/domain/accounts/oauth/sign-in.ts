@@ -55,7 +55,7 @@ const notFound = (provider: ProviderId): OAuthError =>
   new OAuthError(
     "account_not_found",
     `No account is linked to this ${PROVIDER_NAMES[provider]} account, and none with its address ` +
-      "has proved that address; sign up, or log in another way and link it",
+      "has verified that address; sign up, or log in another way and link it",
   );
 
 const linked = (provider: ProviderId): OAuthError =>
@@ -69,7 +69,7 @@ const verifiedEmail = (provider: ProviderId, { email }: ProviderProfile): string
   if (email !== undefined) return email;
   throw new OAuthError(
     "email_not_verified",
-    `${PROVIDER_NAMES[provider]} does not vouch for your email address; verify it there first`,
+    `${PROVIDER_NAMES[provider]} has not verified your email address; verify it there first`,
   );
 };
 
@@ -112,7 +112,7 @@ const signUp = async (work: Work, parts: SignInParts, completed: CompletedFlow):
   const known = (await findByIdentity(work, completed)) ?? (await work.em.findOne(User, { email }));
   if (known) throw accountExists();
   if (isDisposable(email, parts.disposableEmail)) {
-    const message = "The address is of a provider of throw-away addresses; use a lasting one";
+    const message = "The address belongs to a provider of disposable addresses; use a permanent one";
     throw new OAuthError("email_disposable", message);
   }
   const account = {

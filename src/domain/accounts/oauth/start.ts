@@ -68,7 +68,7 @@ const flowFor = async (work: Work, rules: RedirectRules, request: FlowRequest): 
   const { provider, flow, ticket, responseMode } = request;
   if (flow === "link") {
     if (ticket !== undefined) return consumeTicket(work, { provider, ticket });
-    const message = "A link begins with POST /auth/oauth/{provider}/link, which gives the address to open";
+    const message = "A link starts with POST /auth/oauth/{provider}/link, which returns the URL to open";
     throw unauthorized("CREDENTIALS_MISSING", message);
   }
   refuseStrayParameters(request);

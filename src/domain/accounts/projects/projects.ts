@@ -75,7 +75,7 @@ const checkRoom = async (work: Work, tenantId: string): Promise<void> => {
   const { projects: max } = limitsOf(await lockTenant(work, tenantId));
   const count = await work.em.count(Project, { tenantId, sandboxOf: null, deletedAt: null });
   if (max !== null && count >= max) {
-    throw planLimitExceeded(`Your plan has ${max} projects; delete one or take a larger plan`);
+    throw planLimitExceeded(`Your plan allows ${max} projects; delete one or choose a larger plan`);
   }
   if (count < PROJECTS_PER_TENANT_MAX) return;
   throw conflict(

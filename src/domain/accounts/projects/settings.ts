@@ -7,9 +7,9 @@ const COUNT_MAX = 1_000_000;
 const Lives = z.strictObject({
   enabled: z.boolean(),
   max: z.int().min(1).max(COUNT_MAX),
-  refillSeconds: z.int().min(1).max(31_536_000).meta({ description: "Between two refills" }),
+  refillSeconds: z.int().min(1).max(31_536_000).meta({ description: "Seconds between two refills" }),
   refillAmount: z.int().min(1).max(COUNT_MAX),
-  start: z.int().min(0).max(COUNT_MAX).meta({ description: "What a new player has" }),
+  start: z.int().min(0).max(COUNT_MAX).meta({ description: "Initial lives of a new player" }),
   allowOverMax: z.boolean().meta({ description: "Grants may exceed max; lives refill only below it" }),
 });
 
@@ -27,25 +27,25 @@ export const SettingsShape = z.strictObject({
   createUnknownTargets: z
     .boolean()
     .meta({ description: "A rule that acts on a player who does not exist creates the player" }),
-  maxBoostFactor: z.number().min(1).max(100).meta({ description: "All boosts together give no more" }),
+  maxBoostFactor: z.number().min(1).max(100).meta({ description: "Maximum factor of all boosts together" }),
   xpDailySoftCap: z
     .strictObject({
       xp: z.int().min(1).max(Number.MAX_SAFE_INTEGER),
       factorAbove: z.number().min(0).max(1),
     })
     .nullable()
-    .meta({ description: "XP from rules beyond `xp` in the player's day counts `factorAbove` times" }),
+    .meta({ description: "XP from rules beyond `xp` in the player's day is multiplied by `factorAbove`" }),
   lives: Lives,
   traceSampling: z
     .strictObject({ live: Share, test: Share })
-    .meta({ description: "Share of events whose evaluation is explained and kept; `test` in the sandbox" }),
+    .meta({ description: "Fraction of events whose evaluation is traced; `test` applies in the sandbox" }),
   tracesDays: z.int().min(1).max(90).meta({ description: "How long traces are kept" }),
   lobby: z
     .strictObject({ onePerMode: z.boolean() })
     .meta({ description: "onePerMode: a player may be in one lobby of a mode at a time" }),
   chat: z
     .strictObject({ directPolicy: z.enum(["ALL", "OFF"]) })
-    .meta({ description: "directPolicy: whether players may write to one another alone" }),
+    .meta({ description: "directPolicy: whether players may send direct messages" }),
 });
 
 /** A partial change of settings, with each field of `lives` and `traceSampling` optional. */

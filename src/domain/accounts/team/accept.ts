@@ -51,7 +51,7 @@ const refuseUnless = (status: InvitationStatus): void => {
 };
 
 const revoked = (): DomainError =>
-  new DomainError("GONE", "The invitation was taken back; ask for a new one", {
+  new DomainError("GONE", "The invitation was revoked; ask for a new one", {
     reason: "INVITATION_REVOKED",
   });
 

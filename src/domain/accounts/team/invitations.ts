@@ -77,7 +77,7 @@ const requireInvitable = async (work: Work, tenantId: string, address: string): 
   if (member) {
     const message =
       member.status === "PENDING"
-        ? "They have asked to join: let them in with POST /team/members"
+        ? "They have asked to join: accept them with POST /team/members"
         : "They are a member of the tenant already";
     throw conflict("ALREADY_MEMBER", message);
   }
@@ -209,7 +209,7 @@ const requireResendable = (invitation: Invitation, now: Date): InvitationStatus 
   if (status === "PENDING" || status === "EXPIRED") return status;
   throw conflict(
     "INVALID_STATE",
-    `The invitation is ${status}; invite them anew with POST /team/invitations`,
+    `The invitation is ${status}; invite them again with POST /team/invitations`,
   );
 };
 

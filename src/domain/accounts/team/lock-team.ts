@@ -41,7 +41,7 @@ export const lockTeam = async (
   const users = await work.em.find(User, { id: { $in: ids } }, { refresh: true });
   const member = users.find(({ id }) => id === memberId.toLowerCase());
   const caller = users.find(({ id }) => id === userId);
-  if (!caller) throw forbidden("INSUFFICIENT_ROLE", "You are no member of the tenant any more");
+  if (!caller) throw forbidden("INSUFFICIENT_ROLE", "You are no longer a member of the tenant");
   if (!member) throw notFound("Member");
   return { tenant, caller, member, owners: users.filter(isActiveOwner) };
 };

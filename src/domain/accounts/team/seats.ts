@@ -30,6 +30,6 @@ export const requireSeat = async (work: Work, tenant: Tenant, counted?: Counted)
   if (members === null || (await seatsTaken(work, tenant.id, counted)) < members) return;
   throw planLimitExceeded(
     `The plan ${tenant.plan} has room for ${members} members, pending invitations included; ` +
-      "remove one or take a larger plan",
+      "remove one or choose a larger plan",
   );
 };

@@ -15,4 +15,4 @@ export const Name = z
   .min(NAME_MIN, { abort: true, error: TOO_SHORT })
   .max(NAME_MAX, `must have at most ${NAME_MAX} characters`)
   .refine((name) => [...name].length >= NAME_MIN, TOO_SHORT)
-  .refine((name) => !/\p{Cc}/u.test(name), "must not hold control characters");
+  .refine((name) => !/\p{Cc}/u.test(name), "must not contain control characters");
