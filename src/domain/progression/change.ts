@@ -16,7 +16,7 @@ import { lockSharedCounters } from "./lock-shared-counters.ts";
 import { sharedKeysOf } from "../evaluation/shared-needs.ts";
 import type { Turn } from "../evaluation/turn.ts";
 
-/** Plans for changes: valid for one config version, as those for events, whoever compiled them. */
+/** Plans for changes: cached by config version, like those for events. */
 export const changePlans = createPlanCache();
 
 export type Changed<T> = { value: T; player: PlayerState };

@@ -96,7 +96,8 @@ export type NewEvent = {
 export type ReadContext = {
   now: Date;
   /**
-   * Shared step budget of the schema checks of all events of a request; each check is also bounded by itself.
+   * Shared step budget of the schema checks of all events of a request; each check has a budget of its own as
+   * well.
    */
   checks?: StepBudget;
   resolve(

@@ -32,7 +32,7 @@ export type RegistrationParts = TenantDefaults &
  * tenantId alone, as a VIEWER who waits (PENDING) until an OWNER or ADMIN of the tenant accepts them.
  *
  * A filled `website` gets a response of the same shape and nothing is stored. A taken address is reported,
- * unlike anywhere else: whoever registers must know, and the limit of 5 an hour for each client address
+ * unlike anywhere else: the applicant must know, and the limit of 5 an hour for each client address
  * bounds what can be learnt.
  *
  * @throws VALIDATION_ERROR CAPTCHA_FAILED, EMAIL_DISPOSABLE, PASSWORD_TOO_WEAK; NOT_FOUND for an unknown

@@ -5,7 +5,7 @@ import { revokeSessions } from "./session-list.ts";
 import { endUserTokens } from "./user-tokens.ts";
 import { User } from "./user.ts";
 
-/** What stays valid after a new password: the session and the device that set it. */
+/** The session and device that stay valid after a new password. */
 export type Kept = { sessionId?: string; deviceToken?: string };
 
 /**

@@ -6,7 +6,7 @@ import { hashRandomSecret, newRandomSecret } from "./random-secret.ts";
 export const VERIFY_EMAIL_SECONDS = 86_400;
 export const RESET_PASSWORD_SECONDS = 3_600;
 
-/** What the holder of the token may do; each is mailed to the address it is about. */
+/** Purpose of a token; each is mailed to the address that it concerns. */
 export type UserTokenPurpose = "VERIFY_EMAIL" | "CHANGE_EMAIL" | "RESET_PASSWORD";
 
 export type UserToken = {

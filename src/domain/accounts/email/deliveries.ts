@@ -84,7 +84,7 @@ export const openMail = (secretBox: SecretBox, { id, to, subject, sealed }: Clai
   return { id, to: { name: toName, address: to }, subject, text, html };
 };
 
-/** Completes a mail that the mail server has accepted, whoever has claimed it meanwhile. */
+/** Completes a mail that the mail server has accepted, even if another worker has claimed it meanwhile. */
 export const noteSent = async ({ db, now }: Work, { id }: ClaimedMail, sent: MailSent): Promise<void> => {
   await sql`
     with gone as (delete from email_outbox where log_id = ${id}::uuid)

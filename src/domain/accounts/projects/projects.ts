@@ -169,7 +169,7 @@ export const updateProject = async (
  * 5 s everywhere.
  * The rows are kept.
  *
- * @throws NOT_FOUND, CONFLICT INVALID_STATE for a sandbox by itself
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE for a sandbox
  */
 export const deleteProject = async (work: Work, tenantId: string, projectId: string): Promise<void> => {
   const { em, now } = work;

@@ -71,7 +71,7 @@ const fields = {
 };
 
 /**
- * What is stored and shown besides key and name: with the operator, which may be omitted on creation where it
+ * The stored definition besides key and name: with the operator, which may be omitted on creation where it
  * is implied.
  */
 export const Definition = z.object({ ...fields, operator: z.enum(OPERATORS) });
