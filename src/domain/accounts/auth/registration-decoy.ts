@@ -13,7 +13,7 @@ export type BotParts = AbuseParts & { tokens: Tokens; passwords: Passwords };
  * Responds to a bot: with what looks like a registration and costs as much, without storing anything. Ten of
  * them in an hour block the address for a day.
  */
-export const answerBot = async (
+export const respondToBot = async (
   parts: BotParts,
   body: Registration,
   ip: string,

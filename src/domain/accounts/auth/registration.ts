@@ -9,7 +9,7 @@ import { type DisposableLists, refuseDisposable } from "./disposable.ts";
 import { mailVerification } from "./email-verification.ts";
 import type { Origin } from "./known-origins.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
-import { answerBot, type BotParts } from "./registration-decoy.ts";
+import { respondToBot, type BotParts } from "./registration-decoy.ts";
 import { isNoticeAllowed, joinWaiting, requireOpenTenant, notifyAdminsOfJoin } from "./registration-join.ts";
 import type { MailRequestParts } from "./account-mail.ts";
 import type { RegisteredUser, Registration } from "./registration-request.ts";
@@ -47,7 +47,7 @@ export const register = async (
 ): Promise<LoggedIn<RegisteredUser>> => {
   const { transact, passwords } = parts;
   const email = normaliseEmail(body.email);
-  if (body.website) return answerBot(parts, { ...body, email }, ip);
+  if (body.website) return respondToBot(parts, { ...body, email }, ip);
   await requireCaptcha(parts, body.captchaToken, ip);
   refuseDisposable(email, parts.disposableEmail);
   await checkTenant(transact, body);

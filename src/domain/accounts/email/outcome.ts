@@ -39,18 +39,19 @@ export const failureOf = (error: unknown): MailFailure => {
   const smtpResponse = said.response === undefined ? undefined : keptResponse(said.response);
   if (said.code !== undefined && OPERATOR_CODES.has(said.code))
     return { kind: "operator", error: "This server may not send at the moment", smtpResponse };
-  const judged = said.responseCode === undefined ? withoutAnswer(said) : byAnswer(said, said.responseCode);
+  const judged =
+    said.responseCode === undefined ? withoutResponse(said) : byResponse(said, said.responseCode);
   return { ...judged, smtpResponse };
 };
 
 type Judged = Pick<MailFailure, "kind" | "error">;
 
-const withoutAnswer = ({ code }: SmtpError): Judged =>
+const withoutResponse = ({ code }: SmtpError): Judged =>
   code !== undefined && MAIL_CODES.has(code)
     ? { kind: "give-up", error: "The mail cannot be sent" }
     : { kind: "retry", error: "The mail server cannot be reached" };
 
-const byAnswer = ({ command, response = "" }: SmtpError, status: number): Judged => {
+const byResponse = ({ command, response = "" }: SmtpError, status: number): Judged => {
   // 503 is about the order of commands on the connection, not about the mail.
   if (status < 500 || status === 503)
     return { kind: "retry", error: `The mail server asks to retry later (${status})` };

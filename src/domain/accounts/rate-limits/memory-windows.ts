@@ -34,29 +34,29 @@ export const createMemoryWindows = (
 ): Windows => {
   const names = new Map<string, Generations>();
 
-  const agesOf = ({ name, seconds }: Bucket, nowMs: number): Generations => {
-    const turnAtMs = nowMs + seconds * 1_000;
-    let ages = names.get(name);
-    if (ages === undefined) {
-      ages = { young: new Map(), old: new Map(), rotateAtMs: turnAtMs };
-      names.set(name, ages);
-    } else if (nowMs >= ages.rotateAtMs || ages.young.size >= maxWindows / 2) {
-      Object.assign(ages, { young: new Map(), old: ages.young, turnAtMs });
+  const generationsOf = ({ name, seconds }: Bucket, nowMs: number): Generations => {
+    const rotateAtMs = nowMs + seconds * 1_000;
+    let generations = names.get(name);
+    if (generations === undefined) {
+      generations = { young: new Map(), old: new Map(), rotateAtMs };
+      names.set(name, generations);
+    } else if (nowMs >= generations.rotateAtMs || generations.young.size >= maxWindows / 2) {
+      Object.assign(generations, { young: new Map(), old: generations.young, rotateAtMs });
     }
-    return ages;
+    return generations;
   };
 
-  const find = (ages: Generations | undefined, key: string, nowMs: number): Window | undefined => {
-    const window = ages?.young.get(key) ?? ages?.old.get(key);
+  const find = (generations: Generations | undefined, key: string, nowMs: number): Window | undefined => {
+    const window = generations?.young.get(key) ?? generations?.old.get(key);
     return window !== undefined && window.closesAtMs > nowMs ? window : undefined;
   };
 
   const open = (bucket: Bucket, key: string, nowMs: number): Window => {
-    const ages = agesOf(bucket, nowMs);
-    const known = find(ages, key, nowMs);
+    const generations = generationsOf(bucket, nowMs);
+    const known = find(generations, key, nowMs);
     if (known !== undefined) return known;
     const window = { used: 0, closesAtMs: nowMs + bucket.seconds * 1_000 };
-    ages.young.set(key, window);
+    generations.young.set(key, window);
     return window;
   };
 
@@ -78,9 +78,9 @@ export const createMemoryWindows = (
       return window && { used: window.used, closesInMs: window.closesAtMs - nowMs };
     },
     reset: async ({ name }, key) => {
-      const ages = names.get(name);
-      ages?.young.delete(key);
-      ages?.old.delete(key);
+      const generations = names.get(name);
+      generations?.young.delete(key);
+      generations?.old.delete(key);
     },
   };
 };
