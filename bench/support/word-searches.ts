@@ -51,14 +51,26 @@ export const trieSearch = (words: Iterable<string>): WordSearch => {
   };
 };
 
-/**
- * The automaton of Aho and Corasick (Efficient string matching, CACM 18:6, 1975): one pass over the text,
- * whatever the words.
- */
-export const automatonSearch = (words: Iterable<string>): WordSearch => {
-  const { edges, ends, size } = trieOf(words);
-  const fails = new Int32Array(size);
+type Automaton = Pick<Trie, "edges"> & {
+  /** Node of the longest proper suffix, by node. */
+  fails: Int32Array;
   /** Number of words that end at a node, suffixes included. */
+  counts: Int32Array;
+};
+
+/** Follows suffixes of a node until one goes on with the letter. */
+const step = ({ edges, fails }: Omit<Automaton, "counts">, node: number, letter: number): number => {
+  let at = node;
+  let next = edges.get(edge(at, letter));
+  while (next === undefined && at !== 0) {
+    at = fails[at]!;
+    next = edges.get(edge(at, letter));
+  }
+  return next ?? 0;
+};
+
+const automatonOf = ({ edges, ends, size }: Trie): Automaton => {
+  const fails = new Int32Array(size);
   const counts = Int32Array.from(ends);
   const children = Map.groupBy(edges, ([key]) => Math.floor(key / LETTERS));
   let level = [0];
@@ -66,28 +78,29 @@ export const automatonSearch = (words: Iterable<string>): WordSearch => {
     const next: number[] = [];
     for (const node of level)
       for (const [key, child] of children.get(node) ?? []) {
-        const letter = key % LETTERS;
-        let fail = node === 0 ? 0 : fails[node]!;
-        while (node !== 0 && fail !== 0 && !edges.has(edge(fail, letter))) fail = fails[fail]!;
-        fails[child] = node === 0 ? 0 : (edges.get(edge(fail, letter)) ?? 0);
-        counts[child]! += counts[fails[child]!]!;
+        const fail = node === 0 ? 0 : step({ edges, fails }, fails[node]!, key % LETTERS);
+        fails[child] = fail;
+        counts[child]! += counts[fail]!;
         next.push(child);
       }
     level = next;
   }
+  return { edges, fails, counts };
+};
+
+/**
+ * The automaton of Aho and Corasick (Efficient string matching, CACM 18:6, 1975): one pass over the text,
+ * whatever the words.
+ */
+export const automatonSearch = (words: Iterable<string>): WordSearch => {
+  const automaton = automatonOf(trieOf(words));
   return {
     count: ({ codes, runs: { length } }) => {
       let found = 0;
       let node = 0;
       for (let at = 0; at < length; at++) {
-        const letter = codes[at]!;
-        let next = edges.get(edge(node, letter));
-        while (next === undefined && node !== 0) {
-          node = fails[node]!;
-          next = edges.get(edge(node, letter));
-        }
-        node = next ?? 0;
-        found += counts[node]!;
+        node = step(automaton, node, codes[at]!);
+        found += automaton.counts[node]!;
       }
       return found;
     },

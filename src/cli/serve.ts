@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type App, createApp } from "../app.ts";
 import type { Config } from "../config.ts";
-import { followKeyChanges } from "../domain/accounts/api-keys/changes.ts";
+import { subscribeKeyChanges } from "../domain/accounts/api-keys/changes.ts";
 import { ensurePartitions } from "../domain/tracking/partitions.ts";
 import { readLags } from "../domain/delivery/webhooks/delivering/lag.ts";
 import { guardedHttpServer } from "../http/guard.ts";
@@ -57,7 +57,7 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
   const liveRooms = config.roles.has("web") ? createLiveRooms(made, platform.driver, VERSION) : undefined;
   const app = withStopping({ ...made, liveRooms }, state);
   await app.transact(ensurePartitions);
-  await followKeyChanges(app.topics);
+  await subscribeKeyChanges(app.topics);
   app.metrics.watchLags(() => app.transact(readLags));
   const web = config.roles.has("web") ? await openWeb(app, platform) : undefined;
   if (config.roles.has("worker")) await app.queue.start(startRunners(app, createJobs()));

@@ -5,12 +5,12 @@ import type { Caller } from "../domain/kernel/caller.ts";
 import { DomainError, invalid } from "../domain/kernel/errors.ts";
 import {
   claimKey,
-  completeAnswer,
-  findAnswer,
+  completeResponse,
+  findResponse,
   IDEMPOTENCY_KEY_MAX,
   type KeyedRequest,
-  storeAnswer,
-  type StoredAnswer,
+  storeResponse,
+  type StoredResponse,
 } from "../domain/kernel/idempotency.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { joining } from "../domain/kernel/transact.ts";
@@ -98,7 +98,7 @@ export const runOnce = async (app: App, execution: Execution): Promise<Reply<unk
   return reply.finish ? new Reply(reply.status, await reply.finish(app), reply.headers) : reply;
 };
 
-const replay = ({ status, body }: StoredAnswer): Reply<unknown> =>
+const replay = ({ status, body }: StoredResponse): Reply<unknown> =>
   new Reply(status, body, { "X-Idempotent-Replayed": "true" });
 
 /**
@@ -114,7 +114,7 @@ export const runKeyed = async (
 ): Promise<Reply<unknown>> => {
   const { transact, secretBox } = app;
   if (execution.route.prepare) {
-    const known = await transact((work) => findAnswer(work, secretBox, request));
+    const known = await transact((work) => findResponse(work, secretBox, request));
     if (known) return replay(known);
   }
   let reply: Reply<unknown>;
@@ -134,7 +134,7 @@ export const runKeyed = async (
         },
       };
       const made = await runWith(own, execution, prepared);
-      await storeAnswer(work, secretBox, request, made);
+      await storeResponse(work, secretBox, request, made);
       return made;
     });
   } catch (error) {
@@ -155,7 +155,7 @@ const complete = async (
   body: unknown,
 ): Promise<void> => {
   try {
-    await transact((work) => completeAnswer(work, secretBox, request, body));
+    await transact((work) => completeResponse(work, secretBox, request, body));
   } catch (error) {
     if (outageOf(error) === undefined) throw error;
   }
@@ -175,6 +175,6 @@ const keepRefusal = (
     const rival = await claimKey(work, secretBox, request);
     if (rival) return replay(rival);
     const body = errorBody(error, context.actor.requestId, clock());
-    await storeAnswer(work, secretBox, request, { status: error.status, body });
+    await storeResponse(work, secretBox, request, { status: error.status, body });
     return new Reply(error.status, body);
   });

@@ -2,7 +2,7 @@ import { matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
 import { newId } from "../domain/kernel/ids.ts";
-import { ANSWER_TIMEOUT_MS } from "../domain/kernel/live-rooms.ts";
+import { RESPONSE_TIMEOUT_MS } from "../domain/kernel/live-rooms.ts";
 import { answersOf, type Answers } from "./inspect.ts";
 
 type PeerRequest = { id: string; replyTo: string; name: keyof Answers; args: readonly string[] };
@@ -13,7 +13,7 @@ const requestTopic = (processId: string): string => `rooms-question:${processId}
 const replyTopic = (requester: string): string => `rooms-reply:${requester}`;
 
 const silent = (): DomainError =>
-  new DomainError("SERVICE_UNAVAILABLE", `The process did not answer within ${ANSWER_TIMEOUT_MS} ms`, {
+  new DomainError("SERVICE_UNAVAILABLE", `The process did not answer within ${RESPONSE_TIMEOUT_MS} ms`, {
     reason: "PROCESS_SILENT",
     retryAfterSeconds: 1,
   });
@@ -63,7 +63,7 @@ export class PeerRequester {
     let timer: NodeJS.Timeout | undefined;
     const answered = new Promise<unknown>((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      timer = setTimeout(() => reject(silent()), ANSWER_TIMEOUT_MS);
+      timer = setTimeout(() => reject(silent()), RESPONSE_TIMEOUT_MS);
     });
     void this.#listen().then(
       () => this.#topics.publish(requestTopic(processId), { id, replyTo: this.#id, name, args }),

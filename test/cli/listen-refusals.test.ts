@@ -27,7 +27,7 @@ describe("laurel listen and laurel trigger", function () {
   it("end with 1 and name what is wrong when the server refuses", async () => {
     assert.deepEqual(await listen("svc_live_wrong"), [
       1,
-      "error: 401 API_KEY_INVALID The API key is not known " +
+      "error: 401 API_KEY_INVALID The API key is unknown " +
         "(check --key: a project's key begins with svc_live_ or svc_test_)",
     ]);
     const key = await aKey(api, { ...tenant, scopes: ["events:write"] });

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { ADMINS } from "../../src/domain/kernel/access.ts";
 import { conflict } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { type JobInHand, jobKind } from "../../src/domain/long-work/job-kind.ts";
+import { type JobInProgress, jobKind } from "../../src/domain/long-work/job-kind.ts";
 import {
   cancelJob,
   getJob,
@@ -41,7 +41,7 @@ describe("long work of a project", function () {
     kind: "COUNTING",
     access: { scope: "players:write", roles: ADMINS },
     params: z.strictObject({ pages: z.int() }),
-    step: async (work: Work, { projectId: project, params: { pages }, state }: JobInHand<Params>) => {
+    step: async (work: Work, { projectId: project, params: { pages }, state }: JobInProgress<Params>) => {
       const page = Number(state["page"] ?? 0) + 1;
       await sql`
         insert into players (project_id, id, external_user_id, created_at, updated_at)

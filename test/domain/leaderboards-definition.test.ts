@@ -102,7 +102,7 @@ describe("leaderboard definitions", () => {
     );
     const prize = { from: 1, to: 3, rewards: { xp: 5 } };
     assert.match(problems({ prizes: [prize, prize] })[0]!, /^prizes\.1\.from: overlaps/);
-    assert.match(problems({ prizes: [{ ...prize, from: 0 }] })[0]!, /^prizes\.0\.from: must be a place/);
+    assert.match(problems({ prizes: [{ ...prize, from: 0 }] })[0]!, /^prizes\.0\.from: must be a rank/);
     assert.match(problems({ rankChange: { bands: [3, 3] } })[0]!, /^rankChange\.bands: must rise/);
     assert.match(problems({ backfill: true })[0]!, /^backfill: only for EVENT/);
     const filter = { path: "a", op: "gt", value: { $ref: "player.level" } };

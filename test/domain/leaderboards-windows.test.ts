@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { touchLists } from "../../src/domain/evaluation/boards/lists.ts";
+import { markLists } from "../../src/domain/evaluation/boards/lists.ts";
 import { PacedBudget, paced } from "../../src/domain/kernel/pace.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import { aBoard, aPlayer } from "../support/rules/turn.ts";
@@ -88,7 +88,7 @@ describe("the lists that events of many times may touch", () => {
     const nowMs = Date.parse("2026-06-15T12:00:00Z");
     const timesMs = Array.from({ length: 500 }, (_, i) => nowMs - i * 86_400_000);
     const player = aPlayer();
-    const name = () => paced(touchLists(boards, player, { timesMs, nowMs }), new PacedBudget(Infinity));
+    const name = () => paced(markLists(boards, player, { timesMs, nowMs }), new PacedBudget(Infinity));
     const enoughMs = 100 * CPU_SLACK;
     const blockMs = await leastBlockMs(name, enoughMs, 3);
     assert(blockMs < enoughMs, `${blockMs} ms`);

@@ -256,8 +256,8 @@ describe("metric documents", () => {
     assert.deepEqual(problems({}), []);
     const wrong: [Json, RegExp][] = [
       [{ eventTypes: [] }, /^eventTypes: /],
-      [{ eventTypes: ["a", "lobby.started"] }, /^eventTypes\.1: is no event of a player/],
-      [{ eventTypes: ["system.change"] }, /^eventTypes\.0: is no event of a player/],
+      [{ eventTypes: ["a", "lobby.started"] }, /^eventTypes\.1: is not an event type of players/],
+      [{ eventTypes: ["system.change"] }, /^eventTypes\.0: is not an event type of players/],
       [{ eventTypes: Array(21).fill("a") }, /^eventTypes: /],
       [{ aggregate: "median" }, /^aggregate: /],
       [{ property: undefined }, /^property: sum needs a property/],
@@ -280,7 +280,7 @@ describe("metric documents", () => {
         /^filter\.all\.1\.path/,
       ],
       [{ filter: { any: [] } }, /^filter\.any: must not be empty/],
-      [{ filter: { all: [], none: [] } }, /^filter\.none: cannot stand beside "all"/],
+      [{ filter: { all: [], none: [] } }, /^filter\.none: cannot be combined with "all"/],
       [
         { filter: { path: "a", op: "eq", value: { $ref: "player.level" } } },
         /^filter\.value: must be a literal/,

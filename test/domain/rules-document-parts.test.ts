@@ -40,8 +40,8 @@ describe("parts of rule documents", () => {
     const cases: [object, RegExp][] = [
       [lives, /^actions\.0\.amount: give exactly one/],
       [{ ...lives, amount: 1, refill: "FULL" }, /^actions\.0\.amount: give exactly one/],
-      [{ ...badge, operation: "PROGRESS" }, /^actions\.0\.amount: is needed/],
-      [{ ...badge, operation: "REVOKE", tier: 2 }, /^actions\.0\.tier: goes with AWARD/],
+      [{ ...badge, operation: "PROGRESS" }, /^actions\.0\.amount: is required/],
+      [{ ...badge, operation: "REVOKE", tier: 2 }, /^actions\.0\.tier: is for AWARD/],
       [{ ...boost, applies: "lives" }, /^actions\.0\.applies: /],
       [{ ...boost, factor: 0 }, /^actions\.0\.factor: /],
       [{ ...boost, durationSeconds: 2_592_001 }, /^actions\.0\.durationSeconds: /],

@@ -267,7 +267,7 @@ describe("rule documents", () => {
         { type: "grant_xp", amount: 1, id: "x" },
       ],
     };
-    assert.deepEqual(problemsOf(twice), ['actions.1.id: "x" is taken by another action']);
+    assert.deepEqual(problemsOf(twice), ['actions.1.id: "x" is used by another action']);
   });
 
   it("are edited in part, without defaults for what is left out", () => {

@@ -16,7 +16,11 @@ import {
 import { writeStats } from "../../src/domain/progression/write-stats.ts";
 import { type ExplainedNode, failingLeaf } from "../../src/domain/evaluation/trace/trace-rules.ts";
 import { createTrace } from "../../src/domain/evaluation/trace/trace.ts";
-import { TRACE_MAX_CHARACTERS, fit, isTraced } from "../../src/domain/evaluation/trace/keep-trace.ts";
+import {
+  TRACE_MAX_CHARACTERS,
+  truncateTrace,
+  isTraced,
+} from "../../src/domain/evaluation/trace/keep-trace.ts";
 import type { App } from "../../src/app.ts";
 import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
@@ -216,10 +220,10 @@ describe("traces", () => {
     const whole = trace.result();
     assert.ok(JSON.stringify(whole).length > TRACE_MAX_CHARACTERS);
     const steps = new StepBudget(Infinity);
-    const kept = fit(whole, steps);
+    const kept = truncateTrace(whole, steps);
     assert.ok(JSON.stringify(kept).length <= TRACE_MAX_CHARACTERS);
     assert.equal(kept.truncated, true);
-    const [one] = fit({ ...whole, rules: whole.rules.slice(0, 1) }, steps).rules;
+    const [one] = truncateTrace({ ...whole, rules: whole.rules.slice(0, 1) }, steps).rules;
     const { actual } = one!.conditions!.children![0]!;
     assert.ok(String(actual).isWellFormed() && String(actual).length <= 66, String(actual));
   });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { evaluateEvent } from "../../src/domain/evaluation/evaluate.ts";
 import { advanceStreaks, grantFreezes, streakMeasure } from "../../src/domain/evaluation/streaks/advance.ts";
-import { announce, keep } from "../../src/domain/evaluation/streaks/announce.ts";
+import { announce, storeStreak } from "../../src/domain/evaluation/streaks/announce.ts";
 import { reset } from "../../src/domain/evaluation/streaks/repair.ts";
 import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
 import { aPass, aPlayerState } from "../support/rules/plan.ts";
@@ -135,7 +135,7 @@ describe("milestones of a streak", () => {
       game.during(noon(3), ({ turn }) => {
         const streak = turn.project.streaks.get("s")!;
         const { state, steps } = reset(streak, game.streak, noon(3));
-        keep(turn, streak, state);
+        storeStreak(turn, streak, state);
         announce(turn, streak, steps);
       });
       game.hit(noon(3));

@@ -89,7 +89,7 @@ describe("the secret of an API key", () => {
       swapped,
     ];
     for (const text of [...malformed, key.replace("live", "test"), "x".repeat(5_000), `${key}\u0000`])
-      await assert.rejects(authenticateKey(refuse, api.app.apiKeys, text), /not known/);
+      await assert.rejects(authenticateKey(refuse, api.app.apiKeys, text), /unknown/);
     // The same over HTTP: of what a request asks the database before, nothing is about keys.
     const statements = { count: 0 };
     const transactAs: TransactAs = (scope) => (run) => {

@@ -75,11 +75,11 @@ describe("email logs", () => {
     await verify(never);
     await eventuallyHolds(async () => {
       const { data } = await list(`?email=${later}`);
-      assert.equal(data[0].error, "The mail server asks to come back later (450)");
+      assert.equal(data[0].error, "The mail server asks to retry later (450)");
       assert.deepEqual([data[0].status, data[0].attempts, data[0].sentAt], ["QUEUED", 1, undefined]);
     });
     const failed = await logOf(never, "FAILED");
-    assert.equal(failed.error, "The address does not take mail (550)");
+    assert.equal(failed.error, "The address does not accept mail (550)");
     assert.ok(!JSON.stringify(failed).includes("refused by the test"));
     await queue("password-changed", never, { name: "Ada" });
     assert.equal((await logOf(never, "SUPPRESSED")).attempts, 0);

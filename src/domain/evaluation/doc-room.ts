@@ -52,7 +52,7 @@ const sizeBefore = ({ player, root }: Turn, most: number): DocSize => {
   return (player.docSize = measure(player, isPruned));
 };
 
-/** As `takeRoom`, for data that must be stored in any case: it is bounded by itself. */
+/** As `reserveRoom`, for data that must be stored in any case: it is bounded by itself. */
 export const recordGrowth = (turn: Turn, growth: Growth): void => {
   if (reserveRoom(turn, growth)) return;
   const { docSize } = turn.player;

@@ -116,7 +116,7 @@ export class ChangeBudget extends PacedBudget {
     const timed = (this.#cpuMs() - this.#openedMs) * CHANGE_STEPS_PER_MS;
     this.spend(PLAYER_STEPS + Math.max(stepsOf(accounts), timed));
     this.written.spend(accounts.rules.written.spent);
-    await this.rest();
+    await this.pause();
   }
 }
 

@@ -87,7 +87,7 @@ export const holdEvents = async ({ db }: Work, projectId: string, parts: Iterabl
  * Waits until no other transaction of this process is about to change the project's definitions: in order of
  * arrival, without holding a connection. `changeConfig` does so too; to be called first where other
  * statements precede it.
- * @throws OutOfTurn, handled by `transact`
+ * @throws LaneOccupied, handled by `transact`
  */
 export const awaitConfigLane = ({ lanes }: Work, projectId: string): void => lanes.take(turnOf(projectId));
 

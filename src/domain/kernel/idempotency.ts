@@ -22,7 +22,7 @@ export type KeyedRequest = {
   fingerprint: string;
 };
 
-export type StoredAnswer = {
+export type StoredResponse = {
   status: number;
   body: unknown;
   /** To be completed: not returned to anybody until then. Stored with a status below 0. */
@@ -45,11 +45,11 @@ export const claimKey = async (
   work: Work,
   secretBox: SecretBox,
   request: KeyedRequest,
-): Promise<StoredAnswer | undefined> => {
+): Promise<StoredResponse | undefined> => {
   // Separate: a statement that also read the row would see it as of before the lock.
   const { rows } = await sql<{ taken: boolean }>`
     select pg_try_advisory_xact_lock(${lockOf(request)}::bigint) as taken`.execute(work.db);
-  const stored = await findAnswer(work, secretBox, request);
+  const stored = await findResponse(work, secretBox, request);
   // A request that only replays the response holds the key for a moment, too.
   if (rows[0]?.taken !== true && stored === undefined) throw inProgress();
   return stored;
@@ -65,11 +65,11 @@ const inProgress = (): DomainError =>
  * Returns the response stored under the key, without locking it.
  * @throws UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED, CONFLICT IDEMPOTENCY_IN_PROGRESS
  */
-export const findAnswer = async (
+export const findResponse = async (
   { db, now }: Work,
   secretBox: SecretBox,
   request: KeyedRequest,
-): Promise<StoredAnswer | undefined> => {
+): Promise<StoredResponse | undefined> => {
   const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
   const unfinished = new Date(now.getTime() - PROVISIONAL_MS).toISOString();
   type Row = { fingerprint: string; status: number; body: string; is_unfinished: boolean };
@@ -98,11 +98,11 @@ export const findAnswer = async (
  *
  * @throws CONFLICT ALREADY_ANSWERED never while the key is held
  */
-export const storeAnswer = async (
+export const storeResponse = async (
   { db, now }: Work,
   secretBox: SecretBox,
   request: KeyedRequest,
-  { status, body, isProvisional = false }: StoredAnswer,
+  { status, body, isProvisional = false }: StoredResponse,
 ): Promise<void> => {
   const sealed = secretBox.seal(JSON.stringify(body), contextOf(request));
   const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
@@ -118,7 +118,7 @@ export const storeAnswer = async (
 };
 
 /** Replaces the body of a response that was completed after its commit. */
-export const completeAnswer = async (
+export const completeResponse = async (
   { db }: Work,
   secretBox: SecretBox,
   request: KeyedRequest,

@@ -151,7 +151,7 @@ export class LaneHolds {
   /**
    * Enters a lane until the transaction is over. Waiting for a database lock instead would hold one of the
    * few connections per waiter.
-   * @throws OutOfTurn where another transaction of the process occupies it: this one is rolled back, waits
+   * @throws LaneOccupied where another transaction of the process occupies it: this one is rolled back, waits
    * for the lane without a connection, and is retried
    */
   take(key: string): void {

@@ -10,7 +10,7 @@ export const LISTINGS_READ_MAX = 50_000;
 /** Maximum bytes of a room's state shown, as JSON. */
 export const ROOM_STATE_MAX_BYTES = 64 * 1024;
 /** Time after which a process that has not responded is considered silent, in ms. */
-export const ANSWER_TIMEOUT_MS = 500;
+export const RESPONSE_TIMEOUT_MS = 500;
 
 /** A room in the listing. */
 export type ListedRoom = {
@@ -83,7 +83,7 @@ export type ListedRoomQuery = PageQuery & {
 /**
  * The open rooms of all processes. All functions but `list` query other processes.
  * @throws DomainError SERVICE_UNAVAILABLE: ROOMS_UNAVAILABLE while the listing cannot be read, PROCESS_SILENT
- * when the process of a room does not respond within ANSWER_TIMEOUT_MS
+ * when the process of a room does not respond within RESPONSE_TIMEOUT_MS
  */
 export type LiveRooms = {
   list(query: ListedRoomQuery): Promise<Total & { rooms: ListedRoom[] }>;

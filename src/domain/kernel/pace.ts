@@ -6,12 +6,12 @@ const SLICE_STEPS = 50_000;
 
 /** A budget for work in slices that shares the event loop with everything else in the process. */
 export class PacedBudget extends StepBudget {
-  #rested = 0;
+  #pausedAt = 0;
 
   /** Yields if enough was spent since the last time; to be called between slices. */
-  async rest(): Promise<void> {
-    if (this.spent - this.#rested < SLICE_STEPS) return;
-    this.#rested = this.spent;
+  async pause(): Promise<void> {
+    if (this.spent - this.#pausedAt < SLICE_STEPS) return;
+    this.#pausedAt = this.spent;
     await nextSlice();
   }
 }
@@ -27,7 +27,7 @@ export const paced = async <T>(pieces: Pieces<T>, budget: PacedBudget): Promise<
   let next = pieces.next();
   while (next.done !== true) {
     budget.charge(next.value);
-    await budget.rest();
+    await budget.pause();
     next = pieces.next();
   }
   return next.value;

@@ -60,7 +60,7 @@ export const fillFromEvents = async (work: Work, projectId: string, board: Board
     for (const event of events) {
       addEvent(filling, event);
       checkSteps(filling.steps);
-      await filling.steps.rest();
+      await filling.steps.pause();
     }
   }
   const filled = [...filling.lists.values()];

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Board } from "../evaluation/boards/board.ts";
-import { touchList } from "../evaluation/boards/lists.ts";
+import { markList } from "../evaluation/boards/lists.ts";
 
 type Row = {
   id: string;
@@ -38,6 +38,6 @@ export const touchOpenLists = async (
     const board = byId.get(row.leaderboard_id);
     if (!board || row.id === board.periodId) continue;
     const window = { key: row.period_key, startsAtMs: msOf(row.starts), endsAtMs: msOf(row.ends) };
-    for (const player of players) touchList(player, { id: row.id, board, window, value: row.board });
+    for (const player of players) markList(player, { id: row.id, board, window, value: row.board });
   }
 };

@@ -11,15 +11,15 @@ import type { JobKind } from "./job-kind.ts";
 export const JOB_STATUSES = ["QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
 
-/** Jobs of one project that wait or run. */
+/** Maximum jobs of one project that wait or run. */
 export const JOBS_MAX = 100;
 
-/** A job as the API shows it; its result is asked for apart. */
+/** A job in the API; its result is requested separately. */
 export type ProjectJob = {
   id: string;
   kind: string;
   status: JobStatus;
-  /** Percent. */
+  /** In percent. */
   progress: number;
   error: string | null;
   createdBy: string;
@@ -27,7 +27,7 @@ export type ProjectJob = {
   finishedAt: string | null;
 };
 
-/** A job as it is kept. */
+/** A stored job. */
 export type JobRow = {
   id: string;
   project_id: string;
@@ -44,7 +44,7 @@ export type JobRow = {
   finished_at: Date | string | null;
 };
 
-/** What is shown of a job: its state and its result may be megabytes. */
+/** The columns shown: the state and the result of a job may be megabytes. */
 type ShownRow = Omit<JobRow, "params" | "state" | "result" | "attempts">;
 const SHOWN = sql.raw(`id, project_id, kind, status, progress, error, created_by, created_at, finished_at`);
 
@@ -80,7 +80,7 @@ export const queueJob = async (
   return show(made.rows[0]!);
 };
 
-/** Which job is asked for. `kinds`: those that the caller may see; any other job is not there. */
+/** Reference to a job. `kinds`: those that the caller may see; jobs of other kinds do not exist for it. */
 export type JobRef = { projectId: string; id: string; kinds: readonly string[] };
 
 const isOneOf = (kinds: readonly string[]) =>
@@ -101,7 +101,8 @@ const findRow = async ({ db }: Work, { projectId, id, kinds }: JobRef): Promise<
 export const getJob = async (work: Work, ref: JobRef): Promise<ProjectJob> => show(await findRow(work, ref));
 
 /**
- * What a job came to, as JSON text: an export is megabytes, and would be parsed only to be written again.
+ * Returns the result of a job as JSON text: an export is megabytes, and would be parsed only to be serialised
+ * again.
  * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE before it has succeeded
  */
 export const getJobResult = async (work: Work, ref: JobRef): Promise<string> => {
@@ -121,7 +122,7 @@ export type ListJobs = PageQuery & {
   status?: JobStatus | undefined;
 };
 
-/** A page of a project's jobs, newest first. */
+/** Returns a page of a project's jobs, newest first. */
 export const listJobs = async (
   work: Work,
   projectId: string,
@@ -136,7 +137,7 @@ export const listJobs = async (
   return { jobs: page.rows.map(show), ...(await countRows(work, sql`project_jobs where ${where}`)) };
 };
 
-/** Stops a job before its next step; what it has done stays done. @throws DomainError NOT_FOUND, CONFLICT */
+/** Cancels a job before its next step; completed steps are kept. @throws DomainError NOT_FOUND, CONFLICT */
 export const cancelJob = async (work: Work, ref: JobRef): Promise<ProjectJob> => {
   await findRow(work, ref);
   const { projectId, id } = ref;

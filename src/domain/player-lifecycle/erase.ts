@@ -11,7 +11,7 @@ import { partitionOf } from "../kernel/ids.ts";
 import { leaveLobbies } from "../social/lobbies/leave-all.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import { openGroupChange } from "../progression/group-change.ts";
-import { jobKind, type JobInHand, type Step } from "../long-work/job-kind.ts";
+import { jobKind, type JobInProgress, type Step } from "../long-work/job-kind.ts";
 import { type ProjectJob, queueJob } from "../long-work/project-jobs.ts";
 import { eraseWebhookEvents } from "../delivery/webhooks/personal.ts";
 import type { Work } from "../kernel/work.ts";
@@ -87,7 +87,7 @@ export const startErase = async (
   return job;
 };
 
-const countRows = async (work: Work, { projectId, params }: JobInHand<Params>): Promise<Json> => {
+const countRows = async (work: Work, { projectId, params }: JobInProgress<Params>): Promise<Json> => {
   const person = await findPerson(work, { projectId, playerId: params.playerId });
   const rows: Record<string, number> = {};
   for (const one of PERSONAL_TABLES) {
@@ -100,7 +100,7 @@ const countRows = async (work: Work, { projectId, params }: JobInHand<Params>): 
 /**
  * Names are read again under the player's lock: a merge in between may have added some with running events.
  */
-const begin = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
+const begin = async (work: Work, job: JobInProgress<Params>): Promise<Step> => {
   const { projectId, params } = job;
   const before = await findPerson(work, { projectId, playerId: params.playerId });
   await holdEvents(
@@ -145,7 +145,7 @@ const begin = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
 /** Continues the work of an earlier job that was cancelled or has failed. */
 const resume = async (
   work: Work,
-  { id, projectId, params }: JobInHand<Params>,
+  { id, projectId, params }: JobInProgress<Params>,
   person: Person,
 ): Promise<Step> => {
   const found = await sql<{ state: Json }>`
@@ -204,7 +204,7 @@ const ORDER = Object.keys(PHASES) as State["phase"][];
 
 const continueErasure = async (
   work: Work,
-  { projectId, params }: JobInHand<Params>,
+  { projectId, params }: JobInProgress<Params>,
   state: State,
 ): Promise<Step> => {
   const { playerId } = params;

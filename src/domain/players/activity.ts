@@ -3,22 +3,22 @@ import type { Json } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Player } from "./player.ts";
 
-/** Event types that one request may name. */
+/** Maximum event types in one request. */
 export const ACTIVITY_TYPES_MAX = 20;
 
-/** Something that happened to a player: a line of the player stream. */
+/** An event of a player: a line of the player stream. */
 export type Activity = { id: string; seq: number; type: string; data: Json; createdAt: string };
 
 export type ListActivity = {
   limit: number;
-  /** Answers lines older than the one of this `seq`. */
+  /** Returns lines older than the one of this `seq`. */
   cursor?: number | undefined;
   types?: readonly string[] | undefined;
 };
 
 type Row = { id: string; player_seq: string | number; type: string; data: Json; created_at: Date | string };
 
-/** What happened to a player, newest first, and the cursor of the next page. */
+/** Returns a player's events, newest first, and the cursor of the next page. */
 export const listActivity = async (
   { db }: Work,
   { projectId, id }: Player,

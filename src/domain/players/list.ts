@@ -5,13 +5,13 @@ import { containing } from "../kernel/search.ts";
 import type { Work } from "../kernel/work.ts";
 import { Player } from "./player.ts";
 
-/** External ids of one request. */
+/** Maximum external ids in one request. */
 export const EXTERNAL_IDS_MAX = 100;
 
 export const PLAYER_SORTS = ["createdAt", "lastSeenAt", "xp", "level", "displayName"] as const;
 export type PlayerSort = (typeof PLAYER_SORTS)[number];
 
-/** Statuses that lists can show; who is merged or erased is in none. */
+/** Statuses that lists can show; merged and erased players are never listed. */
 export const LISTED_STATUSES = ["ACTIVE", "SUSPENDED", "BANNED"] as const;
 
 export type PlayerFilter = {
@@ -29,7 +29,7 @@ export type PlayerFilter = {
 
 export type ListPlayers = PageQuery & PlayerFilter & { sort: PlayerSort; order: "asc" | "desc" };
 
-/** A page of players and how many there are; without those who are deleted, merged or erased. */
+/** Returns a page of players and their number; without deleted, merged and erased ones. */
 export const listPlayers = async (
   work: Work,
   projectId: string,

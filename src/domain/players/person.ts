@@ -2,13 +2,13 @@ import { sql } from "kysely";
 import { notFound } from "../kernel/errors.ts";
 import type { Work } from "../kernel/work.ts";
 
-/** A player with everybody who was merged into them: whose rows are one person's. */
+/** A player with all players merged into it, whose rows belong to one person. */
 export type Person = {
   projectId: string;
   playerId: string;
-  /** Ids of the player's rows, the player's own among them. */
+  /** Ids of the person's rows, including the player's own. */
   ids: readonly string[];
-  /** All external ids by which events came. */
+  /** All external ids that events were sent with. */
   names: readonly string[];
 };
 
@@ -30,9 +30,9 @@ export const findPerson = async (
   };
 };
 
-/** As a parameter of `= any()`. */
+/** Formats ids as a parameter of `= any()`. */
 export const uuids = (ids: readonly string[]) => sql`${`{${ids.join(",")}}`}::uuid[]`;
 
-/** As a parameter of `= any()`; texts may hold anything. */
+/** Formats texts as a parameter of `= any()`; they may contain any characters. */
 export const texts = (values: readonly string[]) =>
   sql`array(select jsonb_array_elements_text(${JSON.stringify(values)}::jsonb))`;

@@ -5,8 +5,9 @@ import type { Work } from "../kernel/work.ts";
 type Row = { name: string; id: string };
 
 /**
- * The players whom UUIDs and `ext:…` stand for, by these: one statement. Who was merged is the other one;
- * what stands for nobody is left out. Row security lets only plain columns be looked up in an index.
+ * Resolves UUIDs and `ext:…` references to players, in one statement. Merged players resolve to their merge
+ * target; unknown references are left out. Row security allows only plain columns to be looked up in an
+ * index.
  */
 export const playerIdsOf = async (
   { db }: Work,

@@ -32,7 +32,7 @@ export const PlayerSchema = defineEntity({
     livesUnlimitedUntil: p.datetime(3).nullable(),
     zoneChangedAt: p.datetime(3).nullable(),
     lastSeenAt: p.datetime(3).nullable(),
-    /** The player who stands for this one since a merge or a renaming; always one that is not merged. */
+    /** The player that this one was merged into or renamed to; never merged itself. */
     mergedInto: p.uuid().nullable(),
     /** Deleted by REST: SUSPENDED, and hidden from lists and boards until the status changes. */
     deletedAt: p.datetime(3).nullable(),

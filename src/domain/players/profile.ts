@@ -11,7 +11,7 @@ import {
 import type { Turn } from "../evaluation/turn.ts";
 import type { Work } from "../kernel/work.ts";
 
-/** What callers may say of a player; a field that is absent stays, `null` clears. */
+/** Profile fields set by callers; absent fields are unchanged, `null` clears. */
 export type PlayerProfile = {
   displayName?: string | null | undefined;
   avatarUrl?: string | null | undefined;
@@ -25,15 +25,15 @@ export type PlayerProfile = {
   removeTags?: readonly string[] | undefined;
 };
 
-/** Bytes of `metadata` as JSON. */
+/** Maximum bytes of `metadata` as JSON. */
 export const METADATA_MAX_BYTES = 16 * 1024;
 
 const COLUMNS = ["displayName", "avatarUrl", "timezone", "locale", "country", "metadata"] as const;
 
-/** The columns of a profile that evaluation does not need and PlayerState has not all of. */
+/** The columns of a profile that evaluation does not need and PlayerState does not fully have. */
 export type ProfileColumns = { [Name in (typeof COLUMNS)[number]]: unknown };
 
-/** The profile columns of players that the caller has locked, by id: one statement. */
+/** Reads the profile columns of players that the caller has locked, by id: one statement. */
 export const readColumns = async (
   { db }: Work,
   projectId: string,
@@ -56,7 +56,7 @@ const columnsChange = (before: ProfileColumns, profile: PlayerProfile): Differen
   return difference;
 };
 
-/** Rules that hear of the change see the new values. */
+/** Rules triggered by the change see the new values. */
 export const takeColumns = (
   player: PlayerState,
   profile: PlayerProfile,
@@ -72,10 +72,10 @@ export const takeColumns = (
 };
 
 /**
- * Changes the profile of the turn's player; `player.updated` names what differs. The columns are left to
- * `writeColumns`.
- * @param before the columns as they are; brought up to date
- * @returns a sentence when the result would break a limit; then nothing has changed
+ * Changes the profile of the turn's player; `player.updated` lists the changed fields. The columns are
+ * written by `writeColumns`.
+ * @param before the current columns; updated in place
+ * @returns a message when the result would exceed a limit; then nothing has changed
  */
 export const changeProfile = (
   turn: Turn,
@@ -96,7 +96,7 @@ export const changeProfile = (
 
 const stateOf = ({ displayName, locale, country }: ProfileColumns) => ({ displayName, locale, country });
 
-/** A sentence when a new player's profile breaks a limit. */
+/** Returns a message when a new player's profile exceeds a limit. */
 export const profileProblem = ({ attributes = {}, addTags = [] }: PlayerProfile): string | undefined =>
   new Set(addTags).size > TAGS_MAX
     ? `more than ${TAGS_MAX} tags`
@@ -105,7 +105,7 @@ export const profileProblem = ({ attributes = {}, addTags = [] }: PlayerProfile)
 const withoutNulls = (attributes: Json): Json =>
   Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== null));
 
-/** Gives a player who was just made their profile. The columns are left to `writeColumns`. */
+/** Sets the profile of a player who was just created. The columns are written by `writeColumns`. */
 export const startProfile = (player: PlayerState, profile: PlayerProfile): void => {
   takeColumns(player, profile, null);
   player.attributes = withoutNulls(profile.attributes ?? {});
@@ -113,10 +113,10 @@ export const startProfile = (player: PlayerState, profile: PlayerProfile): void 
   player.dirty.profile = true;
 };
 
-/** A player's columns to write; those that `profile` does not name stay. */
+/** Columns of a player to be written; those absent from `profile` are unchanged. */
 export type ColumnsRow = { id: string; profile: PlayerProfile; zoneChangedMs: number | null };
 
-/** Writes the columns of profiles, with when the zone changed: one statement, none for nothing. */
+/** Writes profile columns, and when the zone changed: one statement, or none without rows. */
 export const writeColumns = async (
   { db, now }: Work,
   projectId: string,

@@ -118,7 +118,7 @@ const applyAll = async (
   for (const [i, event] of events.entries()) {
     // Returns without yielding: the results must be saved before the transaction has been idle for long.
     if (i > 0 && steps.isSpent) return { events: events.slice(0, i), verdicts };
-    if (i > 0) await steps.rest();
+    if (i > 0) await steps.pause();
     if (performance.now() - askedMs > STAND_STILL_MS) {
       await unanswered(work.db, sql`select`);
       askedMs = performance.now();

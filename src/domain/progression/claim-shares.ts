@@ -51,7 +51,7 @@ type ExpensiveProject = {
   /** The claim that holds its events exclusively. */
   holder: ClaimShare | undefined;
   /** Keeps its events out of all claims until `untilMs`, when `over` resolves. */
-  rest: { untilMs: number; over: Promise<void> } | undefined;
+  pause: { untilMs: number; over: Promise<void> } | undefined;
 };
 
 /**
@@ -86,18 +86,18 @@ export class ClaimShares {
     }
     const holders = new Set([...this.#expensive.values()].flatMap(({ holder }) => holder ?? []));
     const isFull = holders.size >= EXPENSIVE_CLAIMS_MAX;
-    const rests = [...this.#expensive.values()].flatMap(({ rest }) =>
-      isOver(rest, nowMs) ? [] : rest!.over,
+    const pauses = [...this.#expensive.values()].flatMap(({ pause }) =>
+      isOver(pause, nowMs) ? [] : pause!.over,
     );
-    const isClosed = ({ holder, rest }: ExpensiveProject): boolean =>
-      isFull || holder !== undefined || !isOver(rest, nowMs);
+    const isClosed = ({ holder, pause }: ExpensiveProject): boolean =>
+      isFull || holder !== undefined || !isOver(pause, nowMs);
     const closed = [...this.#expensive].filter(([, project]) => isClosed(project));
     const free = [...this.#expensive].filter(([, project]) => !isClosed(project));
     const held = new Map(free.filter(([id]) => this.#neighbours.has(id, nowMs)));
     const waiting = [...this.#waiting.values()];
     return new ClaimShare({
       closed: [...new Set([...closed.map(([id]) => id), ...this.#waiting.keys()])],
-      reopened: Promise.race([...[...holders].map(({ changed }) => changed), ...rests, ...waiting]),
+      reopened: Promise.race([...[...holders].map(({ changed }) => changed), ...pauses, ...waiting]),
       held,
       favoured: this.#favoured,
       onFound: (ids) => this.#neighbours.seen(ids, this.#nowMs()),
@@ -134,10 +134,10 @@ export class ClaimShares {
     const known = this.#expensive.get(id);
     if (steps < (known ? STILL_EXPENSIVE_STEPS : EXPENSIVE_STEPS)) return;
     const nowMs = this.#nowMs();
-    const rest = slowestMs < SLOW_EVENT_MS ? known?.rest : restOf(slowestMs, nowMs);
-    const untilMs = Math.max(nowMs + EXPENSIVE_MS, rest?.untilMs ?? 0);
-    const project = known ?? { untilMs, stepsEach: 0, isNext: false, holder: undefined, rest };
-    Object.assign(project, { untilMs, stepsEach: events === 0 ? project.stepsEach : steps / events, rest });
+    const pause = slowestMs < SLOW_EVENT_MS ? known?.pause : pauseOf(slowestMs, nowMs);
+    const untilMs = Math.max(nowMs + EXPENSIVE_MS, pause?.untilMs ?? 0);
+    const project = known ?? { untilMs, stepsEach: 0, isNext: false, holder: undefined, pause };
+    Object.assign(project, { untilMs, stepsEach: events === 0 ? project.stepsEach : steps / events, pause });
     this.#expensive.set(id, project);
     this.#makeRoom();
   }
@@ -149,13 +149,13 @@ export class ClaimShares {
   }
 }
 
-const restOf = (slowestMs: number, nowMs: number): NonNullable<ExpensiveProject["rest"]> => {
+const pauseOf = (slowestMs: number, nowMs: number): NonNullable<ExpensiveProject["pause"]> => {
   const restMs = Math.min(PAUSE_MAX_MS, PAUSE_FACTOR * slowestMs);
   return { untilMs: nowMs + restMs, over: delay(restMs, undefined, { ref: false }) };
 };
 
-const isOver = (rest: ExpensiveProject["rest"], nowMs: number): boolean =>
-  rest === undefined || rest.untilMs <= nowMs;
+const isOver = (pause: ExpensiveProject["pause"], nowMs: number): boolean =>
+  pause === undefined || pause.untilMs <= nowMs;
 
 /** Tracks the project seen last, and the last one that differs from it. */
 class Neighbours {

@@ -24,7 +24,7 @@ export type ProcessOptions = BatchObserver &
     busyInRow?: number;
     /** CPU time of evaluation, in ms; default: that of this thread. */
     cpuMs?: () => number;
-    /** Called with the partitions that the claim leaves to others, before it goes on. */
+    /** Called with the partitions that the claim leaves to others, before it continues. */
     onLeft: (cursors: readonly PartitionCursor[]) => void;
     onError: (error: unknown, event: QueuedEvent) => void;
   };

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { conflict } from "../kernel/errors.ts";
-import { touchLists } from "../evaluation/boards/lists.ts";
+import { markLists } from "../evaluation/boards/lists.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
@@ -100,7 +100,7 @@ const nameLists = async (
   const steps = new PacedBudget(Infinity);
   for (const player of players) {
     const { boards = [] } = plans.get(player.projectId) ?? {};
-    await paced(touchLists(boards, player, { timesMs: player.timesMs, nowMs: work.now.getTime() }), steps);
+    await paced(markLists(boards, player, { timesMs: player.timesMs, nowMs: work.now.getTime() }), steps);
   }
 };
 
@@ -124,7 +124,7 @@ export const loadStates = async (
   if (count !== players.length)
     throw conflict(
       "TOO_MUCH_AT_ONCE",
-      "these players have too much to be taken together: name fewer of them",
+      "these players have too much data for one request: name fewer of them",
     );
 };
 

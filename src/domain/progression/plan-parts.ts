@@ -70,7 +70,7 @@ const READS_MAX = 5;
 const RETRY_SECONDS = 1;
 
 const changing = (): DomainError =>
-  new DomainError("SERVICE_UNAVAILABLE", "The project's definitions change all the time, try again", {
+  new DomainError("SERVICE_UNAVAILABLE", "The project's definitions are being changed right now: try again", {
     reason: BUSY,
     retryAfterSeconds: RETRY_SECONDS,
   });

@@ -61,7 +61,7 @@ const gapsOf = (closed: readonly string[]): { lo: string; hi: string }[] => {
  * Locks partitions for this transaction, in the order given, until enough events wait in them for a batch:
  * many partitions where few events arrive, one where many wait. A separate statement on purpose: one that
  * also read the queue would see it as of before the lock was granted, and apply events twice; the counts here
- * only decide how much to take. It waits for nobody, so it cannot deadlock.
+ * only decide how much to take. It never waits, so it cannot deadlock.
  */
 export const lockPartitions = async (
   { db }: Work,

@@ -36,7 +36,7 @@ export const readOtherScores = async (work: Work, whose: ScoredPlayer): Promise<
     for (const other of page) {
       if (read > EVENTS_READ_MAX || steps.isSpent) return scores;
       if (other.id !== event.id) addScores(whose, { entries, lists, other, steps });
-      await steps.rest();
+      await steps.pause();
     }
   }
   for (const [listId, { rankScore, rankTie, latestUs }] of entries)

@@ -1,7 +1,7 @@
 import { isSubtractable, subtractSample, type AggregateState } from "../evaluation/metrics/aggregates.ts";
 import { compileSample } from "../evaluation/metrics/compile.ts";
 import type { Turn } from "../evaluation/turn.ts";
-import { keep } from "../evaluation/streaks/announce.ts";
+import { storeStreak } from "../evaluation/streaks/announce.ts";
 import { stateOf } from "../evaluation/streaks/advance.ts";
 import type { CompiledStreak } from "../evaluation/streaks/compile.ts";
 import { deadlineAfter, periodAt, periodName } from "../evaluation/streaks/periods.ts";
@@ -47,7 +47,7 @@ const reverseStreak = (turn: Turn, streak: CompiledStreak, { extended, longest }
   if (!less) return false;
   const isShorter = extended && isLatest(streak, before, extended) && !isEnough(streak, less.states);
   if (isShorter) shorten(turn, streak, { state: less.state, longest });
-  else keep(turn, streak, less.state);
+  else storeStreak(turn, streak, less.state);
   return isShorter === true;
 };
 
@@ -103,7 +103,7 @@ const shorten = (
     longest: state.longest === state.current ? others : state.longest,
     freezes: state.freezes - earnedBy(streak, state),
   };
-  keep(turn, streak, next);
+  storeStreak(turn, streak, next);
   const { id: playerId, externalUserId } = turn.player;
   const field = `streaks.${key}`;
   turn.emit("player.updated", {

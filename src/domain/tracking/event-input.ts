@@ -42,11 +42,11 @@ export const EventInput = z.object({
   projectId: z
     .uuid("projectId must be a UUID")
     .optional()
-    .meta({ description: "Needed only when the credentials name no project" }),
+    .meta({ description: "Required only when the credentials name no project" }),
   externalUserId: text("externalUserId", 255),
   eventType: text("eventType", 100).regex(
     /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/,
-    "eventType may hold letters, digits and _ . : - and must not start with a mark",
+    "eventType may contain letters, digits and _ . : - and must not start with a punctuation mark",
   ),
   // Not z.record: it copies every property, and their values are checked by refuseHostile.
   properties: z
@@ -96,7 +96,8 @@ export type NewEvent = {
 export type ReadContext = {
   now: Date;
   /**
-   * Shared step budget of the schema checks of all events of a request; each check is also bounded by itself.
+   * Shared step budget of the schema checks of all events of a request; each check has a budget of its own as
+   * well.
    */
   checks?: StepBudget;
   resolve(

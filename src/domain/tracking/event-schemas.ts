@@ -110,7 +110,7 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
         };
         ready.set(stored.name, kept.keep(keyOf(id, stored.name), readyOf(stored), size));
         steps.spend(COMPILE_STEPS_MAX);
-        await steps.rest();
+        await steps.pause();
       }
     });
 

@@ -103,7 +103,7 @@ export const createIngest = (options: GroupCommitOptions): Ingest => {
   return (events) => {
     if (events.length === 0) return Promise.resolve([]);
     if (waitingEvents + events.length > options.maxWaiting) {
-      const message = "too many events are waiting to be stored";
+      const message = "too many events are waiting to be stored: try again";
       return Promise.reject(new DomainError("SERVICE_UNAVAILABLE", message, { retryAfterSeconds: 1 }));
     }
     return new Promise((resolve, reject) => {

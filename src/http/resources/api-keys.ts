@@ -12,10 +12,10 @@ import {
   revokeApiKey,
   updateApiKey,
 } from "../../domain/accounts/api-keys/api-keys.ts";
-import { tellKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
+import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
 import { ROTATION_GRACE_SECONDS_MAX, rotateApiKey } from "../../domain/accounts/api-keys/rotate.ts";
 import { ENVIRONMENTS } from "../../domain/accounts/api-keys/secret.ts";
-import { tellOwnersOfKey } from "../../domain/accounts/api-keys/tell-owners.ts";
+import { notifyOwnersOfKey } from "../../domain/accounts/api-keys/notify-owners.ts";
 import { type Caller, userOf } from "../../domain/kernel/caller.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import type { Work } from "../../domain/kernel/work.ts";
@@ -112,7 +112,7 @@ const dateOf = (text: string | null | undefined): Date | null | undefined =>
 
 /** Returns a new key. It may do what its scopes say, so the OWNERS are notified where data are real. */
 const showMade = async (app: App, work: Work, { apiKey, secret }: MadeKey) => {
-  if (environmentOf(apiKey) === "live") await tellOwnersOfKey(work, app.mail, apiKey);
+  if (environmentOf(apiKey) === "live") await notifyOwnersOfKey(work, app.mail, apiKey);
   return { ...showApiKey(apiKey, work.now), key: secret };
 };
 
@@ -204,7 +204,7 @@ const makingRoutes = [
         const old = await getApiKey(work, granter, params.keyId);
         if (environmentOf(old) === "live") requireVerifiedEmail(caller, app.config);
         const rotation = { ...body, keyId: old.id, expiresAt: dateOf(body.expiresAt) };
-        tellKeysChanged(work, app.topics);
+        publishKeysChanged(work, app.topics);
         return showMade(app, work, await rotateApiKey(work, app.apiKeys, granter, rotation));
       }),
   }),
@@ -226,7 +226,7 @@ const changingRoutes = [
     run: (app, { caller, projectId, params, body }) =>
       app.transact(async (work) => {
         const change = { ...body, expiresAt: dateOf(body.expiresAt) };
-        tellKeysChanged(work, app.topics);
+        publishKeysChanged(work, app.topics);
         const key = await updateApiKey(work, granterOf(caller, projectId), params.keyId, change);
         return showApiKey(key, work.now);
       }),
@@ -242,7 +242,7 @@ const changingRoutes = [
     response: ApiKeyBody,
     run: (app, { caller, projectId, params }) =>
       app.transact(async (work) => {
-        tellKeysChanged(work, app.topics);
+        publishKeysChanged(work, app.topics);
         const key = await revokeApiKey(work, granterOf(caller, projectId), params.keyId);
         return showApiKey(key, work.now);
       }),

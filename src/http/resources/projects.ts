@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { tellKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
+import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
 import { tenantOf } from "../../domain/kernel/caller.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
@@ -133,7 +133,7 @@ const plainRoutes = [
     response: ProjectBody,
     run: (app, { caller, params, body }) =>
       app.transact(async (work) => {
-        tellKeysChanged(work, app.topics);
+        publishKeysChanged(work, app.topics);
         return showProject(work, await updateProject(work, tenantOf(caller), params.projectId, body));
       }),
   }),
@@ -149,7 +149,7 @@ const plainRoutes = [
     response: Deleted,
     run: (app, { caller, params }) =>
       app.transact(async (work) => {
-        tellKeysChanged(work, app.topics);
+        publishKeysChanged(work, app.topics);
         await deleteProject(work, tenantOf(caller), params.projectId);
         return { deleted: true as const };
       }),

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS } from "../../domain/kernel/access.ts";
-import { tellKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
+import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
 import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import { openSandbox } from "../../domain/accounts/projects/sandboxes.ts";
@@ -79,7 +79,7 @@ export const sandboxRoutes = [
       });
       const inBoth = app.transactAs({ role: "web", tenantId, projectIds: [from, to], by: actor });
       const { closedPeriodIds, ...synced } = await inBoth((work) => {
-        tellKeysChanged(work, app.topics);
+        publishKeysChanged(work, app.topics);
         return syncSandbox(work, { from, to, actor: actorOf(caller) });
       });
       const body = { sandboxProjectId: to, ...synced };

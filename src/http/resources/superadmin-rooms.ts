@@ -3,7 +3,7 @@ import type { App } from "../../app.ts";
 import { auditDisconnect } from "../../domain/accounts/admin/room-sessions.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import {
-  ANSWER_TIMEOUT_MS,
+  RESPONSE_TIMEOUT_MS,
   LISTINGS_READ_MAX,
   type LiveProcess,
   type LiveRooms,
@@ -53,7 +53,7 @@ const ProcessBody = z
   .object({
     processId: z.string(),
     isAnswering: z.boolean().meta({
-      description: `It answered within ${ANSWER_TIMEOUT_MS} ms; otherwise all else is null`,
+      description: `It answered within ${RESPONSE_TIMEOUT_MS} ms; otherwise all else is null`,
     }),
     pid: z.int().nullable(),
     host: z.string().nullable(),
@@ -121,7 +121,7 @@ const reading = [
     summary: "Look into an open room",
     description:
       "Its process is asked, and 503 PROCESS_SILENT when that does not answer within " +
-      `${ANSWER_TIMEOUT_MS} ms. The state is what all clients see: without codes, passcodes and tokens, ` +
+      `${RESPONSE_TIMEOUT_MS} ms. The state is what all clients see: without codes, passcodes and tokens, ` +
       "names of players, and what only some clients are shown. Messages of a chat are no state.",
     params: z.object({ roomId: z.string() }),
     response: RoomBody.extend({

@@ -11,7 +11,7 @@ import { PlatformAdmin } from "./platform-admin.ts";
 export type AdminParts = { transact: Transact; passwords: Passwords };
 export type NewAdmin = { email: string; name: string; password: string };
 
-/** As on the wire. */
+/** A super-admin as returned by the API. */
 export type ShownAdmin = {
   id: string;
   email: string;
@@ -60,11 +60,11 @@ export const createAdmin = async (
   });
 };
 
-/** Oldest first. */
+/** Returns all super-admins, oldest first. */
 export const listAdmins = ({ em }: Work): Promise<PlatformAdmin[]> =>
   em.find(PlatformAdmin, {}, { orderBy: { createdAt: "asc", id: "asc" } });
 
-/** @throws NOT_FOUND also for one who was disabled */
+/** @throws NOT_FOUND also for a disabled one */
 export const getAdmin = async ({ em }: Work, id: string): Promise<PlatformAdmin> => {
   const admin = await em.findOne(PlatformAdmin, { id, disabledAt: null });
   if (!admin) throw notFound("Super-admin");
@@ -78,14 +78,14 @@ export const findAdminByEmail = async ({ em }: Work, address: string): Promise<P
   return admin;
 };
 
-/** Ends every login of a super-admin; other processes follow within 5 s. */
+/** Ends all logins of a super-admin; in other processes within 5 s. */
 export const endLogins = (work: Work, admin: PlatformAdmin): void => {
   admin.sessionVersion += 1;
   admin.updatedAt = work.now;
   work.afterCommit(forgetAdmins);
 };
 
-/** Shuts a super-admin out; again does nothing. @throws NOT_FOUND */
+/** Disables a super-admin; idempotent. @throws NOT_FOUND */
 export const disableAdmin = async (work: Work, email: string): Promise<PlatformAdmin> => {
   const admin = await findAdminByEmail(work, email);
   if (admin.disabledAt) return admin;
@@ -95,7 +95,7 @@ export const disableAdmin = async (work: Work, email: string): Promise<PlatformA
   return admin;
 };
 
-/** Lets one who was disabled in again, with the password of before. @throws NOT_FOUND */
+/** Enables a disabled super-admin again, with the previous password. @throws NOT_FOUND */
 export const enableAdmin = async (work: Work, email: string): Promise<PlatformAdmin> => {
   const admin = await findAdminByEmail(work, email);
   if (!admin.disabledAt) return admin;
@@ -105,7 +105,7 @@ export const enableAdmin = async (work: Work, email: string): Promise<PlatformAd
   return admin;
 };
 
-/** Gives a new password and ends every login; one who is disabled stays so. @throws NOT_FOUND */
+/** Sets a new password and ends all logins; a disabled super-admin stays disabled. @throws NOT_FOUND */
 export const resetAdminPassword = async (
   work: Work,
   email: string,

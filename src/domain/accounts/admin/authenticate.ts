@@ -12,14 +12,16 @@ type KnownCaller = { caller: AdminCaller; freshForMs: number };
 
 const known = createShortCache<KnownCaller>(({ freshForMs }) => freshForMs);
 
-/** Makes this process read super-admins and platform tokens anew; others do within 5 s. */
+/**
+ * Drops this process's cache of super-admins and platform tokens; those of other processes expire within 5 s.
+ */
 export const forgetAdmins = (): void => known.clear();
 
 export type AdminAuthParts = { transact: Transact; tokens: Tokens; apiKeys: ApiKeyHasher };
 
 /**
- * The super-admin behind a token of `POST /superadmin/auth/login`, or the machine behind a platform token
- * (`svc_admin_...`). Who was disabled, logged out or revoked dies here within 5 s.
+ * Authenticates a super-admin by a token of `POST /superadmin/auth/login`, or a machine by a platform token
+ * (`svc_admin_...`). Disabling, logout and revocation take effect within 5 s.
  *
  * @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED, SESSION_REVOKED
  */
@@ -28,7 +30,7 @@ export const authenticateAdmin = async (parts: AdminAuthParts, bearer: string): 
 
 const authenticatePerson = async ({ transact, tokens }: AdminAuthParts, bearer: string): Promise<Caller> => {
   const { sub, ver } = await tokens.verifyAdmin(bearer);
-  // The version is part of the key: a new login is not judged by what was read before it.
+  // The version is part of the key, so that a new login is not judged by an older cached result.
   const found = await known.get(`${sub}:${ver}`, () => transact((work) => readAdmin(work, sub, ver)));
   if (!found) throw unauthorized("SESSION_REVOKED", "This login has ended; log in again");
   return found.caller;
@@ -50,7 +52,7 @@ const authenticateMachine = async (
   return found.caller;
 };
 
-const unknownToken = () => unauthorized("TOKEN_INVALID", "The platform token is not known, or was revoked");
+const unknownToken = () => unauthorized("TOKEN_INVALID", "The platform token is unknown or was revoked");
 
 const loadToken = async (transact: Transact, hashes: string[]): Promise<KnownCaller | undefined> => {
   const found = await transact((work) => readToken(work, hashes));

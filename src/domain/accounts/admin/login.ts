@@ -1,7 +1,7 @@
 import { audit } from "../audit/audit.ts";
 import { findKnownOrigin, forgetOrigins, type Origin, rememberOrigin } from "../auth/known-origins.ts";
 import { type Guess, throttled } from "../auth/login-throttle.ts";
-import { NOBODYS_HASH, type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
+import { DUMMY_HASH, type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
 import { normaliseEmail } from "../email/address.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import { type DomainError, unauthorized } from "../../kernel/errors.ts";
@@ -21,17 +21,17 @@ export type AdminLoginParts = {
 export type AdminSignedIn = {
   accessToken: string;
   tokenType: "Bearer";
-  /** Seconds. */
+  /** In seconds. */
   expiresIn: number;
   admin: { id: string; email: string; name: string };
 };
 
-/** `deviceToken`: by it the account knows the device at the next login. */
+/** `deviceToken`: identifies the device at the next login. */
 export type AdminLoggedIn = { signedIn: AdminSignedIn; deviceToken: string };
 
 /**
- * Checks a super-admin's password. An unknown address and a wrong password are told apart neither by the
- * answer nor by the work. @throws UNAUTHORIZED INVALID_CREDENTIALS, RATE_LIMITED LOGIN_THROTTLED
+ * Checks a super-admin's password. An unknown address and a wrong password cannot be distinguished, neither
+ * by the response nor by its duration. @throws UNAUTHORIZED INVALID_CREDENTIALS, RATE_LIMITED LOGIN_THROTTLED
  */
 export const adminLogin = async (
   parts: AdminLoginParts,
@@ -41,7 +41,7 @@ export const adminLogin = async (
   const { transact, tokens } = parts;
   const email = normaliseEmail(body.email);
   const found = await transact(({ em }) => em.findOne(PlatformAdmin, { email, disabledAt: null }));
-  const hash = found?.passwordHash ?? NOBODYS_HASH;
+  const hash = found?.passwordHash ?? DUMMY_HASH;
   const asked = { ...origin, accounts: "platform_admins", email } as const;
   const known = () => transact((work) => findKnownOrigin(work, tokens, asked));
   const guess = { ip: origin.ip, account: email, known };
@@ -61,7 +61,7 @@ const signIn = async (tokens: Tokens, admin: PlatformAdmin): Promise<AdminSigned
   return { accessToken: token, tokenType: "Bearer", expiresIn, admin: { id, email, name } };
 };
 
-/** @throws RateLimited LOGIN_THROTTLED without looking at the password */
+/** @throws RateLimited LOGIN_THROTTLED without checking the password */
 const isPassword = (
   { passwords, limiter, clock }: AdminLoginParts,
   { account, ...from }: Guess,
@@ -72,7 +72,7 @@ const isPassword = (
   return throttled({ limiter, clock }, guess, () => passwords.verify(hash, password));
 };
 
-/** Undefined when the password or the person went while the password was checked. */
+/** Returns undefined when the password or the account changed during the check. */
 const noteLogin = async (
   work: Work,
   tokens: Tokens,
@@ -88,7 +88,7 @@ const noteLogin = async (
   return { admin, deviceToken: await rememberOrigin(work, tokens, owner, origin) };
 };
 
-/** The address as it was typed is not kept: people type passwords there. */
+/** The address as typed is not stored: people sometimes type their password there. */
 const noteFailure = (work: Work, seen: PlatformAdmin | null): Promise<void> =>
   audit(work, {
     action: "platform_admin.login_failed",
@@ -97,7 +97,7 @@ const noteFailure = (work: Work, seen: PlatformAdmin | null): Promise<void> =>
     ...(seen ? { data: { email: seen.email } } : {}),
   });
 
-/** Ends every login of a super-admin, this one too. @throws NOT_FOUND */
+/** Ends all logins of a super-admin, including the current one. @throws NOT_FOUND */
 export const adminLogout = async (work: Work, adminId: string): Promise<void> => {
   const admin = await getAdmin(work, adminId);
   endLogins(work, admin);
@@ -108,10 +108,10 @@ const wrongPassword = (): DomainError =>
   unauthorized("INVALID_CREDENTIALS", "currentPassword is not your password");
 
 /**
- * Replaces a super-admin's own password, ends every login of before and starts a new one. The device stays
+ * Replaces a super-admin's own password, ends all previous logins and starts a new one. The device stays
  * known, as the address does.
  * @throws UNAUTHORIZED INVALID_CREDENTIALS for a wrong current password, VALIDATION_ERROR PASSWORD_TOO_WEAK,
- *   RATE_LIMITED LOGIN_THROTTLED
+ * RATE_LIMITED LOGIN_THROTTLED
  */
 export const changeAdminPassword = async (
   parts: AdminLoginParts,

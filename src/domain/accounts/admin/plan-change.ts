@@ -4,16 +4,16 @@ import { setPlan } from "../tenants/set-plan.ts";
 import type { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** Null goes back to the plan's limit; absent stays as it is. */
+/** Null restores the plan's limit; absent leaves it unchanged. */
 export type LimitChanges = Partial<Record<keyof PlanLimits, number | "unlimited" | null | undefined>>;
 
-/** Changes a tenant's plan, and single limits over it. @throws NOT_FOUND */
+/** Changes a tenant's plan, and single limits that override it. @throws NOT_FOUND */
 export const changeTenantPlan = async (
   work: Work,
   tenantId: string,
   { plan, limits }: { plan?: Plan | undefined; limits?: LimitChanges | undefined },
 ): Promise<Tenant> => {
-  // Held from here on: the overrides of now are what is changed.
+  // Locked from here on, since the current overrides are changed.
   const tenant = await lockTenant(work, tenantId);
   const overrides = new Map(Object.entries(tenant.planOverrides));
   for (const [name, value] of Object.entries(limits ?? {})) {

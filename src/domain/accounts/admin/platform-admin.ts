@@ -9,7 +9,7 @@ export const PlatformAdminSchema = defineEntity({
     email: p.text(),
     name: p.text(),
     passwordHash: p.text(),
-    /** Raising it ends every token of before. */
+    /** Incremented to end all earlier tokens. */
     sessionVersion: p.integer(),
     disabledAt: p.datetime(3).nullable(),
     lastLoginAt: p.datetime(3).nullable(),
@@ -17,6 +17,6 @@ export const PlatformAdminSchema = defineEntity({
     updatedAt: p.datetime(3),
   },
 });
-/** Somebody who runs the platform; no user of any tenant. */
+/** An operator of the platform; not a user of any tenant. */
 export class PlatformAdmin extends PlatformAdminSchema.class {}
 PlatformAdminSchema.setClass(PlatformAdmin);

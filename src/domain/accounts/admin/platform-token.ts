@@ -10,7 +10,7 @@ export const PlatformTokenSchema = defineEntity({
     name: p.text(),
     secretHash: p.text(),
     scopes: p.array<AdminScope>(),
-    /** As `actorOf` has it. */
+    /** In the format of `actorOf`. */
     createdBy: p.text(),
     lastUsedAt: p.datetime(3).nullable(),
     expiresAt: p.datetime(3).nullable(),
@@ -18,7 +18,7 @@ export const PlatformTokenSchema = defineEntity({
     createdAt: p.datetime(3),
   },
 });
-/** What a machine that serves the platform, such as a CI job, shows instead of a login. */
+/** The credential of a machine that serves the platform, such as a CI job. */
 export class PlatformToken extends PlatformTokenSchema.class {}
 PlatformTokenSchema.setClass(PlatformToken);
 
@@ -27,9 +27,9 @@ const KIND = "admin";
 /** `svc_admin_`, 36 random base62 characters (214 bits), 6 of CRC-32. */
 export const newPlatformSecret = (): string => newCheckedSecret(KIND);
 
-/** Whether a bearer means to be a platform token, right or wrong. */
+/** Returns whether a bearer has the prefix of a platform token, valid or not. */
 export const looksLikePlatformSecret = (text: string): boolean => text.startsWith(`svc_${KIND}_`);
 
-/** Whether this could be one of our secrets; told without the database. */
+/** Returns whether this has the format of a platform token, without access to the database. */
 export const isPlatformSecret = (text: string): boolean =>
   looksLikePlatformSecret(text) && isCheckedSecret(text);

@@ -9,13 +9,13 @@ import type { Work } from "../../kernel/work.ts";
 import { forgetAdmins } from "./authenticate.ts";
 import { newPlatformSecret, PlatformToken } from "./platform-token.ts";
 
-/** What a platform token may be given; everything is for people. */
+/** Scopes that platform tokens may have; others are only for people. */
 export const GRANTABLE_SCOPES = ["blog:sync"] as const satisfies readonly AdminScope[];
-/** Tokens that are neither revoked nor expired. */
+/** Maximum tokens that are neither revoked nor expired. */
 export const ACTIVE_PLATFORM_TOKENS_MAX = 100;
-/** Entries of the list, the newest. */
+/** Maximum entries of the list, newest first. */
 export const LISTED_PLATFORM_TOKENS_MAX = 500;
-/** Any number that no other advisory lock has. */
+/** An arbitrary number that no other advisory lock uses. */
 const TOKENS_LOCK = 7_742;
 
 export type NewPlatformToken = {
@@ -24,7 +24,7 @@ export type NewPlatformToken = {
   expiresAt?: Date | undefined;
 };
 
-/** As on the wire. */
+/** A platform token as returned by the API. */
 export type ShownPlatformToken = {
   id: string;
   name: string;
@@ -54,7 +54,7 @@ export const showPlatformToken = (token: PlatformToken, now: Date): ShownPlatfor
   createdAt: token.createdAt.toISOString(),
 });
 
-/** `secret` is seen here once and never again. @throws VALIDATION_ERROR, CONFLICT LIMIT_REACHED */
+/** `secret` is only returned here. @throws VALIDATION_ERROR, CONFLICT LIMIT_REACHED */
 export const createPlatformToken = async (
   work: Work,
   apiKeys: ApiKeyHasher,
@@ -85,7 +85,7 @@ export const createPlatformToken = async (
   return { token, secret };
 };
 
-/** Newest first; those that have ended too. */
+/** Returns platform tokens, newest first, including revoked and expired ones. */
 export const listPlatformTokens = ({ em }: Work): Promise<PlatformToken[]> =>
   em.find(
     PlatformToken,
@@ -93,11 +93,11 @@ export const listPlatformTokens = ({ em }: Work): Promise<PlatformToken[]> =>
     { orderBy: { createdAt: "desc", id: "desc" }, limit: LISTED_PLATFORM_TOKENS_MAX },
   );
 
-/** Makes changes of tokens come one after another: so their limit is exact, and each is revoked once. */
+/** Serialises changes of tokens, so that their limit is exact and each is revoked only once. */
 const lockTokens = ({ db }: Work): Promise<unknown> =>
   sql`select pg_advisory_xact_lock(${TOKENS_LOCK}::bigint)`.execute(db);
 
-/** For good; every process refuses it within 5 s. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+/** Revokes a token for good; all processes reject it within 5 s. @throws NOT_FOUND, CONFLICT INVALID_STATE */
 export const revokePlatformToken = async (work: Work, tokenId: string): Promise<PlatformToken> => {
   await lockTokens(work);
   const token = isId(tokenId) ? await work.em.findOne(PlatformToken, { id: tokenId }) : null;

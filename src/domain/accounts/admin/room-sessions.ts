@@ -3,7 +3,7 @@ import type { ListedRoom, RoomSession } from "../../kernel/live-rooms.ts";
 import { Project } from "../projects/project.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** Writes into the log of the room's tenant who ends a session and why, before it is ended. */
+/** Records who ends a session and why in the audit log of the room's tenant, before it is ended. */
 export const auditDisconnect = async (
   work: Work,
   { room, session }: { room: ListedRoom; session: RoomSession },

@@ -3,7 +3,7 @@ import { type Plan, PLANS } from "../../kernel/plans.ts";
 import { APPROVAL_STATUSES, type ApprovalStatus } from "../../kernel/caller.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** Counts stop here: a table this long says no more by being longer. */
+/** Maximum of each count: beyond it an exact number adds nothing. */
 export const STATS_COUNT_MAX = 1_000_000;
 
 export type PlatformStats = {
@@ -32,7 +32,7 @@ const sums = <K extends string>(
   return found;
 };
 
-/** How the platform is used; what is deleted does not count. Each count stops at STATS_COUNT_MAX. */
+/** Returns usage statistics of the platform, without deleted items. Counts are capped at STATS_COUNT_MAX. */
 export const platformStats = async ({ db, now }: Work): Promise<PlatformStats> => {
   const at = now.toISOString();
   const dayAgo = new Date(now.getTime() - 86_400_000).toISOString();

@@ -18,10 +18,10 @@ export type TenantQuery = PageQuery & {
   search?: string | undefined;
 };
 
-/** Limits as on the wire: null in PlanLimits is "unlimited" here. */
+/** Limits as returned by the API: null in PlanLimits is "unlimited" here. */
 export type ShownLimits = Partial<Record<keyof PlanLimits, number | "unlimited">>;
 
-/** As on the wire. */
+/** A tenant as returned by the API. */
 export type ShownTenant = {
   id: string;
   name: string;
@@ -30,7 +30,7 @@ export type ShownTenant = {
   approvalRequestedAt: string | null;
   plan: Plan;
   planOverrides: ShownLimits;
-  /** What holds: the plan's limits, and over them the overrides. */
+  /** Effective limits: those of the plan, with overrides. */
   limits: ShownLimits;
   deleteAfter: string | null;
   deletedAt: string | null;
@@ -77,7 +77,7 @@ const conditionOf = ({ approvalStatus, plan, search }: TenantQuery): RawBuilder<
 
 const SORTS = { createdAt: "created_at", name: "name" } as const;
 
-/** Tenants of the platform, those that are deleted too. */
+/** Returns tenants of the platform, including deleted ones. */
 export const listPlatformTenants = async (
   work: Work,
   query: TenantQuery,
@@ -107,7 +107,7 @@ export const getPlatformTenant = async ({ em }: Work, tenantId: string): Promise
 
 export type TenantCounts = { projects: number; members: number; activeKeys: number };
 
-/** What a tenant has: projects that are neither deleted nor sandboxes, members, keys that work. */
+/** Counts projects that are neither deleted nor sandboxes, members, and active keys. */
 export const countOfTenant = async ({ db, now }: Work, tenantId: string): Promise<TenantCounts> => {
   const { rows } = await sql<Record<keyof TenantCounts, string>>`
     with p as (

@@ -21,7 +21,7 @@ export type UserQuery = PageQuery & {
   search?: string | undefined;
 };
 
-/** As on the wire. */
+/** A user as returned by the API. */
 export type ShownUser = {
   id: string;
   tenantId: string;
@@ -50,7 +50,7 @@ export const showPlatformUser = (user: User): ShownUser => ({
   updatedAt: user.updatedAt.toISOString(),
 });
 
-/** Users of all tenants. */
+/** Returns users of all tenants. */
 export const listPlatformUsers = async (work: Work, query: UserQuery): Promise<Total & { users: User[] }> => {
   const { tenantId, status, isDisabled, search } = query;
   const where: FilterQuery<User> = {
@@ -74,7 +74,7 @@ export const getPlatformUser = async ({ em }: Work, userId: string): Promise<Use
   return user;
 };
 
-/** As `getPlatformUser`, held against other changes until the commit: of two at once, one is told no. */
+/** As `getPlatformUser`, locked until the commit: of two concurrent changes, one is rejected. */
 const lockUser = async (work: Work, userId: string): Promise<User> => {
   const user = await getPlatformUser(work, userId);
   await sql`select 1 from users where id = ${user.id}::uuid for no key update`.execute(work.db);
@@ -84,21 +84,21 @@ const lockUser = async (work: Work, userId: string): Promise<User> => {
 };
 
 /**
- * Shuts a user out of the platform and ends their sessions within 5 s; also a tenant's last OWNER. Keys that
- * they made belong to the project and stay. @throws NOT_FOUND, CONFLICT INVALID_STATE
+ * Disables a user and ends their sessions within 5 s; also a tenant's last OWNER. API keys created by the
+ * user belong to the project and are kept. @throws NOT_FOUND, CONFLICT INVALID_STATE
  */
 export const disableUser = async (work: Work, userId: string, reason: string): Promise<User> => {
   const user = await lockUser(work, userId);
   if (user.disabledAt) throw conflict("INVALID_STATE", "The user is disabled already");
   user.disabledAt = work.now;
   user.updatedAt = work.now;
-  // So that enabling the user later brings no old session back.
+  // So that enabling the user later does not restore old sessions.
   await revokeSessions(work, user.id, { reason: "USER_DISABLED" });
   await auditUser(work, "user.disabled", user, { reason });
   return user;
 };
 
-/** Lets a user sign in again. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+/** Enables a user again. @throws NOT_FOUND, CONFLICT INVALID_STATE */
 export const enableUser = async (work: Work, userId: string): Promise<User> => {
   const user = await lockUser(work, userId);
   if (!user.disabledAt) throw conflict("INVALID_STATE", "The user is not disabled");

@@ -23,27 +23,27 @@ export const ApiKeySchema = defineEntity({
     expiresAt: p.datetime(3).nullable(),
     lastUsedAt: p.datetime(3).nullable(),
     metadata: p.json<Json>(),
-    /** As `actorOf` names them; null for keys of before this was kept. */
+    /** In the format of `actorOf`; null for keys from before this was recorded. */
     createdBy: p.text().nullable(),
-    /** The key that a rotation made in its place. */
+    /** The key that a rotation created in its place. */
     replacedBy: p.uuid().nullable(),
     createdAt: p.datetime(3),
     updatedAt: p.datetime(3),
     deletedAt: p.datetime(3).nullable(),
   },
 });
-/** A project's credential for integrations; the secret itself is not kept. */
+/** A project's credential for integrations; the secret itself is not stored. */
 export class ApiKey extends ApiKeySchema.class {}
 ApiKeySchema.setClass(ApiKey);
 
-/** Whether the key has ended by time, also where its status does not say so yet. */
+/** Returns whether the key has expired, even if its status has not been updated yet. */
 export const isExpired = (key: ApiKey, now: Date): boolean =>
   key.status === "EXPIRED" || (key.status === "ACTIVE" && key.expiresAt != null && key.expiresAt <= now);
 
 export const environmentOf = ({ projectId, actsOnProjectId }: ApiKey): Environment =>
   projectId === actsOnProjectId ? "live" : "test";
 
-/** As on the wire; what is not set is absent. */
+/** An API key as returned by the API; unset fields are absent. */
 export type ShownApiKey = {
   id: string;
   projectId: string;

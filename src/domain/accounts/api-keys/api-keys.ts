@@ -14,9 +14,9 @@ import { checkKeyFields, checkPlanRoom, type KeyFields } from "./checks.ts";
 import { checkCeiling, expandScopes } from "./scopes.ts";
 import { type ApiKeyHasher, type Environment, newSecret, prefixOf } from "./secret.ts";
 
-/** Revoked and expired keys stay listed this long. */
+/** Days for which revoked and expired keys are listed. */
 const ENDED_KEYS_DAYS = 90;
-/** Entries of one list; what is active comes before what has ended. */
+/** Maximum entries of one list; active keys come before ended ones. */
 const LISTED_KEYS_MAX = 1_000;
 
 export type NewApiKey = KeyFields & {
@@ -24,22 +24,22 @@ export type NewApiKey = KeyFields & {
   scopes?: string[] | undefined;
   environment: Environment;
 };
-/** What is absent stays; null takes a limit or an expiry away. `metadata` is replaced as a whole. */
+/** Absent fields are unchanged; null removes a limit or an expiry. `metadata` is replaced as a whole. */
 export type ApiKeyChange = KeyFields & { name?: string | undefined; scopes?: string[] | undefined };
 
-/** Whose project's keys. */
+/** The project that owns a key. */
 export type KeyOwner = { tenantId: string; projectId: string };
-/** And as whom: a role grants no more than it may. */
+/** The owner with the caller's role, which limits the scopes that can be granted. */
 export type Granter = KeyOwner & { role: Role };
 
-/** A key and its secret, which is seen here once and never again. */
+/** A key and its secret, which is only returned here. */
 export type MadeKey = { apiKey: ApiKey; secret: string };
 
 /**
- * Makes a key. A test key acts on the project's sandbox, which the first one creates.
+ * Creates a key. A test key acts on the project's sandbox, which is created with the first one.
  *
  * @throws NOT_FOUND, VALIDATION_ERROR (unknown scope, past expiry, metadata, rate limit), FORBIDDEN
- *   INSUFFICIENT_ROLE, PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED, CONFLICT LIMIT_REACHED, INVALID_STATE
+ * INSUFFICIENT_ROLE, PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED, CONFLICT LIMIT_REACHED, INVALID_STATE
  */
 export const createApiKey = async (
   work: Work,
@@ -76,7 +76,7 @@ export type KeyParts = {
   metadata: Json;
 };
 
-/** Writes a key that has passed every check. */
+/** Inserts a key that has passed all checks. */
 export const insertKey = async (work: Work, apiKeys: ApiKeyHasher, parts: KeyParts): Promise<MadeKey> => {
   const { em, by, now } = work;
   const environment = parts.actsOnProjectId === parts.projectId ? "live" : "test";
@@ -98,7 +98,7 @@ export const insertKey = async (work: Work, apiKeys: ApiKeyHasher, parts: KeyPar
   return { apiKey, secret };
 };
 
-/** Newest first. Without `includeRevoked`: ACTIVE and EXPIRED keys. */
+/** Returns keys, newest first. Without `includeRevoked`: ACTIVE and EXPIRED keys. */
 export const listApiKeys = async (
   work: Work,
   owner: KeyOwner,
@@ -117,13 +117,13 @@ export const listApiKeys = async (
         ...(includeRevoked ? [{ status: "REVOKED" as const, deletedAt: { $gt: since } }] : []),
       ],
     },
-    // ACTIVE, EXPIRED, REVOKED is also the order of the alphabet.
+    // ACTIVE, EXPIRED, REVOKED is also the alphabetical order.
     { orderBy: [{ status: "asc" }, { createdAt: "desc" }, { id: "desc" }], limit: LISTED_KEYS_MAX },
   );
   return keys.toSorted((a, b) => b.createdAt.getTime() - a.createdAt.getTime() || (a.id < b.id ? 1 : -1));
 };
 
-/** @throws NOT_FOUND also for another project's or tenant's key */
+/** @throws NOT_FOUND also for a key of another project or tenant */
 export const getApiKey = async (work: Work, owner: KeyOwner, keyId: string): Promise<ApiKey> => {
   const project = await keysProject(work, owner);
   const key = isId(keyId) ? await work.em.findOne(ApiKey, { id: keyId, projectId: project.id }) : null;
@@ -131,14 +131,14 @@ export const getApiKey = async (work: Work, owner: KeyOwner, keyId: string): Pro
   return key;
 };
 
-/** As `getApiKey`, held against other changes until the commit. */
+/** As `getApiKey`, locked until the commit. */
 export const lockApiKey = async (work: Work, owner: KeyOwner, keyId: string): Promise<ApiKey> => {
   const key = await getApiKey(work, owner, keyId);
   await work.em.refresh(key, { lockMode: LockMode.PESSIMISTIC_WRITE });
   return key;
 };
 
-/** What has ended stays ended. @throws CONFLICT INVALID_STATE */
+/** Rejects keys that have ended. @throws CONFLICT INVALID_STATE */
 export const requireActive = (key: ApiKey, now: Date): void => {
   const status = isExpired(key, now) ? "EXPIRED" : key.status;
   if (status !== "ACTIVE")
@@ -146,8 +146,8 @@ export const requireActive = (key: ApiKey, now: Date): void => {
 };
 
 /**
- * Changes a key; every process goes by it within 5 s. A role that may not grant what the key has, or what it
- * shall have, may not change it. The end of a key that a rotation has replaced can only come sooner.
+ * Changes a key; in effect in all processes within 5 s. A role that may not grant the key's scopes, old or
+ * new, may not change it. The expiry of a key that a rotation has replaced can only be brought forward.
  *
  * @throws NOT_FOUND, VALIDATION_ERROR, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE
  */
@@ -167,7 +167,7 @@ export const updateApiKey = async (
   const changed = Object.entries({ ...change, scopes }).filter(([, value]) => value !== undefined);
   if (changed.length === 0) return key;
   Object.assign(key, Object.fromEntries(changed), { updatedAt: work.now });
-  // What is in the metadata is the tenant's own affair.
+  // Metadata is the tenant's own data and is not logged.
   const data = Object.fromEntries(changed.map(([name, value]) => [name, name === "metadata" ? null : value]));
   await auditKey(work, granter, { action: "api_key.updated", key, data });
   work.afterCommit(forgetKeys);
@@ -183,7 +183,7 @@ const checkReplaced = (key: ApiKey, expiresAt: Date | null | undefined): void =>
   );
 };
 
-/** Ends a key for good; every process refuses it within 5 s. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+/** Revokes a key for good; all processes reject it within 5 s. @throws NOT_FOUND, CONFLICT INVALID_STATE */
 export const revokeApiKey = async (work: Work, owner: KeyOwner, keyId: string): Promise<ApiKey> => {
   const { now } = work;
   const key = await lockApiKey(work, owner, keyId);
@@ -196,7 +196,7 @@ export const revokeApiKey = async (work: Work, owner: KeyOwner, keyId: string): 
 
 type KeyAct = { action: string; key: ApiKey; data?: Record<string, unknown> };
 
-/** Writes what was done to a key into its tenant's audit log. */
+/** Records an action on a key in its tenant's audit log. */
 export const auditKey = (
   work: Work,
   { tenantId }: Pick<KeyOwner, "tenantId">,
@@ -207,7 +207,7 @@ export const auditKey = (
   return audit(work, { action, target: { type: "api_key", id }, tenantId, data: { ...about, ...data } });
 };
 
-/** Keys belong to the project whose data is real, even those that act on its sandbox. */
+/** Keys belong to the project with the real data, even those that act on its sandbox. */
 const keysProject = async (work: Work, { tenantId, projectId }: KeyOwner): Promise<Project> => {
   const project = await getProject(work, tenantId, projectId);
   if (project.sandboxOf == null) return project;
@@ -217,7 +217,9 @@ const keysProject = async (work: Work, { tenantId, projectId }: KeyOwner): Promi
   );
 };
 
-/** As `keysProject`, with the project's row locked: its keys are counted one change at a time. */
+/**
+ * As `keysProject`, with the project's row locked, so that changes of its keys are serialised for counting.
+ */
 export const lockKeysProject = async (work: Work, owner: KeyOwner): Promise<Project> => {
   const { id, tenantId } = await keysProject(work, owner);
   return lockProject(work, tenantId, id);

@@ -12,11 +12,11 @@ type KnownKey = { caller: KeyCaller; freshForMs: number };
 
 const known = createShortCache<KnownKey>(({ freshForMs }) => freshForMs);
 
-/** Makes this process read keys anew; others do within 5 s. */
+/** Drops this process's cache of keys; those of other processes expire within 5 s. */
 export const forgetKeys = (): void => known.clear();
 
 /**
- * The caller behind an API key. A revoked key and a key of a deleted project die here within 5 s.
+ * Authenticates an API key. Revoking a key and deleting a project take effect within 5 s.
  *
  * @throws UNAUTHORIZED API_KEY_INVALID, API_KEY_REVOKED, API_KEY_EXPIRED
  */
@@ -31,7 +31,7 @@ export const authenticateKey = async (
   return key.caller;
 };
 
-const unknownKey = (): DomainError => unauthorized("API_KEY_INVALID", "The API key is not known");
+const unknownKey = (): DomainError => unauthorized("API_KEY_INVALID", "The API key is unknown");
 
 type Found = { key: KnownKey; isUseDue: boolean; id: string } | { refusal: DomainError } | undefined;
 

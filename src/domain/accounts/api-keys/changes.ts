@@ -6,14 +6,14 @@ import { forgetKeys } from "./authenticate.ts";
 const TOPIC = "keys";
 
 /**
- * Tells other processes that keys or projects have changed, once the commit is durable. Where that is lost,
- * their caches of 5 s are the promise.
+ * Notifies other processes of changes to keys or projects once the commit is durable. If the message is lost,
+ * their caches still expire within 5 s.
  */
-export const tellKeysChanged = (work: Work, topics: Topics): void =>
+export const publishKeysChanged = (work: Work, topics: Topics): void =>
   work.afterCommit(() => topics.publish(TOPIC, {}));
 
-/** Goes by what other processes tell, from when it resolves. */
-export const followKeyChanges = async (topics: Topics): Promise<void> => {
+/** Subscribes to such notifications; in effect once it resolves. */
+export const subscribeKeyChanges = async (topics: Topics): Promise<void> => {
   await topics.subscribe(TOPIC, () => {
     forgetKeys();
     forgetProjects();

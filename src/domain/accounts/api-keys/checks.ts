@@ -6,7 +6,7 @@ import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../../kernel/work.ts";
 import { ApiKey } from "./api-key.ts";
 
-/** Keys of a project that work, with those that a rotation has replaced and that work on for a while. */
+/** Maximum active keys of a project, including replaced ones in their grace period. */
 export const WORKING_KEYS_MAX = 1_000;
 export const KEY_METADATA_MAX_BYTES = 4_096;
 /** Dates of later years have no ISO 8601 form of four digits. */
@@ -31,7 +31,7 @@ export const checkKeyFields = async (work: Work, tenantId: string, fields: KeyFi
     throw invalid("rateLimit", `must be at most ${requestsPerMinute}, the requests per minute of your plan`);
 };
 
-/** @throws VALIDATION_ERROR for a time that has passed, or a year that few programs can read */
+/** @throws VALIDATION_ERROR for a past time, or a year that few programs can parse */
 export const checkExpiry = (expiresAt: Date, now: Date): void => {
   if (expiresAt <= now) throw invalid("expiresAt", "must be in the future");
   if (expiresAt.getUTCFullYear() > YEAR_MAX)
@@ -42,8 +42,8 @@ const planOf = async ({ em }: Work, tenantId: string) =>
   limitsOf(await em.findOneOrFail(Tenant, { id: tenantId }));
 
 /**
- * Whether the project may have one key more. Keys that a rotation has replaced do not count, so that a
- * project at its limit can rotate. Call it with the project locked.
+ * Checks that the plan allows one more key. Keys that a rotation has replaced do not count, so that a project
+ * at its limit can rotate. To be called with the project locked.
  *
  * @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED, CONFLICT LIMIT_REACHED
  */
@@ -52,18 +52,18 @@ export const checkPlanRoom = async (work: Work, tenantId: string, projectId: str
   const count = await work.em.count(ApiKey, { ...working(work, projectId), replacedBy: null });
   if (max !== null && count >= max) {
     throw planLimitExceeded(
-      `Your plan has ${max} active API keys for each project; revoke one or take a larger plan`,
+      `Your plan allows ${max} active API keys for each project; revoke one or choose a larger plan`,
     );
   }
   await checkRoom(work, projectId);
 };
 
-/** What no plan lifts; with the project locked. @throws CONFLICT LIMIT_REACHED */
+/** Checks the limit that holds for all plans; with the project locked. @throws CONFLICT LIMIT_REACHED */
 export const checkRoom = async (work: Work, projectId: string): Promise<void> => {
   if ((await work.em.count(ApiKey, working(work, projectId))) < WORKING_KEYS_MAX) return;
   throw conflict(
     "LIMIT_REACHED",
-    `A project has at most ${WORKING_KEYS_MAX} API keys that work; revoke one first`,
+    `A project has at most ${WORKING_KEYS_MAX} active API keys; revoke one first`,
   );
 };
 

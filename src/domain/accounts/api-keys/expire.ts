@@ -1,10 +1,12 @@
 import { sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
 
-/** Keys that one run marks; the rest wait for the next. Each is refused in any case from its time on. */
+/**
+ * Maximum keys marked by one run; the rest waits for the next. Each is rejected from its expiry on anyway.
+ */
 const EXPIRED_AT_ONCE_MAX = 10_000;
 
-/** Marks keys whose time has passed as EXPIRED; those that somebody is changing wait for the next run. */
+/** Marks expired keys as EXPIRED; those being changed concurrently wait for the next run. */
 export const markExpiredKeys = async ({ db, now }: Work): Promise<void> => {
   const at = now.toISOString();
   await sql`

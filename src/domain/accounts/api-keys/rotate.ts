@@ -15,20 +15,20 @@ import { checkKeyFields, checkRoom } from "./checks.ts";
 import { checkCeiling } from "./scopes.ts";
 import type { ApiKeyHasher } from "./secret.ts";
 
-/** The old key works on for at most this long. */
+/** Maximum grace period of the old key. */
 export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;
 
 export type Rotation = {
   keyId: string;
   gracePeriodSeconds: number;
-  /** Of the new key; absent: as the old one had it. */
+  /** Of the new key; absent: the same as the old one's. */
   expiresAt?: Date | null | undefined;
 };
 
 /**
- * Makes a new key in the place of another: same name, scopes, limit, metadata and environment. The old one
- * works on for the grace period, but no longer than it would have, and names the new one. Of two rotations at
- * once, one wins.
+ * Replaces a key by a new one with the same name, scopes, limit, metadata and environment. The old one stays
+ * valid for the grace period, but no longer than before, and refers to the new one. Of two concurrent
+ * rotations, one succeeds.
  *
  * @throws NOT_FOUND, VALIDATION_ERROR, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE, LIMIT_REACHED
  */

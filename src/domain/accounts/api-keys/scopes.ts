@@ -2,7 +2,9 @@ import { ADMINS, DEFAULT_SCOPES, DEVELOPERS, type Scope, SCOPES } from "../../ke
 import type { Role } from "../../kernel/caller.ts";
 import { DomainError, forbidden } from "../../kernel/errors.ts";
 
-/** Who may give a scope to a key: definitions are not a DEVELOPER's to change, so neither are such keys. */
+/**
+ * Roles that may grant a scope to a key: a DEVELOPER may not change definitions, so neither may such keys.
+ */
 const GRANTED_BY: Readonly<Record<Scope, readonly Role[]>> = {
   "events:read": DEVELOPERS,
   "events:write": DEVELOPERS,
@@ -35,8 +37,8 @@ const matching = (wanted: string): readonly Scope[] => {
 };
 
 /**
- * The scopes that `wanted` names; `*` and `players:*` stand for the scopes of today, so a later scope is
- * not granted silently. Absent: the default scopes. @throws VALIDATION_ERROR naming each unknown scope
+ * Expands `wanted` to scopes; `*` and `players:*` stand for the scopes of today, so that scopes added later
+ * are not granted silently. Absent: the default scopes. @throws VALIDATION_ERROR naming each unknown scope
  */
 export const expandScopes = (wanted: readonly string[] | undefined): Scope[] => {
   if (wanted === undefined) return [...DEFAULT_SCOPES];
@@ -58,7 +60,7 @@ const mayGrant = (role: Role, scope: string): boolean =>
   (isScope(scope) ? GRANTED_BY[scope] : ADMINS).includes(role);
 
 /**
- * Nobody makes, changes or rotates a key that may do more than their role may grant. @throws FORBIDDEN
+ * Rejects creating, changing or rotating a key with scopes that the role may not grant. @throws FORBIDDEN
  * INSUFFICIENT_ROLE
  */
 export const checkCeiling = (role: Role, scopes: readonly string[]): void => {

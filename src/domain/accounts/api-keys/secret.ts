@@ -5,27 +5,29 @@ import { isCheckedSecret, newCheckedSecret } from "../auth/checked-secret.ts";
 export const ENVIRONMENTS = ["live", "test"] as const;
 export type Environment = (typeof ENVIRONMENTS)[number];
 
-/** `svc_live_` and eight characters: enough to tell keys apart, useless for guessing. */
+/** `svc_live_` and eight characters: enough to distinguish keys, useless for guessing. */
 const PREFIX_CHARACTERS = 17;
 
 /** `svc_live_` or `svc_test_`, 36 random base62 characters (214 bits), 6 of CRC-32. */
 export const newSecret = (environment: Environment): string => newCheckedSecret(environment);
 
-/** Whether this could be the secret of a key; told without the database. */
+/** Returns whether this has the format of a key's secret, without access to the database. */
 export const isSecret = (text: string): boolean => /^svc_(live|test)_/.test(text) && isCheckedSecret(text);
 
 export const prefixOf = (secret: string): string => secret.slice(0, PREFIX_CHARACTERS);
 
 export type ApiKeyHasher = {
-  /** What is stored of a new key. */
+  /** Returns the hash stored for a new key. */
   hash(secret: string): string;
-  /** Under every pepper, the current one first: what a presented key may be stored as. */
+  /**
+   * Returns the hashes under all peppers, the current one first, under which a presented key may be stored.
+   */
   hashes(secret: string): string[];
 };
 
 /**
- * HMAC-SHA256 under a pepper that the database does not hold; a secret of 214 random bits needs no slow
- * hash. The first pepper hashes, all of them find.
+ * Hashes keys with HMAC-SHA256 under a pepper that is not in the database; a secret of 214 random bits needs
+ * no slow hash. The first pepper is used for new hashes, all of them for look-ups.
  */
 export const createApiKeyHasher = (peppers: readonly string[]): ApiKeyHasher => {
   const [current] = peppers;

@@ -9,19 +9,19 @@ export type AuditEntry = {
   /** `noun.past_tense`, such as `tenant.suspended`. */
   action: string;
   target: AuditTarget;
-  /** Whose log shows it; null for what concerns the platform alone. */
+  /** The tenant whose log shows it; null for the platform alone. */
   tenantId: string | null;
-  /** What changed, without secrets. */
+  /** The changes, without secrets. */
   data?: Record<string, unknown>;
 };
 
-/** Rows of one statement. */
+/** Maximum rows of one statement. */
 const ROWS_MAX = 500;
 
-/** Writes who did what, in the commit that does it. Rows are never changed or deleted. */
+/** Records an action in the commit that performs it. Rows are never changed or deleted. */
 export const audit = (work: Work, entry: AuditEntry): Promise<void> => auditAll(work, [entry]);
 
-/** As `audit`, of many things: one statement for every 500. */
+/** As `audit`, for many actions: one statement for every 500. */
 export const auditAll = async (work: Work, entries: readonly AuditEntry[]): Promise<void> => {
   for (let i = 0; i < entries.length; i += ROWS_MAX)
     await insertEntries(work, entries.slice(i, i + ROWS_MAX));

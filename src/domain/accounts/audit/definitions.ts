@@ -3,17 +3,17 @@ import { auditAll } from "./audit.ts";
 
 export type Definition = { projectId: string; id: string; key?: string };
 
-/** What was done to a definition: `badge.created`. */
+/** An action on a definition, such as `badge.created`. */
 export type DefinitionChange = { action: string; definition: Definition };
 
 /**
- * Writes who changed a definition of a project, into the log of their tenant. What the server does by itself
- * (the demo) has nobody to name and writes nothing.
+ * Records a change of a project's definition in the log of its tenant. Changes by the server itself (the
+ * demo) have no author and are not recorded.
  */
 export const auditDefinition = (work: Work, action: string, definition: Definition): Promise<void> =>
   auditDefinitions(work, [{ action, definition }]);
 
-/** As `auditDefinition`, of many changes in a few statements. */
+/** As `auditDefinition`, for many changes in a few statements. */
 export const auditDefinitions = async (work: Work, changes: readonly DefinitionChange[]): Promise<void> => {
   const caller = work.by?.caller;
   if (caller?.kind !== "user" && caller?.kind !== "key") return;

@@ -12,10 +12,10 @@ export type AuditQuery = PageQuery & {
   to?: Date | undefined;
 };
 
-/** A line of the audit log as the API shows it. */
+/** An entry of the audit log in the API. */
 export type ShownAuditEntry = {
   id: string;
-  /** Null for what concerns the platform alone. */
+  /** Null for entries about the platform alone. */
   tenantId: string | null;
   /** `user:<id>`, `key:<id>`, `admin:<id>`, `platform-token:<id>`, `anonymous` or `system`. */
   actor: string;
@@ -44,14 +44,16 @@ const whereOf = (tenantId: string | undefined, query: AuditQuery): RawBuilder<un
   return sql.join(parts, sql` and `);
 };
 
-/** Newest first: of one tenant, or of all with undefined (for super-admins, in their scope). */
+/**
+ * Returns entries, newest first: of one tenant, or with undefined of all (for super-admins, in their scope).
+ */
 export const listAudit = async (
   work: Work,
   tenantId: string | undefined,
   query: AuditQuery,
 ): Promise<Total & { entries: ShownAuditEntry[] }> => {
   const where = whereOf(tenantId, query);
-  // Where the platform's own people sit is no tenant's to know.
+  // The addresses of the platform's operators are hidden from tenants.
   const ip =
     tenantId === undefined ? sql`ip` : sql`case when actor ~ '^(admin|platform-token):' then '' else ip end`;
   const { rows } = await sql<Row>`

@@ -13,7 +13,7 @@ import { type DisposableLists, refuseDisposable } from "./disposable.ts";
 import { rememberOrigin } from "./known-origins.ts";
 import { refuseWeakPassword } from "./passwords.ts";
 import { type ProofParts, provePassword, wrongPassword } from "./prove-password.ts";
-import { isMailAllowed, type Post, requireMail } from "./account-mail.ts";
+import { isMailAllowed, type MailRequestParts, requireMail } from "./account-mail.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { setPassword } from "./set-password.ts";
 import type { Tokens } from "./tokens.ts";
@@ -22,7 +22,7 @@ import { User } from "./user.ts";
 
 const CHANGE_EMAIL_SECONDS = 86_400;
 
-/** Who asks about their own account, from which address. */
+/** A user acting on their own account, and their IP address. */
 export type Self = Pick<UserCaller, "userId" | "tenantId" | "sessionId"> & {
   ip: string;
 };
@@ -37,9 +37,9 @@ export type ShownAccount = {
     status: MemberStatus;
     emailVerified: boolean;
     profileCompleted: boolean;
-    /** False for somebody who signs in through a provider only. */
+    /** False for a user who only signs in through a provider. */
     hasPassword: boolean;
-    /** A new address that waits for the link of its mail. */
+    /** A new address that has not been confirmed by the link in its mail yet. */
     pendingEmail: string | null;
     createdAt: string;
     updatedAt: string;
@@ -47,7 +47,9 @@ export type ShownAccount = {
   tenant: { id: string; name: string; plan: Plan; approvalStatus: ApprovalStatus };
 };
 
-/** The user and their tenant. @throws UNAUTHORIZED SESSION_REVOKED when they have just gone */
+/**
+ * Returns the user and their tenant. @throws UNAUTHORIZED SESSION_REVOKED when they have just been removed
+ */
 export const getAccount = async (work: Work, userId: string): Promise<ShownAccount> => {
   const user = await getSelf(work, userId);
   const tenant = await work.em.findOne(Tenant, { id: user.tenantId, deletedAt: null });
@@ -80,7 +82,7 @@ export const getAccount = async (work: Work, userId: string): Promise<ShownAccou
 const gone = (): DomainError =>
   unauthorized("SESSION_REVOKED", "The session of this access token has ended; log in again");
 
-/** Locked, so that of several changes at once each sees the one before. */
+/** Locked, so that each of several concurrent changes sees the previous one. */
 const getSelf = async ({ em }: Work, id: string, isLocked = false): Promise<User> => {
   const lock = isLocked ? { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } : {};
   const user = await em.findOne(User, { id, disabledAt: null }, lock);
@@ -103,23 +105,23 @@ const noPassword = (): DomainError =>
 export type AccountChange = {
   name?: string | undefined;
   email?: string | undefined;
-  /** Needed for a new address. */
+  /** Required for a new address. */
   currentPassword?: string | undefined;
 };
 
 export type UpdateParts = ProofParts &
-  Post & {
+  MailRequestParts & {
     /** Sees the accounts of all tenants: addresses are unique over the platform. */
     accounts: Transact;
     disposableEmail: DisposableLists;
   };
 
 /**
- * Changes the user's name at once. A new address is mailed a link and replaces the old one when that is
- * followed (verifyEmail), within 24 hours; asking again ends the link of before.
+ * Changes the user's name at once. A new address is sent a link and replaces the old one when that is
+ * followed (verifyEmail), within 24 hours; a further request invalidates the previous link.
  *
  * @throws VALIDATION_ERROR EMAIL_DISPOSABLE, CONFLICT EMAIL_ALREADY_EXISTS, INVALID_STATE, FORBIDDEN
- *   INVALID_CREDENTIALS, SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED, RATE_LIMITED EMAIL_RATE
+ * INVALID_CREDENTIALS, SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED, RATE_LIMITED EMAIL_RATE
  */
 export const updateAccount = async (parts: UpdateParts, self: Self, change: AccountChange): Promise<void> => {
   const { transact } = parts;
@@ -152,7 +154,7 @@ const mayTakeAddress = async (
   const taken = await parts.accounts(({ em }) => em.count(User, { email }));
   if (taken > 0) throw conflict("EMAIL_ALREADY_EXISTS", "An account with this email address exists already");
   if (await isMailAllowed(parts.limiter, "change-email", email, user.tenantId)) return;
-  throw new DomainError("RATE_LIMITED", "This address was mailed a moment ago, or often today; try again", {
+  throw new DomainError("RATE_LIMITED", "Too many mails were sent to this address; try again later", {
     reason: "EMAIL_RATE",
     retryAfterSeconds: 60,
   });
@@ -184,11 +186,11 @@ const mailNewAddress = async (work: Work, mail: Mail, user: User, email: string)
 export type PasswordChange = { currentPassword: string; newPassword: string };
 
 /**
- * Replaces the user's password, ends their other sessions and tells them by mail. The device stays known, as
- * the address does.
+ * Replaces the user's password, ends their other sessions and notifies them by mail. The device stays known,
+ * as the address does.
  *
  * @param deviceToken of an earlier sign-in, or ""
- * @returns the token by which the account knows the device from now on
+ * @returns the token that identifies the device from now on
  * @throws VALIDATION_ERROR PASSWORD_TOO_WEAK, FORBIDDEN INVALID_CREDENTIALS, CONFLICT INVALID_STATE
  */
 export const changePassword = async (

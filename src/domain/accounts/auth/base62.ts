@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/** Bytes from here on would make the first letters of the alphabet likelier. */
+/** Bytes from here on would make the first letters of the alphabet more likely. */
 const FAIR_BYTES = 256 - (256 % 62);
 
-/** `length` characters of uniform base62 (5.95 bits each) from the system's random source. */
+/** Returns `length` characters of uniform base62 (5.95 bits each) from the system's random source. */
 export const randomBase62 = (length: number): string => {
   let text = "";
   while (text.length < length) {
@@ -15,7 +15,7 @@ export const randomBase62 = (length: number): string => {
   return text;
 };
 
-/** A whole number in base62, padded with zeros to `length`. */
+/** Encodes a whole number in base62, padded with zeros to `length`. */
 export const toBase62 = (value: number, length: number): string => {
   let text = "";
   for (let rest = value; rest > 0; rest = Math.floor(rest / 62)) text = ALPHABET.charAt(rest % 62) + text;

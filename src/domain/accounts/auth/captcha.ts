@@ -2,41 +2,40 @@ import { sql } from "kysely";
 import { type DomainError, invalid } from "../../kernel/errors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
-/** How registration tells people from programs; `none` asks nothing. */
+/** How registration distinguishes people from programs; `none` disables it. */
 export const CAPTCHA_PROVIDERS = ["none", "altcha", "turnstile", "hcaptcha", "recaptcha"] as const;
 export type CaptchaProvider = (typeof CAPTCHA_PROVIDERS)[number];
 
 export type CaptchaChallenge = {
   provider: CaptchaProvider;
-  /** Of the hosted providers, for their script. */
+  /** For the script of the hosted providers. */
   siteKey?: string;
-  /** Of altcha: what the client has to solve. */
+  /** For altcha: the challenge that the client must solve. */
   challenge?: Record<string, unknown>;
 };
 
 export type Captcha = {
   provider: CaptchaProvider;
-  /** What a form needs before it can make a token. */
+  /** Returns what a form needs to obtain a token. */
   challenge(): Promise<CaptchaChallenge>;
   /**
-   * Checks a token; a name for it that is good once (`requireCaptcha` stores it) for altcha, else undefined:
-   * the hosted providers take a token once by themselves.
+   * Verifies a token. For altcha it returns an id that can be used once (`requireCaptcha` stores it),
+   * otherwise undefined: the hosted providers accept a token only once themselves.
    *
    * @throws DomainError VALIDATION_ERROR CAPTCHA_FAILED for a missing or wrong one, SERVICE_UNAVAILABLE
-   *   CAPTCHA_UNAVAILABLE when the provider does not judge: then nobody passes
+   * CAPTCHA_UNAVAILABLE when the provider does not respond: then nobody passes
    */
   verify(token: string | undefined, ip: string): Promise<{ id: string; expiresAt: Date } | undefined>;
 };
 
-/** The error for a token that does not show a person. */
+/** Builds the error for a token that fails verification. */
 export const captchaFailed = (message: string): DomainError =>
   invalid("captchaToken", message, "CAPTCHA_FAILED");
 
 type CaptchaParts = { captcha: Captcha; transact: Transact };
 
 /**
- * Lets through who has solved the captcha, once for each solution: it is used up whatever comes of the
- * request.
+ * Requires a solved captcha, once for each solution: it is consumed whatever the outcome of the request.
  *
  * @throws VALIDATION_ERROR CAPTCHA_FAILED, SERVICE_UNAVAILABLE CAPTCHA_UNAVAILABLE
  */
@@ -48,13 +47,16 @@ export const requireCaptcha = async (
   if (captcha.provider === "none") return;
   const used = await captcha.verify(token, ip);
   if (!used) return;
-  if (!(await transact((work) => useUp(work, used)))) {
+  if (!(await transact((work) => consume(work, used)))) {
     throw captchaFailed("was used before; solve a new challenge");
   }
 };
 
-/** False for an id that was used up before; rows go some time after they expire. */
-const useUp = async ({ db }: Work, { id, expiresAt }: { id: string; expiresAt: Date }): Promise<boolean> => {
+/** Consumes an id; false if it was consumed before. Rows are deleted some time after they expire. */
+const consume = async (
+  { db }: Work,
+  { id, expiresAt }: { id: string; expiresAt: Date },
+): Promise<boolean> => {
   const { rows } = await sql`
     insert into consumed_ids (kind, id, expires_at)
     values ('captcha', ${id}, ${expiresAt.toISOString()}::timestamptz)

@@ -14,8 +14,8 @@ export const newCheckedSecret = (kind: string): string => {
 };
 
 /**
- * Whether this could be one of our secrets; told without the database, so typing errors and noise cost
- * nothing.
+ * Returns whether this has the format of one of our secrets, without access to the database, so that typing
+ * errors and noise cost nothing.
  */
 export const isCheckedSecret = (text: string): boolean =>
   SHAPE.test(text) && checksum(text.slice(0, -CHECKSUM_CHARACTERS)) === text.slice(-CHECKSUM_CHARACTERS);

@@ -1,6 +1,6 @@
 /**
- * What is left of the usual passwords of leaked lists that pass the rules, once their numbers and signs are
- * gone: "Passw0rd!", "Welcome1" and "Qwerty123" are all words of this list. It is not one of the lists
+ * The words that remain of common passwords of leaked lists that satisfy the rules, without digits and signs:
+ * "Passw0rd!", "Welcome1" and "Qwerty123" all reduce to words of this list. It is not one of the lists
  * themselves.
  */
 const WORDS = new Set(
@@ -29,20 +29,20 @@ const LEET: Readonly<Record<string, string>> = {
   "!": "i",
 };
 
-/** Numbers and signs; pictures are not among them: nobody tries those first. */
+/** Digits and signs; emoji are not among them, since attackers do not try those first. */
 const SIGNS = String.raw`[\p{Nd}\p{P}\p{Sc}\p{Sk}\p{Sm}\s]`;
 const ALL_SIGNS = new RegExp(SIGNS, "gu");
 const OUTER_SIGNS = new RegExp(`^${SIGNS}+|${SIGNS}+$`, "gu");
 
 const lettersOf = (text: string): string => text.toLowerCase().replace(ALL_SIGNS, "");
 
-/** Numbers and signs at both ends go; those inside stand for letters. */
+/** Digits and signs at both ends are removed; those inside stand for letters. */
 const unleeted = (text: string): string =>
   lettersOf(text.replace(OUTER_SIGNS, "").replace(/[013457@$!]/g, (sign) => LEET[sign] ?? sign));
 
 /**
- * Whether a password is one of `known` words (a name, an address) or one that everybody tries first, with
- * numbers and signs around it.
+ * Returns whether a password is one of the `known` words (a name, an address) or a common one, with digits
+ * and signs around it.
  */
 export const isGuessable = (password: string, known: readonly string[]): boolean => {
   const words = new Set(known.map(lettersOf).filter((word) => word !== ""));

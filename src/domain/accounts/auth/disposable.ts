@@ -1,13 +1,13 @@
 import { disposableEmailBlocklistSet } from "disposable-email-domains-js";
 import { invalid } from "../../kernel/errors.ts";
 
-/** The operator's own domains, which stand over the list: each with its sub-domains, in any case. */
+/** The operator's own domains, which override the list: each with its sub-domains, in any case. */
 export type DisposableLists = { allow: readonly string[]; deny: readonly string[] };
 
-/** The library makes the set anew on each call. */
+/** Kept here because the library builds the set on each call. */
 const listed: ReadonlySet<string> = disposableEmailBlocklistSet();
 
-/** The domain itself and those it is part of, the nearest first: `a.b.c` gives `a.b.c` and `b.c`. */
+/** Returns a domain and its parents, the nearest first: `a.b.c` gives `a.b.c` and `b.c`. */
 const withParents = (domain: string): string[] => {
   const labels = domain.split(".");
   return labels.slice(0, -1).map((_, index) => labels.slice(index).join("."));
@@ -16,7 +16,10 @@ const withParents = (domain: string): string[] => {
 const names = (list: readonly string[], domain: string): boolean =>
   list.some((entry) => entry.toLowerCase() === domain);
 
-/** Whether the address is of a provider of throw-away mailboxes. The nearest domain that is known decides. */
+/**
+ * Returns whether the address belongs to a provider of throw-away mailboxes. The nearest known domain
+ * decides.
+ */
 export const isDisposable = (email: string, { allow, deny }: DisposableLists): boolean => {
   const domain = email.slice(email.lastIndexOf("@") + 1).toLowerCase();
   for (const known of withParents(domain)) {
@@ -29,5 +32,9 @@ export const isDisposable = (email: string, { allow, deny }: DisposableLists): b
 /** @throws VALIDATION_ERROR EMAIL_DISPOSABLE */
 export const refuseDisposable = (email: string, lists: DisposableLists): void => {
   if (!isDisposable(email, lists)) return;
-  throw invalid("email", "is of a provider of throw-away addresses; use a lasting one", "EMAIL_DISPOSABLE");
+  throw invalid(
+    "email",
+    "belongs to a provider of disposable addresses; use a permanent one",
+    "EMAIL_DISPOSABLE",
+  );
 };

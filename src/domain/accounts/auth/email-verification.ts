@@ -4,7 +4,7 @@ import { normaliseEmail } from "../email/address.ts";
 import type { Mail } from "../email/mail.ts";
 import { conflict } from "../../kernel/errors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import { isMailAllowed, type Post, requireMail } from "./account-mail.ts";
+import { isMailAllowed, type MailRequestParts, requireMail } from "./account-mail.ts";
 import { forgetSessions } from "./sessions.ts";
 import { User } from "./user.ts";
 import {
@@ -18,10 +18,10 @@ import {
 
 type Addressee = Pick<User, "id" | "tenantId" | "email" | "name">;
 
-/** Mails the link that proves the user's address, 24 h; nothing on a server without mail. */
+/** Mails the link that verifies the user's address, valid 24 h; nothing on a server without mail. */
 export const mailVerification = async (
   work: Work,
-  { mail }: Pick<Post, "mail">,
+  { mail }: Pick<MailRequestParts, "mail">,
   { id: userId, tenantId, email, name }: Addressee,
 ): Promise<void> => {
   if (mail.isOff) return;
@@ -43,13 +43,13 @@ export const mailVerification = async (
 };
 
 /**
- * Mails the link again, at most once a minute and five times a day, then once in half an hour. Whether the
- * address is known, verified already or over its limit is not told.
+ * Mails the link again, at most once a minute and five times a day, then once in half an hour. The response
+ * does not reveal whether the address is known, verified already or over its limit.
  *
  * @throws SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED
  */
 export const resendVerification = async (
-  parts: Post & { transact: Transact },
+  parts: MailRequestParts & { transact: Transact },
   address: string,
 ): Promise<void> => {
   requireMail(parts);
@@ -62,11 +62,11 @@ export const resendVerification = async (
 };
 
 /**
- * Takes the token of a mail to a new user, or to the new address of one who changes it: that address is
- * theirs from now on, and the old one is told.
+ * Consumes the token of a mail to a new user, or to the new address of one who changes it: the address is
+ * theirs from now on, and the old one is notified.
  *
  * @throws VALIDATION_ERROR VERIFICATION_TOKEN_INVALID, GONE VERIFICATION_TOKEN_EXPIRED, CONFLICT
- *   EMAIL_ALREADY_EXISTS when somebody else has taken the address meanwhile
+ * EMAIL_ALREADY_EXISTS when somebody else has taken the address meanwhile
  */
 export const verifyEmail = (
   { transact, mail }: { transact: Transact; mail: Mail },
@@ -77,7 +77,7 @@ export const verifyEmail = (
     const user = await work.em.findOne(User, { id: proved.userId, disabledAt: null });
     if (!user) throw tokenIsGone();
     if (proved.purpose === "CHANGE_EMAIL") await changeAddress(work, mail, user, proved);
-    // A mail to an address that is no longer the user's proves nothing.
+    // A mail to an address that is no longer the user's verifies nothing.
     else if (user.email !== proved.email) throw tokenIsGone();
     user.emailVerified = true;
     user.updatedAt = work.now;
@@ -95,9 +95,9 @@ const changeAddress = async (
 ): Promise<void> => {
   const { id: userId, tenantId, name, email: oldEmail } = user;
   user.email = newEmail;
-  // Here, so that a taken address is refused before anything is told.
+  // Flushed here, so that a taken address is rejected before anybody is notified.
   await work.em.flush();
-  // What was sent to the old address must not open the account any more.
+  // Tokens sent to the old address must not open the account any more.
   await endUserTokens(work, userId, ["VERIFY_EMAIL", "CHANGE_EMAIL", "RESET_PASSWORD"]);
   await mail.queue(work, {
     template: "email-changed",

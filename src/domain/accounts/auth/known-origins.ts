@@ -6,16 +6,16 @@ import type { Tokens } from "./tokens.ts";
 
 /** How long an origin is known after the last sign-in from it, in days. */
 const KNOWN_DAYS = 90;
-/** Origins of one account; the oldest are forgotten. */
+/** Maximum origins of one account; the oldest are forgotten. */
 export const KNOWN_ORIGINS_MAX = 20;
-/** Characters of a device token. */
+/** Format of a device token. */
 const DEVICE_TOKEN = /^[\w-]{43}$/;
 
-/** Whose origins: `tenantId` is null for a super-admin. */
+/** The owner of origins: `tenantId` is null for a super-admin. */
 export type OriginOwner = { id: string; tenantId: string | null };
-/** From where somebody signs in: their address, and the device token of an earlier sign-in or "". */
+/** Origin of a sign-in: the IP address, and the device token of an earlier sign-in or "". */
 export type Origin = { ip: string; deviceToken: string };
-/** Tables of accounts, by their email. */
+/** Tables of accounts with an email column. */
 type Accounts = "users" | "platform_admins";
 
 const addressHash = (tokens: Tokens, ip: string): string => tokens.hashAddress(limitKeyOf(ip));
@@ -24,8 +24,8 @@ const deviceHash = (deviceToken: string): string | undefined =>
   DEVICE_TOKEN.test(deviceToken) ? `device:${hashRandomSecret(deviceToken)}` : undefined;
 
 /**
- * What an account knows an origin by: its device before its address, undefined for a stranger. One statement,
- * whether the account exists or not.
+ * Returns the id of an origin known to an account: its device, or else its address; undefined for a stranger.
+ * One statement, whether the account exists or not.
  */
 export const findKnownOrigin = async (
   { db, now }: Work,
@@ -40,7 +40,7 @@ export const findKnownOrigin = async (
   return asked.find((one) => rows.some(({ origin }) => origin === one));
 };
 
-/** An account was signed in to from this address. */
+/** Records a sign-in to an account from this address. */
 export const rememberAddress = async (
   work: Work,
   tokens: Tokens,
@@ -50,7 +50,7 @@ export const rememberAddress = async (
   if (ip !== undefined && ip !== "") await remember(work, owner, addressHash(tokens, ip));
 };
 
-/** An account was signed in to by this device. @returns its token: a new one, where it came without */
+/** Records a sign-in to an account by this device. @returns its token: a new one if it had none */
 export const rememberDevice = async (
   work: Work,
   owner: OriginOwner,
@@ -63,7 +63,7 @@ export const rememberDevice = async (
   return token;
 };
 
-/** A client does not choose its own token. */
+/** A client cannot choose its own token. */
 const isKnown = async ({ db }: Work, { id }: OriginOwner, origin: string): Promise<boolean> => {
   const { rows } = await sql`
     select 1 from known_origins where owner_id = ${id}::uuid and origin = ${origin}`.execute(db);
@@ -85,7 +85,7 @@ const remember = async ({ db, now }: Work, owner: OriginOwner, origin: string): 
 };
 
 /**
- * Forgets what an account is known by when it has a new password, since those who knew the old one may be
+ * Forgets the known origins of an account when it has a new password, since those who knew the old one may be
  * others. `keptDeviceToken`: of the device that sets the password, which stays known if it was.
  */
 export const forgetOrigins = async ({ db }: Work, ownerId: string, keptDeviceToken = ""): Promise<void> => {
@@ -94,7 +94,9 @@ export const forgetOrigins = async ({ db }: Work, ownerId: string, keptDeviceTok
     delete from known_origins where owner_id = ${ownerId}::uuid and origin <> ${kept}`.execute(db);
 };
 
-/** An account's password was set from this origin. @returns the token of its device, as `rememberDevice` */
+/**
+ * Records the origin that set an account's password. @returns the token of its device, as `rememberDevice`
+ */
 export const rememberOrigin = async (
   work: Work,
   tokens: Tokens,

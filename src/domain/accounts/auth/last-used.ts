@@ -1,14 +1,14 @@
 import { sql } from "kysely";
 import type { Transact } from "../../kernel/work.ts";
 
-/** `lastUsedAt` of sessions, API keys and platform tokens is exact to this. */
+/** Precision of `lastUsedAt` of sessions, API keys and platform tokens. */
 const LAST_USED_STEP_MS = 60_000;
 
-/** Whether a use is to be noted; `lastUsedAt` is null for what was never used. */
+/** Returns whether a use must be recorded; `lastUsedAt` is null for what was never used. */
 export const isUseDue = (lastUsedAt: Date | string | null | undefined, now: Date): boolean =>
   lastUsedAt == null || now.getTime() - new Date(lastUsedAt).getTime() >= LAST_USED_STEP_MS;
 
-/** Notes a use. Not awaited: no request waits for it, and losing it costs a minute of precision. */
+/** Records a use. Not awaited: no request waits for it, and losing it costs a minute of precision. */
 export const noteUse = (
   transact: Transact,
   table: "sessions" | "api_keys" | "platform_tokens",

@@ -3,25 +3,25 @@ import { limitKeyOf } from "../rate-limits/ip-address.ts";
 import { type Bucket, type Limiter, type LimitState, RateLimited } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 
-/** Wrong passwords for one account from one address before each further try has to wait. */
+/** Wrong passwords for one account from one address before each further attempt must wait. */
 export const FREE_FAILURES = 5;
 export const LONGEST_WAIT_SECONDS = 60;
 
 const DAY = 86_400;
-/** Counted and never used up: the waits below do the limiting. */
+/** A counter that is never exhausted: the waits below limit the attempts. */
 const PAIR: Bucket = { name: "login-pair", points: 1_000_000, seconds: DAY };
 
 export type ThrottleParts = { limiter: Limiter; clock: () => Date };
 
 export type Guess = {
   ip: string;
-  /** What is guessed at, whether it exists or not; lower case. */
+  /** The account being guessed, whether it exists or not; lower case. */
   account: string;
-  /** What the account knows the guesser by, from an earlier sign-in; undefined for a stranger. */
+  /** Returns the known origin of the attempt by an earlier sign-in; undefined for a stranger. */
   known(): Promise<string | undefined>;
 };
 
-/** Seconds that the next try has to wait after so many failures: 1, 2, 4 .. 60. */
+/** Returns the seconds that the next attempt must wait after this many failures: 1, 2, 4 .. 60. */
 const waitAfter = (failures: number): number =>
   failures < FREE_FAILURES ? 0 : Math.min(LONGEST_WAIT_SECONDS, 2 ** (failures - FREE_FAILURES));
 
@@ -31,12 +31,11 @@ const digest = (...parts: string[]): string =>
   createHash("sha256").update(parts.join("\n")).digest("base64url");
 
 /**
- * Runs `check`, which tells whether a password is right, as often as its guesser may. Failures count for the
- * address over all accounts; for the account and its guesser, who then waits; and those of strangers for the
- * account over all addresses. Once strangers have used that up, only who is known to the account passes: so
- * it is guessed at from ever new addresses as seldom as from one, and its owner is not locked out. A try is
- * counted before `check` and taken back if it was right or was not made, so that many at once are no way
- * around.
+ * Runs `check`, which verifies a password, within the limits of attempts. Failures count for the address over
+ * all accounts; for the account and its origin, which then waits; and those of strangers for the account over
+ * all addresses. Once strangers have exhausted that, only known origins pass: so guessing from ever new
+ * addresses is as slow as from one, and the owner is not locked out. An attempt is counted before `check` and
+ * refunded if it was right or was not made, so that concurrent attempts are no way around.
  *
  * @throws RateLimited LOGIN_THROTTLED without running `check`
  */
@@ -50,7 +49,7 @@ export const throttled = async (
   const counted: [Bucket, string][] = [];
   const count = async (bucket: Bucket, key: string): Promise<void> => {
     const state = await limiter.consume(bucket, key);
-    // Not taken back: many at once, as the window closes, would put points into the next one.
+    // Not refunded: concurrent attempts at the end of the window would add points to the next one.
     if (!state.isAllowed) throw refusal(parts, state);
     counted.push([bucket, key]);
   };
@@ -72,7 +71,7 @@ export const throttled = async (
   return isRight;
 };
 
-/** Counts a try and starts the wait of the one after it. @throws RateLimited while it has to wait itself */
+/** Counts an attempt and starts the wait of the next one. @throws RateLimited while it must wait itself */
 const enter = async (parts: ThrottleParts, pair: string): Promise<void> => {
   const { limiter } = parts;
   const { used: known } = await limiter.read(PAIR, pair);
@@ -80,7 +79,7 @@ const enter = async (parts: ThrottleParts, pair: string): Promise<void> => {
     const now = await limiter.consume(gate(waitAfter(known)), pair);
     if (!now.isAllowed) throw refusal(parts, now);
   }
-  // Closed before the try is counted: whoever reads the new count finds it closed.
+  // Closed before the attempt is counted, so that it is closed for whoever reads the new count.
   if (waitAfter(known + 1) > waitAfter(known)) await limiter.consume(gate(waitAfter(known + 1)), pair);
   const { used: failures } = await limiter.consume(PAIR, pair);
   if (failures <= known + 1 || waitAfter(failures - 1) === 0) return;

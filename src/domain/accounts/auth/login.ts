@@ -8,20 +8,20 @@ import { LIMITS } from "../rate-limits/limits.ts";
 import type { Work } from "../../kernel/work.ts";
 import { findKnownOrigin, type Origin } from "./known-origins.ts";
 import { throttled, type ThrottleParts } from "./login-throttle.ts";
-import { NOBODYS_HASH, type Passwords } from "./passwords.ts";
+import { DUMMY_HASH, type Passwords } from "./passwords.ts";
 import { type LoggedIn, startSessionOn } from "./sessions.ts";
 import type { Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 
-/** An App is one. `transact` must see the accounts of all tenants. */
+/** Satisfied by an App. `transact` must see the accounts of all tenants. */
 export type LoginParts = ThrottleParts & AbuseParts & { tokens: Tokens; passwords: Passwords };
 
-/** From where is for the count of failures. */
+/** The origin is used to count failures. */
 export type Login = Origin & { email: string; password: string };
 
 /**
  * Checks a password and starts a session. An unknown address, a disabled user, a deleted tenant and a wrong
- * password are told apart neither by the answer, nor by the time it takes, nor by what is counted.
+ * password cannot be distinguished, neither by the response nor by its duration, nor by what is counted.
  *
  * @throws UNAUTHORIZED INVALID_CREDENTIALS, RateLimited LOGIN_THROTTLED
  */
@@ -33,7 +33,7 @@ export const login = async (parts: LoginParts, { email, password, ...origin }: L
   let found: Found | undefined;
   const isRight = await throttled(parts, { ip: origin.ip, account, known }, async () => {
     found = await transact((work) => findByEmail(work, account));
-    const fits = await passwords.verify(found?.hash ?? NOBODYS_HASH, password);
+    const fits = await passwords.verify(found?.hash ?? DUMMY_HASH, password);
     return fits && found !== undefined;
   });
   if (!isRight || !found) {
@@ -42,14 +42,14 @@ export const login = async (parts: LoginParts, { email, password, ...origin }: L
   }
   const { id, hash } = found;
   return transact(async (work) => {
-    // Locked, so that a new password ends this session or forbids it.
+    // Locked, so that a new password ends this session or prevents it.
     const user = await work.em.findOne(User, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
     if (!user || user.disabledAt || user.passwordHash !== hash) throw wrong();
     return startSessionOn(work, tokens, user, { method: "PASSWORD", deviceToken: origin.deviceToken });
   });
 };
 
-/** An address that has used up its failures is shut out for a while. */
+/** Blocks an address that has exhausted its failures for a while. */
 const blockGuesser = async (parts: LoginParts, ip: string): Promise<void> => {
   const { remaining } = await parts.limiter.read(LIMITS.loginFailures, limitKeyOf(ip));
   if (remaining === 0) await blockAbuser(parts, "loginFailures", ip);
@@ -59,7 +59,7 @@ const wrong = (): DomainError => unauthorized("INVALID_CREDENTIALS", "Email or p
 
 type Found = { id: string; hash: string };
 
-/** One statement, whoever asks for whom. */
+/** One statement, for known and unknown addresses alike. */
 const findByEmail = async ({ db }: Work, email: string): Promise<Found | undefined> => {
   const { rows } = await sql<Found>`
     select u.id, u.password_hash as hash from users u join tenants t on t.id = u.tenant_id

@@ -4,7 +4,7 @@ import type { Mail } from "../email/mail.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { type Captcha, requireCaptcha } from "./captcha.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
-import { isMailAllowed, type Post, requireMail } from "./account-mail.ts";
+import { isMailAllowed, type MailRequestParts, requireMail } from "./account-mail.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { findKnownOrigin, type Origin, rememberOrigin } from "./known-origins.ts";
 import { setPassword } from "./set-password.ts";
@@ -19,18 +19,18 @@ import {
   type UserToken,
 } from "./user-tokens.ts";
 
-/** From where is for the count of mails. */
+/** The origin is used to count mails. */
 export type ForgotPassword = Origin & { email: string; captchaToken?: string | undefined };
 
 /**
- * Mails a link that sets a new password, 1 h, as often as `isMailAllowed` lets: each address and device that
- * the account knows has mails of its own, which strangers cannot use up. Also for who signs in through a
- * provider only: it gives them a password. Whether the address is known is not told.
+ * Mails a link that sets a new password, valid 1 h, within the limits of `isMailAllowed`: each known address
+ * and device of the account has a limit of its own, which strangers cannot exhaust. It also gives a password
+ * to users who only sign in through a provider. The response does not reveal whether the address is known.
  *
  * @throws SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED, CAPTCHA_UNAVAILABLE, VALIDATION_ERROR CAPTCHA_FAILED
  */
 export const forgotPassword = async (
-  parts: Post & { transact: Transact; captcha: Captcha; tokens: Tokens },
+  parts: MailRequestParts & { transact: Transact; captcha: Captcha; tokens: Tokens },
   { email: address, captchaToken, ...origin }: ForgotPassword,
 ): Promise<void> => {
   requireMail(parts);
@@ -65,18 +65,18 @@ const mailReset = async (work: Work, mail: Mail, { id, tenantId, email, name }: 
 type ResetParts = { transact: Transact; tokens: Tokens; passwords: Passwords; mail: Mail };
 
 /**
- * Sets the password of whoever got the mail, which proves their address too, and lets them in from where they
- * are, and on their device, however the account is guessed at. Every session of before ends, and every other
- * link; of an account that nobody had proved to be theirs, identities of other addresses too.
+ * Sets the password of the recipient of the mail, which also verifies their address, and makes their address
+ * and device known, however the account is being guessed. All existing sessions and links end; for an account
+ * with an unverified address, so do identities of other addresses.
  *
- * @returns the token by which the account knows the device from now on
+ * @returns the token that identifies the device from now on
  * @throws VALIDATION_ERROR VERIFICATION_TOKEN_INVALID, PASSWORD_TOO_WEAK, GONE VERIFICATION_TOKEN_EXPIRED
  */
 export const resetPassword = async (
   { transact, tokens, passwords, mail }: ResetParts,
   { token, password, ...origin }: Origin & { token: string; password: string },
 ): Promise<string> => {
-  // Asked first without using it up, so that a weak password costs no link and a bad link costs no hash.
+  // Checked first without consuming it, so that a weak password costs no link and a bad link costs no hash.
   const owner = await transact(async (work) =>
     ownerOf(work, await findUserToken(work, token, ["RESET_PASSWORD"])),
   );
@@ -89,7 +89,7 @@ export const resetPassword = async (
     user.emailVerified = true;
     await setPassword(work, id, passwordHash, { deviceToken: origin.deviceToken });
     const device = await rememberOrigin(work, tokens, user, origin);
-    if (!wasProved) await dropStrangers(work, user);
+    if (!wasProved) await dropForeignIdentities(work, user);
     const addressee = { to: email, tenantId, userId: id };
     await mail.queue(work, { template: "password-changed", values: { name }, ...addressee });
     const target = { type: "user", id };
@@ -99,15 +99,15 @@ export const resetPassword = async (
 };
 
 /**
- * Until now anybody may have set the account up under an address that is not theirs: no identity stays but
- * one that has proved this very address.
+ * Until now the account may have been set up by a stranger: only identities that have verified this very
+ * address are kept.
  */
-const dropStrangers = async ({ db }: Work, { id, email }: User): Promise<void> => {
+const dropForeignIdentities = async ({ db }: Work, { id, email }: User): Promise<void> => {
   await sql`
     delete from identities where user_id = ${id}::uuid and email is distinct from ${email}`.execute(db);
 };
 
-/** The user, as long as the address that the mail went to is theirs. @throws GONE */
+/** Returns the user, if the mail's address is still theirs. @throws GONE */
 const ownerOf = async ({ em }: Work, { userId, email }: UserToken): Promise<User> => {
   const user = await em.findOne(User, { id: userId, email, disabledAt: null });
   if (!user) throw tokenIsGone();

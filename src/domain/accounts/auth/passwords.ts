@@ -3,17 +3,17 @@ import { DomainError, type FieldProblem } from "../../kernel/errors.ts";
 import { isGuessable } from "./common-passwords.ts";
 
 export type Passwords = {
-  /** A PHC string. @throws SERVICE_UNAVAILABLE while too many hashes wait */
+  /** Returns a PHC string. @throws SERVICE_UNAVAILABLE while too many hashes wait */
   hash(password: string): Promise<string>;
-  /** False also for a hash that is no PHC string. @throws SERVICE_UNAVAILABLE while too many hashes wait */
+  /** Returns false also for a malformed hash. @throws SERVICE_UNAVAILABLE while too many hashes wait */
   verify(hash: string, password: string): Promise<boolean>;
 };
 
 /** OWASP's minimum for argon2id, which is this library's default algorithm: 19 MiB, two passes, one lane. */
 const COST: Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
-/** Each takes 19 MiB and one thread of the pool. */
+/** Maximum concurrent hashes, each of which takes 19 MiB and one thread of the pool. */
 export const HASHES_AT_ONCE_MAX = 8;
-/** Wait their turn, under a second; it takes more logins at once than people make to be refused. */
+/** Maximum waiting hashes; they wait for less than a second. */
 export const HASHES_WAITING_MAX = 64;
 
 export const PASSWORD_MIN_CHARACTERS = 8;
@@ -21,28 +21,32 @@ export const PASSWORD_MAX_CHARACTERS = 128;
 export const PASSWORD_MAX_BYTES = 512;
 
 /**
- * A hash of the same cost that no password has: checked when there is no user, so that both cases take as
+ * A hash of the same cost that no password has: verified for unknown users, so that both cases take equally
  * long.
  */
-export const NOBODYS_HASH =
+export const DUMMY_HASH =
   "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5cyBzYWx0ISEhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/** argon2id over the NFKC form, so that every keyboard's spelling of one password is the same password. */
+/** Hashes with argon2id over the NFKC form, so that a password is the same from every keyboard. */
 export const createPasswords = (): Passwords => {
   let running = 0;
   const waiting: (() => void)[] = [];
 
-  /** Whoever ends hands its place to the one who has waited longest. */
+  /** A finished hash hands its slot to the one that has waited longest. */
   const enter = async (): Promise<void> => {
     if (running < HASHES_AT_ONCE_MAX) {
       running++;
       return;
     }
     if (waiting.length >= HASHES_WAITING_MAX) {
-      throw new DomainError("SERVICE_UNAVAILABLE", "Too many logins at once; try again in a second", {
-        reason: "BUSY",
-        retryAfterSeconds: 1,
-      });
+      throw new DomainError(
+        "SERVICE_UNAVAILABLE",
+        "Too many logins at the same time; try again in a second",
+        {
+          reason: "BUSY",
+          retryAfterSeconds: 1,
+        },
+      );
     }
     await new Promise<void>((resolve) => void waiting.push(resolve));
   };
@@ -73,10 +77,10 @@ const RULES: readonly (readonly [RegExp, string])[] = [
   [/\p{Nd}/u, "must contain a number"],
 ];
 
-/** Whose password it is to be. */
+/** The user of a new password. */
 export type PasswordOwner = { email: string; name: string };
 
-/** What is wrong with a new password, one line for each broken rule; empty when it is fine. */
+/** Returns the problems of a new password, one for each broken rule; empty when it is valid. */
 export const passwordProblems = (
   password: string,
   { email, name }: PasswordOwner,
@@ -92,7 +96,7 @@ export const passwordProblems = (
   }
   for (const [pattern, message] of RULES) if (!pattern.test(text)) messages.push(message);
   const guess = guessProblem(text, { email, name });
-  // Of a password that breaks another rule, this one would say nothing new.
+  // If another rule is broken, this one adds nothing.
   if (guess !== undefined && messages.length === 0) messages.push(guess);
   return messages.map((message) => ({ field, message }));
 };

@@ -6,15 +6,15 @@ import type { User } from "./user.ts";
 
 export type ProofParts = ThrottleParts & { transact: Transact; passwords: Passwords };
 
-/** What a user shows besides their session, and from where. */
+/** The current password, and the origin of the request. */
 export type Proof = { currentPassword: string; ip: string; sessionId: string };
 
 /**
- * Makes sure that whoever has a user's session knows the password too: it is guessed no faster than at a
- * login by a device that is known, from whatever addresses. Not to be called in a transaction.
+ * Verifies that the holder of a user's session knows the password too, with the same throttling as for logins
+ * by a known device, from whatever addresses. Not to be called in a transaction.
  *
- * @throws FORBIDDEN INVALID_CREDENTIALS, RateLimited LOGIN_THROTTLED, or what `withoutPassword` makes for a
- *   user who has none
+ * @throws FORBIDDEN INVALID_CREDENTIALS, RateLimited LOGIN_THROTTLED, or the error of `withoutPassword` for a
+ * user without a password
  */
 export const provePassword = async (
   parts: ProofParts,
@@ -28,5 +28,5 @@ export const provePassword = async (
   if (!(await throttled(parts, { ip, account: email, known }, check))) throw wrongPassword();
 };
 
-/** The error for a `currentPassword` that is another. */
+/** Builds the error for a wrong `currentPassword`. */
 export const wrongPassword = (): DomainError => forbidden("INVALID_CREDENTIALS", "currentPassword is wrong");

@@ -8,10 +8,10 @@ export const newRefreshToken = (): string => `svc_rt_${randomBase62(43)}`;
 
 export const isRefreshToken = (text: string): boolean => /^svc_rt_[0-9A-Za-z]{43}$/.test(text);
 
-/** Of a session, used ones included; one that is older still is not known any more. */
+/** Maximum tokens of a session, used ones included; older ones are forgotten. */
 export const TOKENS_PER_SESSION_MAX = 1_000;
 
-/** Gives a session its next token, of which only the hash is stored. */
+/** Issues the next token of a session, of which only the hash is stored. */
 export const issueRefreshToken = async (
   { db, now }: Work,
   session: { id: string; tenantId: string },
@@ -25,7 +25,7 @@ export const issueRefreshToken = async (
   return token;
 };
 
-/** Forgets tokens that a session has used long ago, so that no client can fill the table. */
+/** Forgets tokens that a session used long ago, so that no client can fill the table. */
 export const forgetOldTokens = async ({ db }: Work, sessionId: string): Promise<void> => {
   await sql`
     delete from refresh_tokens where hash in (

@@ -14,21 +14,20 @@ import { type SignedIn, signedIn } from "./sessions.ts";
 import type { Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 
-/** So long after its use a token may be used again: for parallel tabs, and for an answer that got lost. */
+/** How long a token may be reused after its first use: for parallel tabs, and for lost responses. */
 export const REFRESH_GRACE_SECONDS = 30;
 
 export type RefreshParts = { transact: Transact; tokens: Tokens; limiter: Limiter; clock: () => Date };
 
-/** `deviceToken`: of a sign-in that could not answer it, because it told its tokens in an address. */
+/** `deviceToken`: of a sign-in that could not return it, because it returned its tokens in a URL. */
 export type Refreshed = { signedIn: SignedIn; deviceToken?: string };
 
 /**
- * Exchanges a refresh token for new tokens of its session; role and tenant are read anew, and the session's
- * end stays where it was. A token that comes back later than its grace has been stolen from somebody: the
- * session ends for both.
+ * Exchanges a refresh token for new tokens of its session; role and tenant are read again, and the session's
+ * end is unchanged. A token that is reused after its grace period has been stolen: the session ends for both.
  *
  * @throws UNAUTHORIZED REFRESH_TOKEN_INVALID, REFRESH_TOKEN_EXPIRED, REFRESH_TOKEN_REVOKED,
- *   REFRESH_TOKEN_REUSED; FORBIDDEN TENANT_SUSPENDED; RateLimited USER_RATE
+ * REFRESH_TOKEN_REUSED; FORBIDDEN TENANT_SUSPENDED; RateLimited USER_RATE
  */
 export const refresh = async (
   parts: RefreshParts,
@@ -55,7 +54,7 @@ const countRefresh = async ({ transact, limiter, clock }: RefreshParts, hash: st
   throw new RateLimited("USER_RATE", "The session is refreshed too often", state, clock().getTime());
 };
 
-/** A refusal that is returned, not thrown: what it changed must be committed. */
+/** A refusal is returned, not thrown, because its changes must be committed. */
 type Outcome = Refreshed | { refusal: DomainError };
 
 const exchange = async (work: Work, tokens: Tokens, hash: string, deviceToken: string): Promise<Outcome> => {
@@ -71,7 +70,7 @@ const exchange = async (work: Work, tokens: Tokens, hash: string, deviceToken: s
   const user = await em.findOne(User, { id: session.userId, disabledAt: null });
   const tenant = await em.findOne(Tenant, { id: session.tenantId, deletedAt: null });
   if (!user || !tenant) throw ended();
-  // Thrown, so that the token is good again when the suspension is lifted.
+  // Thrown, so that the token is valid again when the suspension is lifted.
   if (tenant.approvalStatus === "SUSPENDED") {
     throw forbidden("TENANT_SUSPENDED", "The tenant is suspended; its OWNER has been informed of the reason");
   }
@@ -79,7 +78,7 @@ const exchange = async (work: Work, tokens: Tokens, hash: string, deviceToken: s
   const refreshToken = await issueRefreshToken(work, session, session.expiresAt);
   await forgetOldTokens(work, session.id);
   const renewed = { signedIn: await signedIn(work, tokens, { user, session, refreshToken }) };
-  // Only a token that travelled in an address ends before its session.
+  // Only a token that was sent in a URL ends before its session.
   if (used.expiresAt.getTime() >= session.expiresAt.getTime()) return renewed;
   return { ...renewed, deviceToken: await rememberDevice(work, user, deviceToken) };
 };
@@ -88,7 +87,9 @@ type UsedToken = { sessionId: string; expiresAt: Date; isOver: boolean; isStolen
 
 type UsedRow = Omit<UsedToken, "expiresAt"> & { expiresAt: Date | string };
 
-/** Uses a token up: of several at once one wins, and the others are in its grace. Undefined: unknown. */
+/**
+ * Consumes a token: of several concurrent uses one wins, and the others are in its grace. Undefined: unknown.
+ */
 const useToken = async ({ db, now }: Work, hash: string): Promise<UsedToken | undefined> => {
   const at = now.toISOString();
   const token = sql`session_id as "sessionId", expires_at as "expiresAt",
@@ -109,7 +110,7 @@ const useToken = async ({ db, now }: Work, hash: string): Promise<UsedToken | un
 
 const endStolen = async (work: Work, { id, userId, tenantId }: Session): Promise<DomainError> => {
   const count = await revokeSessions(work, userId, { only: id, reason: "REFRESH_TOKEN_REUSED" });
-  // Of several at once, one ends the session and says so.
+  // Of several concurrent requests, only one ends the session and reports it.
   if (count === 0) return ended();
   const target = { type: "session", id };
   await audit(work, { action: "session.reuse_detected", target, tenantId, data: { userId } });
@@ -120,7 +121,7 @@ const endStolen = async (work: Work, { id, userId, tenantId }: Session): Promise
 };
 
 const unknownToken = (): DomainError =>
-  unauthorized("REFRESH_TOKEN_INVALID", "The refresh token is not known; log in again");
+  unauthorized("REFRESH_TOKEN_INVALID", "The refresh token is unknown; log in again");
 
 const ended = (): DomainError =>
   unauthorized("REFRESH_TOKEN_REVOKED", "The session of this refresh token has ended; log in again");

@@ -10,10 +10,10 @@ import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 export type BotParts = AbuseParts & { tokens: Tokens; passwords: Passwords };
 
 /**
- * What a bot gets: it looks like a registration and costs as much, and nothing of it is stored. Ten of them
- * in an hour shut the address out for a day.
+ * Responds to a bot: with what looks like a registration and costs as much, without storing anything. Ten of
+ * them in an hour block the address for a day.
  */
-export const answerBot = async (
+export const respondToBot = async (
   parts: BotParts,
   body: Registration,
   ip: string,

@@ -10,10 +10,10 @@ import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../../kernel/work.ts";
 import { User } from "./user.ts";
 
-/** Of those who are told that somebody waits. */
-const TOLD_MAX = 20;
+/** Maximum recipients of a notice that somebody waits. */
+const RECIPIENTS_MAX = 20;
 
-/** A tenant that people may ask to join: not one that is being deleted. @throws NOT_FOUND */
+/** Returns a tenant that people may ask to join: not one that is being deleted. @throws NOT_FOUND */
 export const requireOpenTenant = async ({ em }: Work, tenantId: string): Promise<Tenant> => {
   const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null, deleteAfter: null });
   if (!tenant) throw notFound("Tenant");
@@ -21,8 +21,8 @@ export const requireOpenTenant = async ({ em }: Work, tenantId: string): Promise
 };
 
 /**
- * Adds a VIEWER who waits until somebody of the tenant accepts them, and can do nothing but see to their own
- * account until then.
+ * Adds a VIEWER who waits to be accepted by somebody of the tenant, and can only manage their own account
+ * until then.
  *
  * @throws NOT_FOUND, PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
  */
@@ -31,10 +31,10 @@ export const joinWaiting = async (
   tenantId: string,
   account: Pick<NewUser, "email" | "name" | "passwordHash">,
 ): Promise<User> => {
-  // Held, so that two who come at once are not both the last one who fits in.
+  // Locked, so that two concurrent registrations cannot both take the last seat.
   const tenant = await lockTenant(work, tenantId);
   if (tenant.deleteAfter) throw notFound("Tenant");
-  // Of those who wait, too, a tenant has no more than seats: strangers decide how many come.
+  // Waiting users are limited to the seats of the plan as well: strangers decide how many register.
   await requireSeat(work, tenant, { withWaiting: true });
   const waiting = { role: "VIEWER", status: "PENDING", emailVerified: false } as const;
   const user = await addUser(work, tenantId, { ...account, ...waiting });
@@ -43,18 +43,22 @@ export const joinWaiting = async (
   return user;
 };
 
-/** Whether the tenant may be mailed that somebody waits: strangers decide how often that happens. */
+/** Returns whether the tenant may be mailed about a waiting user: strangers decide how often that happens. */
 export const isNoticeAllowed = async (limiter: Limiter, tenantId: string | undefined): Promise<boolean> =>
   tenantId !== undefined &&
   (await limiter.consume(LIMITS.mailTenant, `member-pending:${tenantId}`)).isAllowed;
 
-/** Tells those who can accept a waiting user. */
-export const tellAdmins = async (work: Work, mail: Mail, { tenantId, name, email }: User): Promise<void> => {
+/** Notifies those who can accept a waiting user. */
+export const notifyAdminsOfJoin = async (
+  work: Work,
+  mail: Mail,
+  { tenantId, name, email }: User,
+): Promise<void> => {
   const { name: tenantName } = await work.em.findOneOrFail(Tenant, { id: tenantId });
   const admins = await work.em.find(
     User,
     { tenantId, role: { $in: ["OWNER", "ADMIN"] }, status: "ACTIVE", disabledAt: null },
-    { orderBy: { createdAt: "asc", id: "asc" }, limit: TOLD_MAX },
+    { orderBy: { createdAt: "asc", id: "asc" }, limit: RECIPIENTS_MAX },
   );
   for (const { id: userId, email: to } of admins) {
     const values = { tenantName, name, email };

@@ -8,10 +8,10 @@ import { User } from "./user.ts";
 export type Profile = { name: string; tenantName?: string | undefined };
 
 /**
- * Completes, once, the account of somebody whose provider told no name.
+ * Completes, once, the account of a user whose provider gave no name.
  *
  * @throws CONFLICT INVALID_STATE when it was complete, FORBIDDEN INSUFFICIENT_ROLE for the tenant's name
- *   unless an OWNER gives it
+ * unless an OWNER sets it
  */
 export const completeProfile = async (
   work: Work,

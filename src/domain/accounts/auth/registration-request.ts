@@ -9,14 +9,14 @@ export type Registration = {
   tenantName?: string | undefined;
   /** Tenant to join. */
   tenantId?: string | undefined;
-  /** From the mail of an invitation; it decides the tenant and the role. */
+  /** From the mail of an invitation; it determines the tenant and the role. */
   invitationToken?: string | undefined;
   captchaToken?: string | undefined;
-  /** Invisible to people; only a bot fills it. */
+  /** Invisible to people; only a bot fills it in. */
   website?: string | undefined;
 };
 
-/** The user in the answer to a registration. */
+/** The user in the response to a registration. */
 export type RegisteredUser = {
   id: string;
   email: string;

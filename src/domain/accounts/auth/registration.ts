@@ -9,9 +9,9 @@ import { type DisposableLists, refuseDisposable } from "./disposable.ts";
 import { mailVerification } from "./email-verification.ts";
 import type { Origin } from "./known-origins.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
-import { answerBot, type BotParts } from "./registration-decoy.ts";
-import { isNoticeAllowed, joinWaiting, requireOpenTenant, tellAdmins } from "./registration-join.ts";
-import type { Post } from "./account-mail.ts";
+import { respondToBot, type BotParts } from "./registration-decoy.ts";
+import { isNoticeAllowed, joinWaiting, requireOpenTenant, notifyAdminsOfJoin } from "./registration-join.ts";
+import type { MailRequestParts } from "./account-mail.ts";
 import type { RegisteredUser, Registration } from "./registration-request.ts";
 import { type LoggedIn, startSessionOn } from "./sessions.ts";
 import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
@@ -19,7 +19,7 @@ import type { User } from "./user.ts";
 
 export type RegistrationParts = TenantDefaults &
   BotParts &
-  Post & {
+  MailRequestParts & {
     transact: Transact;
     tokens: Tokens;
     passwords: Passwords;
@@ -28,17 +28,17 @@ export type RegistrationParts = TenantDefaults &
   };
 
 /**
- * Registers a user: as the OWNER of a new tenant; with an invitation, as the member that it makes them; with
- * a tenantId alone, as a VIEWER who waits (PENDING) until an OWNER or ADMIN of the tenant accepts them.
+ * Registers a user: as the OWNER of a new tenant; with an invitation, as the member it invites; with a
+ * tenantId alone, as a VIEWER who waits (PENDING) until an OWNER or ADMIN of the tenant accepts them.
  *
- * A filled `website` gets an answer of the same shape and nothing is stored. An address that is taken is
- * told, unlike anywhere else: whoever registers has to know, and the limit of 5 an hour for each client
- * address bounds what can be learnt.
+ * A filled `website` gets a response of the same shape and nothing is stored. A taken address is reported,
+ * unlike anywhere else: the applicant must know, and the limit of 5 an hour for each client address
+ * bounds what can be learnt.
  *
  * @throws VALIDATION_ERROR CAPTCHA_FAILED, EMAIL_DISPOSABLE, PASSWORD_TOO_WEAK; NOT_FOUND for an unknown
- *   tenant or invitation; PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED when the tenant is full; CONFLICT
- *   EMAIL_ALREADY_EXISTS, INVALID_STATE; GONE INVITATION_EXPIRED, INVITATION_REVOKED; FORBIDDEN
- *   INVITATION_EMAIL_MISMATCH, TENANT_SUSPENDED; SERVICE_UNAVAILABLE CAPTCHA_UNAVAILABLE, BUSY
+ * tenant or invitation; PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED when the tenant is full; CONFLICT
+ * EMAIL_ALREADY_EXISTS, INVALID_STATE; GONE INVITATION_EXPIRED, INVITATION_REVOKED; FORBIDDEN
+ * INVITATION_EMAIL_MISMATCH, TENANT_SUSPENDED; SERVICE_UNAVAILABLE CAPTCHA_UNAVAILABLE, BUSY
  */
 export const register = async (
   parts: RegistrationParts,
@@ -47,7 +47,7 @@ export const register = async (
 ): Promise<LoggedIn<RegisteredUser>> => {
   const { transact, passwords } = parts;
   const email = normaliseEmail(body.email);
-  if (body.website) return answerBot(parts, { ...body, email }, ip);
+  if (body.website) return respondToBot(parts, { ...body, email }, ip);
   await requireCaptcha(parts, body.captchaToken, ip);
   refuseDisposable(email, parts.disposableEmail);
   await checkTenant(transact, body);
@@ -58,7 +58,7 @@ export const register = async (
   return transact(async (work) => {
     const user = await join(work, parts, { body, account });
     if (!user.emailVerified) await mailVerification(work, parts, user);
-    if (user.status === "PENDING" && isNoticed) await tellAdmins(work, parts.mail, user);
+    if (user.status === "PENDING" && isNoticed) await notifyAdminsOfJoin(work, parts.mail, user);
     return signInNew(work, parts.tokens, user, { ...body, deviceToken });
   }).catch((error: unknown) => {
     if (!(error instanceof UniqueConstraintViolationException)) throw error;
@@ -71,7 +71,7 @@ export const register = async (
 
 type NewAccount = Pick<NewUser, "email" | "name"> & { passwordHash: string };
 
-/** Whether what is to be joined is there, before the password costs a hash. */
+/** Checks that the tenant to be joined exists, before the password costs a hash. */
 const checkTenant = async (
   transact: Transact,
   { tenantId, invitationToken }: Registration,

@@ -8,10 +8,10 @@ import { hashRandomSecret } from "./random-secret.ts";
 import { Session, type SignInMethod } from "./session.ts";
 import { forgetSessions } from "./sessions.ts";
 
-/** Why a session ended before its time. */
+/** Why a session ended early. */
 export type EndReason = "LOGOUT" | "REVOKED" | "PASSWORD_CHANGED" | "REFRESH_TOKEN_REUSED" | "USER_DISABLED";
 
-/** Whose session asks. */
+/** The owner and id of the requesting session. */
 export type SessionOwner = { userId: string; sessionId: string; tenantId: string };
 
 export type ShownSession = {
@@ -20,14 +20,14 @@ export type ShownSession = {
   userAgent: string;
   method: SignInMethod;
   createdAt: string;
-  /** Exact to a minute. */
+  /** Precise to a minute. */
   lastUsedAt: string;
   expiresAt: string;
-  /** The one that asks. */
+  /** Whether it is the requesting session. */
   current: boolean;
 };
 
-/** The sessions of a user that go on, newest first. */
+/** Returns the active sessions of a user, newest first. */
 export const listSessions = async (
   { em, now }: Work,
   { userId, sessionId }: SessionOwner,
@@ -52,8 +52,8 @@ export const listSessions = async (
 };
 
 /**
- * Ends sessions of a user: all, all `except` one, or `only` one; gives how many went on until now. Their
- * tokens end here at once and in other processes within 5 s.
+ * Ends sessions of a user: all, all `except` one, or `only` one; returns how many were active. Their tokens
+ * become invalid here at once and in other processes within 5 s.
  */
 export const revokeSessions = async (
   { db, now, afterCommit }: Work,
@@ -70,7 +70,7 @@ export const revokeSessions = async (
   return rows.length;
 };
 
-/** Ends one of the user's sessions. @throws NOT_FOUND for one that is another's, unknown or over */
+/** Ends one of the user's sessions. @throws NOT_FOUND for one that is another's, unknown or ended */
 export const revokeSession = async (work: Work, owner: SessionOwner, id: string): Promise<void> => {
   const { userId, tenantId } = owner;
   const count = isId(id) ? await revokeSessions(work, userId, { only: id, reason: "REVOKED" }) : 0;
@@ -78,7 +78,7 @@ export const revokeSession = async (work: Work, owner: SessionOwner, id: string)
   await audit(work, { action: "session.revoked", target: { type: "session", id }, tenantId });
 };
 
-/** Ends the session that asks, with `refreshToken` that token's too if it is the user's; or `all`. */
+/** Ends the requesting session, with `refreshToken` also that token's if it is the user's; or `all`. */
 export const logout = async (
   work: Work,
   { userId, sessionId }: SessionOwner,

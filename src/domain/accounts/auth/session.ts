@@ -1,6 +1,6 @@
 import { defineEntity, p } from "@mikro-orm/core";
 
-/** How somebody proved who they are. */
+/** Methods of authentication. */
 export const SIGN_IN_METHODS = ["PASSWORD", "GOOGLE", "GITHUB", "INVITATION"] as const;
 export type SignInMethod = (typeof SIGN_IN_METHODS)[number];
 
@@ -16,7 +16,7 @@ export const SessionSchema = defineEntity({
     userAgent: p.text(),
     createdAt: p.datetime(3),
     lastUsedAt: p.datetime(3),
-    /** Refreshing never moves it. */
+    /** Not changed by refreshing. */
     expiresAt: p.datetime(3),
     revokedAt: p.datetime(3).nullable(),
     /** LOGOUT, PASSWORD_CHANGED, REFRESH_TOKEN_REUSED, ... */

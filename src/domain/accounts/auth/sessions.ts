@@ -12,34 +12,34 @@ import { createShortCache } from "./short-cache.ts";
 import { ACCESS_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 
-/** After this a session ends, however often it was refreshed. */
+/** Days after which a session ends, however often it was refreshed. */
 export const SESSION_DAYS = 30;
-/** Sessions that a user keeps; the oldest end. */
+/** Maximum sessions of a user; the oldest end. */
 export const SESSIONS_PER_USER_MAX = 100;
 const USER_AGENT_MAX = 300;
 
-/** What a sign-in answers with. */
+/** The response to a sign-in. */
 export type SignedIn<U = SignedInUser> = {
   accessToken: string;
   refreshToken: string;
   tokenType: "Bearer";
-  /** Seconds. */
+  /** In seconds. */
   expiresIn: number;
   user: U;
 };
-/** `deviceToken`: by it the account knows the device at the next sign-in. */
+/** `deviceToken`: identifies the device at the next sign-in. */
 export type LoggedIn<U = SignedInUser> = { signedIn: SignedIn<U>; deviceToken: string };
 export type SignedInUser = { id: string; email: string; role: User["role"] };
 
 type SessionStart = {
   method: SignInMethod;
-  /** Life of the access token in seconds; default 7 days. */
+  /** Lifetime of the access token in seconds; default 7 days. */
   expiresIn?: number;
-  /** When the first refresh token ends, for one that travels in an address; default: with the session. */
+  /** Expiry of the first refresh token, for one that is sent in a URL; default: the end of the session. */
   refreshUntil?: Date;
 };
 
-/** Starts a session of a user who has proved who they are; where from is told by `work.by`. */
+/** Starts a session of an authenticated user; the origin is given by `work.by`. */
 export const startSession = async (
   work: Work,
   tokens: Tokens,
@@ -85,7 +85,10 @@ export const startSessionOn = async (
 
 type SignIn = { user: User; session: Session; refreshToken: string; expiresIn?: number };
 
-/** The answer to a sign-in: an access token that lives no longer than its session, and what goes with it. */
+/**
+ * Builds the response to a sign-in: an access token that ends with its session at the latest, and its
+ * details.
+ */
 export const signedIn = async (
   { now }: Work,
   tokens: Tokens,
@@ -107,12 +110,12 @@ type KnownSession = { caller: UserCaller; freshForMs: number; isUseDue: boolean 
 
 const known = createShortCache<KnownSession>(({ freshForMs }) => freshForMs);
 
-/** Makes this process read sessions, roles and tenants anew; others do within 5 s. */
+/** Drops this process's cache of sessions, roles and tenants; those of other processes expire within 5 s. */
 export const forgetSessions = (): void => known.clear();
 
 /**
- * The caller behind an access token (without `Bearer `). The database decides whether the session goes on,
- * which role it has, and in what state the tenant is, at most 5 s late.
+ * Authenticates an access token (without `Bearer `). The database determines whether the session is active,
+ * its role, and the state of the tenant, at most 5 s late.
  *
  * @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED, SESSION_REVOKED
  */

@@ -5,12 +5,12 @@ import { revokeSessions } from "./session-list.ts";
 import { endUserTokens } from "./user-tokens.ts";
 import { User } from "./user.ts";
 
-/** What goes on after a new password: the session and the device that set it. */
+/** The session and device that stay valid after a new password. */
 export type Kept = { sessionId?: string; deviceToken?: string };
 
 /**
- * Replaces a user's password; ends the sessions of before, what mails of before could do, and what addresses
- * and devices were known, except what is `kept`. @throws NOT_FOUND
+ * Replaces a user's password; ends existing sessions and mailed tokens, and forgets known addresses and
+ * devices, except what is `kept`. @throws NOT_FOUND
  */
 export const setPassword = async (
   work: Work,
@@ -22,7 +22,7 @@ export const setPassword = async (
   if (!user) throw notFound("User");
   user.passwordHash = passwordHash;
   user.updatedAt = work.now;
-  // First the password: a login that waits for this row must not be missed by what ends the sessions.
+  // The password first: a login that waits for this row must be included when the sessions are ended.
   await work.em.flush();
   const except = kept.sessionId === undefined ? {} : { except: kept.sessionId };
   await forgetOrigins(work, userId, kept.deviceToken);

@@ -1,25 +1,25 @@
-/** How long another process may go on with what it has read; a promise to operators. */
+/** How long another process may use what it has read; documented for operators. */
 export const CACHE_TTL_MS = 5_000;
 export const CACHE_MAX_ENTRIES = 10_000;
 
 type Entry<T> = { value: Promise<T | undefined>; untilMs: number };
 
 export type ShortCache<T> = {
-  /** What is kept under `key`, else what `load` finds; requests that arrive together share one load. */
+  /** Returns the cached value of `key`, or else what `load` finds; concurrent requests share one load. */
   get(key: string, load: () => Promise<T | undefined>): Promise<T | undefined>;
   delete(key: string): void;
   clear(): void;
 };
 
 /**
- * A bounded cache of answers that may be at most 5 s old, counted from the start of the load. `undefined`
- * and failures are not kept. `freshForMs` shortens the life of one answer. Keys are ids or hashes, unique
- * over every database, so one cache serves the process.
+ * A bounded cache of values at most 5 s old, counted from the start of the load. `undefined` and failures are
+ * not cached. `freshForMs` shortens the lifetime of one value. Keys are ids or hashes, unique across all
+ * databases, so one cache serves the process.
  */
 export const createShortCache = <T>(freshForMs: (value: T) => number = () => CACHE_TTL_MS): ShortCache<T> => {
   const entries = new Map<string, Entry<T>>();
 
-  /** Settles how long the answer is kept before anyone has it. */
+  /** Determines how long the value is cached before anyone receives it. */
   const fill = async (key: string, entry: Omit<Entry<T>, "value">, load: () => Promise<T | undefined>) => {
     const startMs = performance.now();
     let value: T | undefined;

@@ -13,7 +13,7 @@ import { unauthorized } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 
 export const ACCESS_TOKEN_SECONDS = 604_800;
-/** Of the token that registration answers with. */
+/** Lifetime of the token returned by registration. */
 export const REGISTRATION_TOKEN_SECONDS = 86_400;
 export const WS_TOKEN_SECONDS = 900;
 export const ADMIN_TOKEN_SECONDS = 3_600;
@@ -44,31 +44,31 @@ const WsClaims = z.object({
 export type WsClaims = z.infer<typeof WsClaims>;
 
 const AdminClaims = z.object({ sub: z.uuid(), ver: z.int(), jti: z.uuid(), exp: z.int() });
-/** `sub`: platform admin, `ver`: their session version (raised to end all), `exp`: Unix seconds. */
+/** `sub`: platform admin, `ver`: their session version (incremented to end all), `exp`: Unix seconds. */
 export type AdminClaims = z.infer<typeof AdminClaims>;
 
 export type SignedToken = { token: string; expiresIn: number; expiresAt: Date };
 
 export type Tokens = {
-  /** A console user's token; `expiresIn` in seconds. */
+  /** Signs a console user's token; `expiresIn` in seconds. */
   signAccess(claims: Omit<AccessClaims, "jti" | "exp">, expiresIn?: number): Promise<SignedToken>;
   /** @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED */
   verifyAccess(token: string): Promise<AccessClaims>;
-  /** A token for one project's rooms, 15 minutes. */
+  /** Signs a token for one project's rooms, valid 15 minutes. */
   signWs(claims: Omit<WsClaims, "exp">): Promise<SignedToken>;
   /** @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED */
   verifyWs(token: string): Promise<WsClaims>;
-  /** A super-admin's token, one hour. */
+  /** Signs a super-admin's token, valid one hour. */
   signAdmin(claims: Omit<AdminClaims, "jti" | "exp">): Promise<SignedToken>;
   /** @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED */
   verifyAdmin(token: string): Promise<AdminClaims>;
-  /** Signs an access token that looks real and that nobody accepts. */
+  /** Signs an access token that looks genuine and is never accepted. */
   signDecoy(claims: Omit<AccessClaims, "jti" | "exp">, expiresIn: number): Promise<SignedToken>;
-  /** What is kept of an address: without the server's key nobody finds it by trying all there are. */
+  /** Returns the keyed hash of an address: without the server's key it cannot be found by enumeration. */
   hashAddress(address: string): string;
 };
 
-/** `typ` and audience keep the kinds apart: a token of one kind is never good as another. */
+/** `typ` and audience separate the kinds: a token of one kind is never valid as another. */
 type Kind<C> = { typ: string; audience: string; claims: z.ZodType<C>; invalid: string; expired: string };
 
 const ACCESS: Kind<AccessClaims> = {
@@ -102,7 +102,7 @@ export type TokenParts = {
   clock: () => Date;
 };
 
-/** The one place where tokens are signed and verified. */
+/** The only place where tokens are signed and verified. */
 export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens => {
   const publicKey = createPublicKey(privateKey);
   const kid = thumbprint(publicKey);
@@ -162,7 +162,7 @@ export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens 
   };
 };
 
-/** The key's name, RFC 7638. */
+/** Returns the key's id, RFC 7638. */
 const thumbprint = (publicKey: KeyObject): string => {
   const { crv, kty, x } = publicKey.export({ format: "jwk" });
   return createHash("sha256").update(JSON.stringify({ crv, kty, x })).digest("base64url");

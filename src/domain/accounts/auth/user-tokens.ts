@@ -6,20 +6,20 @@ import { hashRandomSecret, newRandomSecret } from "./random-secret.ts";
 export const VERIFY_EMAIL_SECONDS = 86_400;
 export const RESET_PASSWORD_SECONDS = 3_600;
 
-/** What whoever holds the token may do; each comes by mail to the address it is about. */
+/** Purpose of a token; each is mailed to the address that it concerns. */
 export type UserTokenPurpose = "VERIFY_EMAIL" | "CHANGE_EMAIL" | "RESET_PASSWORD";
 
 export type UserToken = {
   userId: string;
   tenantId: string;
   purpose: UserTokenPurpose;
-  /** Lower case; the address that the mail goes to, which holding the token proves. */
+  /** Lower case; the recipient's address, which holding the token proves. */
   email: string;
 };
 
 /**
- * A new token of 256 random bits in base64url, good once for so many seconds. Only its hash is stored. Others
- * of the user stay good: mails may arrive in any order.
+ * Issues a token of 256 random bits in base64url, valid once within the given seconds. Only its hash is
+ * stored. Other tokens of the user stay valid: mails may arrive in any order.
  */
 export const issueUserToken = async (
   { db, now }: Work,
@@ -35,10 +35,10 @@ export const issueUserToken = async (
 };
 
 /**
- * Reads a token without using it up.
+ * Reads a token without consuming it.
  *
  * @throws VALIDATION_ERROR VERIFICATION_TOKEN_INVALID for one that is unknown or for another purpose, GONE
- *   VERIFICATION_TOKEN_EXPIRED for one that was used or is too old
+ * VERIFICATION_TOKEN_EXPIRED for one that was used or has expired
  */
 export const findUserToken = async (
   { db, now }: Work,
@@ -59,7 +59,7 @@ export const findUserToken = async (
   return known;
 };
 
-/** Uses a token up: of several at once, one wins. @throws as `findUserToken` */
+/** Consumes a token: of several concurrent uses, one succeeds. @throws as `findUserToken` */
 export const consumeUserToken = async (
   work: Work,
   token: string,
@@ -67,7 +67,7 @@ export const consumeUserToken = async (
 ): Promise<UserToken> => {
   const { db, now } = work;
   const found = await findUserToken(work, token, purposes);
-  // The user before the token, as whoever ends a user's tokens: else two could wait for each other.
+  // The user is locked before the token, as where a user's tokens are ended, to avoid deadlocks.
   await sql`select 1 from users where id = ${found.userId}::uuid for update`.execute(db);
   const { rows } = await sql`
     update user_tokens set used_at = ${now.toISOString()}::timestamptz
@@ -77,15 +77,15 @@ export const consumeUserToken = async (
 };
 
 const unknownToken = (): DomainError =>
-  invalid("token", "is not one that we sent; ask for a new mail", "VERIFICATION_TOKEN_INVALID");
+  invalid("token", "is unknown; request a new mail", "VERIFICATION_TOKEN_INVALID");
 
-/** The error for a token that is no longer good. */
+/** Builds the error for a token that is no longer valid. */
 export const tokenIsGone = (): DomainError =>
   new DomainError("GONE", "This link was used or has expired; ask for a new mail", {
     reason: "VERIFICATION_TOKEN_EXPIRED",
   });
 
-/** Ends what a user has been sent for these purposes: after a new password, no older mail sets another. */
+/** Ends a user's tokens for these purposes: after a new password, no older mail can set another. */
 export const endUserTokens = async (
   { db, now }: Work,
   userId: string,

@@ -10,15 +10,15 @@ export const UserSchema = defineEntity({
     /** Lower case; unique over the whole platform, because a login names no tenant. */
     email: p.text(),
     name: p.text(),
-    /** Null for somebody who signs in through a provider only. */
+    /** Null for a user who only signs in through a provider. */
     passwordHash: p.text().nullable(),
     role: p.text().$type<Role>(),
     status: p.text().$type<MemberStatus>(),
     emailVerified: p.boolean(),
-    /** False after a sign-up through a provider that told no name. */
+    /** False after a sign-up through a provider that gave no name. */
     profileCompleted: p.boolean(),
     lastLoginAt: p.datetime(3).nullable(),
-    /** Shut out of the whole platform by a super-admin. */
+    /** Disabled for the whole platform by a super-admin. */
     disabledAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
     updatedAt: p.datetime(3),

@@ -16,6 +16,6 @@ export const BlogPostSchema = defineEntity({
     updatedAt: p.datetime(3),
   },
 });
-/** What a site's list of articles shows of one; its text is kept elsewhere. */
+/** An entry in a site's list of articles; the text is stored elsewhere. */
 export class BlogPost extends BlogPostSchema.class {}
 BlogPostSchema.setClass(BlogPost);

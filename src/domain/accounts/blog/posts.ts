@@ -11,7 +11,7 @@ export type BlogQuery = PageQuery & {
   featured?: boolean | undefined;
 };
 
-/** As on the wire. */
+/** A post as returned by the API. */
 export type ShownBlogPost = {
   slug: string;
   title: string;
@@ -34,7 +34,7 @@ export const showBlogPost = (post: BlogPost): ShownBlogPost => ({
   updatedAt: post.updatedAt.toISOString(),
 });
 
-/** Posts that are no drafts, by their date. */
+/** Returns published posts by date. */
 export const listBlogPosts = async (work: Work, query: BlogQuery): Promise<Total & { posts: BlogPost[] }> => {
   const { order, tag, featured } = query;
   const where: FilterQuery<BlogPost> = {

@@ -21,18 +21,18 @@ export type SyncResult = {
   message: string;
   created: number;
   updated: number;
-  /** Posts of the call; those that were the same already count here only. */
+  /** Posts of the call, including unchanged ones. */
   total: number;
 };
 
 /**
- * Makes the stored posts with these slugs as they are here; others are kept.
- * @throws VALIDATION_ERROR when a slug comes twice
+ * Creates or updates the posts with these slugs; others are kept.
+ * @throws VALIDATION_ERROR when a slug occurs twice
  */
 export const syncBlogPosts = async (work: Work, posts: readonly SyncedPost[]): Promise<SyncResult> => {
   refuseTwins(posts);
   const at = work.now.toISOString();
-  // In the order of slugs, so that two calls cannot wait for each other.
+  // In the order of slugs, so that two calls cannot deadlock.
   const sorted = posts.toSorted((a, b) => (a.slug < b.slug ? -1 : 1));
   const { rows } = await sql<{ slug: string; is_new: boolean }>`
     insert into blog_posts as b

@@ -5,21 +5,21 @@ import { type MailSent, type RenderedMail, SEND_MAX_MS } from "./mailer.ts";
 import { keptResponse, type MailFailure } from "./outcome.ts";
 import type { MailPayload } from "./outbox.ts";
 
-/** Longer than an attempt may take, so that another worker takes over only from one that is gone. */
+/** Longer than an attempt may take, so that a mail is only taken over from a dead worker. */
 export const LEASE_MS = SEND_MAX_MS + 30_000;
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** The wait after the first failed try, the second and so on; after the last one a mail is given up. */
+/** Delays after the first failed attempt, the second and so on; after the last one a mail has failed. */
 const RETRY_MS = [MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 6 * HOUR_MS] as const;
-/** The longest wait for what the operator has to mend: soon after that the mails should go. */
+/** Maximum delay while the operator must fix something: the mails should be sent soon after that. */
 const OPERATOR_RETRY_MAX_MS = 30 * MINUTE_MS;
 /** How long a failed mail can be sent again. */
 const KEPT_MS = 7 * DAY_MS;
 const SUPPRESSED_MS = 30 * DAY_MS;
 
-/** A mail that this process alone may send until `lockedUntil`. */
+/** A mail that only this process may send until `lockedUntil`. */
 export type ClaimedMail = {
   id: string;
   to: string;
@@ -41,7 +41,7 @@ type Row = {
 
 const later = (from: Date, ms: number): Date => new Date(from.getTime() + ms);
 
-/** Takes the mail that is due longest, for LEASE_MS. One whose address is suppressed ends here. */
+/** Claims the mail that has been due longest, for LEASE_MS. Mail to a suppressed address ends here. */
 export const claimMail = async ({ db, now }: Work): Promise<Claim> => {
   const [at, lockedUntil] = [now.toISOString(), later(now, LEASE_MS)];
   const { rows } = await sql<Row>`
@@ -78,13 +78,13 @@ const suppress = async (db: Work["db"], id: string): Promise<void> => {
     where id = ${id}::uuid`.execute(db);
 };
 
-/** The mail itself. @throws Error when it was sealed under a key that the server no longer has */
+/** Decrypts a mail. @throws Error when it was sealed under a key that the server no longer has */
 export const openMail = (secretBox: SecretBox, { id, to, subject, sealed }: ClaimedMail): RenderedMail => {
   const { toName, text, html } = JSON.parse(secretBox.open(sealed, id)) as MailPayload;
   return { id, to: { name: toName, address: to }, subject, text, html };
 };
 
-/** Ends a mail that the mail server has taken, whoever holds it by now. */
+/** Completes a mail that the mail server has accepted, even if another worker has claimed it meanwhile. */
 export const noteSent = async ({ db, now }: Work, { id }: ClaimedMail, sent: MailSent): Promise<void> => {
   await sql`
     with gone as (delete from email_outbox where log_id = ${id}::uuid)
@@ -94,8 +94,8 @@ export const noteSent = async ({ db, now }: Work, { id }: ClaimedMail, sent: Mai
 };
 
 /**
- * Notes that an attempt failed: the mail waits for the next one, or has failed. Its text is then kept for
- * 7 days (resendEmail). A mail that another worker holds by now is left to that one.
+ * Records a failed attempt: the mail waits for the next one, or has failed. Its text is then kept for 7 days
+ * (resendEmail). A mail that another worker has claimed meanwhile is left unchanged.
  */
 export const noteFailure = async (
   work: Work,
@@ -122,7 +122,7 @@ export const noteFailure = async (
   return status;
 };
 
-/** How long to wait for the next attempt; undefined when there is none. */
+/** Returns the delay before the next attempt; undefined when there is none. */
 const waitOf = ({ kind }: MailFailure, attempts: number): number | undefined => {
   if (kind === "retry") return RETRY_MS[attempts - 1];
   if (kind !== "operator") return undefined;

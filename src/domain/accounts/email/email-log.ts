@@ -15,10 +15,12 @@ export const EmailLogSchema = defineEntity({
     template: p.text().$type<MailTemplate>(),
     subject: p.text(),
     status: p.text().$type<EmailStatus>(),
-    /** Tries since it was queued, or since a super-admin sent it again. */
+    /** Attempts since it was queued, or since a super-admin sent it again. */
     attempts: p.integer(),
     providerMessageId: p.text().nullable(),
-    /** What the mail server said last; for super-admins, since it may tell of the server's own network. */
+    /**
+     * The mail server's last response; for super-admins only, since it may reveal the server's own network.
+     */
     smtpResponse: p.text().nullable(),
     /** Why it is not sent, in our words. */
     error: p.text().nullable(),
@@ -26,6 +28,6 @@ export const EmailLogSchema = defineEntity({
     sentAt: p.datetime(3).nullable(),
   },
 });
-/** A mail, without what it says. */
+/** A mail without its text. */
 export class EmailLog extends EmailLogSchema.class {}
 EmailLogSchema.setClass(EmailLog);

@@ -1,7 +1,7 @@
-/** What a mail says, as plain text throughout; the layout escapes it and makes it look good. */
+/** The contents of a mail as plain text; the layout escapes and formats it. */
 export type MailContent = {
   subject: string;
-  /** Whom it greets; a mail to a role or to a stranger greets nobody. */
+  /** The name of the recipient; mails to a role or to a stranger have no greeting. */
   greeting?: string;
   paragraphs: readonly string[];
   link?: { label: string; url: string };
@@ -11,10 +11,10 @@ export type MailContent = {
 
 const NAME_CHARACTERS_MAX = 100;
 const TEXT_CHARACTERS_MAX = 1_000;
-/** Control characters, line separators and what turns the direction of text around. */
+/** Control characters, line separators and characters that change the direction of text. */
 const INVISIBLE = /[\p{Cc}\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]+/gu;
 
-/** One line of text without control characters and without halves of characters, cut to a length. */
+/** Returns one line of text without control characters and split surrogate pairs, truncated. */
 export const oneLine = (text: string, charactersMax = TEXT_CHARACTERS_MAX): string => {
   const line = text.toWellFormed().replace(INVISIBLE, " ").replace(/\s+/gu, " ").trim();
   const characters = [...line];
@@ -22,8 +22,8 @@ export const oneLine = (text: string, charactersMax = TEXT_CHARACTERS_MAX): stri
 };
 
 /**
- * A name that somebody chose, for the text of a mail that may go to a stranger. Mail programs make links of
- * what looks like an address; a space of no width after its dots and colons keeps them from it.
+ * Formats a user-chosen name for a mail that may go to a stranger. Mail programs turn what looks like an
+ * address into links; a zero-width space after its dots and colons prevents that.
  */
 export const nameOf = (text: string): string => {
   const line = oneLine(text, NAME_CHARACTERS_MAX);
@@ -69,7 +69,7 @@ const linkHtml = ({ label, url }: { label: string; url: string }): string => {
   ].join("\n");
 };
 
-/** Tables and inline styles, because mail programs know little else; no image, so nothing to load. */
+/** Tables and inline styles, because mail programs support little else; no images, so nothing is loaded. */
 export const renderHtml = ({ subject, greeting, paragraphs, link, remark }: MailContent): string => {
   const body = [
     ...(greeting === undefined ? [] : [paragraph(`${greeting},`)]),

@@ -8,12 +8,12 @@ import type { Work } from "../../kernel/work.ts";
 import { EmailLog, type EmailStatus } from "./email-log.ts";
 import type { MailTemplate } from "./mail.ts";
 
-/** What a list of mails can be narrowed to; `from` is part of the span, `to` is not. */
+/** Filters of a list of mails; `from` is inclusive, `to` exclusive. */
 export type EmailLogFilter = {
   tenantId?: string | undefined;
   status?: EmailStatus | undefined;
   template?: MailTemplate | undefined;
-  /** Whom they go to. */
+  /** The recipient. */
   email?: string | undefined;
   from?: Date | undefined;
   to?: Date | undefined;
@@ -21,7 +21,7 @@ export type EmailLogFilter = {
   order?: "asc" | "desc" | undefined;
 };
 
-/** Mails by time. Without a `tenantId`, those of all tenants and of none. */
+/** Returns mails by time. Without a `tenantId`, those of all tenants and of none. */
 export const listEmailLogs = async (
   work: Work,
   filter: EmailLogFilter,
@@ -41,14 +41,14 @@ const whereOf = ({ tenantId, status, template, email, from, to }: EmailLogFilter
   ...(tenantId === undefined ? {} : { tenantId }),
   ...(status === undefined ? {} : { status }),
   ...(template === undefined ? {} : { template }),
-  // Addresses are kept in lower case wherever people have them.
+  // Users' addresses are stored in lower case.
   ...(email === undefined ? {} : { to: { $in: [email, email.toLowerCase()] } }),
   ...(from === undefined && to === undefined
     ? {}
     : { createdAt: { ...(from ? { $gte: from } : {}), ...(to ? { $lt: to } : {}) } }),
 });
 
-/** A mail as its tenant sees it. */
+/** Converts a mail to the API representation for its tenant. */
 export const showEmailLog = (log: EmailLog) => ({
   id: log.id,
   to: log.to,
@@ -62,7 +62,9 @@ export const showEmailLog = (log: EmailLog) => ({
   ...(log.userId == null ? {} : { userId: log.userId }),
 });
 
-/** A mail as super-admins see it: also whose it is, and what the mail server said. */
+/**
+ * Converts a mail to the API representation for super-admins, with its tenant and the mail server's response.
+ */
 export const showEmailLogInFull = (log: EmailLog) => ({
   ...showEmailLog(log),
   ...(log.tenantId == null ? {} : { tenantId: log.tenantId }),
@@ -71,10 +73,10 @@ export const showEmailLogInFull = (log: EmailLog) => ({
 });
 
 /**
- * Sends a mail again that has FAILED within the last 7 days or waits for another try: at once, with all its
- * tries ahead of it, and whether or not its address has refused mail. For super-admins, in the accounts
- * scope; the caller audits it.
- * @throws DomainError NOT_FOUND, or CONFLICT INVALID_STATE when it is being sent or what it says is gone
+ * Sends a mail again that has FAILED within the last 7 days or waits for another attempt: at once, with all
+ * attempts, and even if its address is suppressed. For super-admins, in the accounts scope; the caller audits
+ * it.
+ * @throws DomainError NOT_FOUND, or CONFLICT INVALID_STATE when it is being sent or its text is gone
  */
 export const resendEmail = async (work: Work, id: string): Promise<EmailLog> => {
   const log = isId(id) ? await work.em.findOne(EmailLog, { id }) : null;
@@ -90,7 +92,10 @@ export const resendEmail = async (work: Work, id: string): Promise<EmailLog> => 
     from again where l.id = again.log_id
     returning l.id`.execute(work.db);
   if (rows.length === 0) {
-    throw conflict("INVALID_STATE", "Only a mail that waits, or has failed within 7 days, can be sent again");
+    throw conflict(
+      "INVALID_STATE",
+      "Only a mail that is queued, or failed within the last 7 days, can be sent again",
+    );
   }
   await sql`delete from email_suppressions where email = ${log.to.toLowerCase()}`.execute(work.db);
   await work.em.refresh(log);

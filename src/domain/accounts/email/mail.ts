@@ -2,11 +2,11 @@ import { DomainError } from "../../kernel/errors.ts";
 import type { ProviderId } from "../oauth/provider.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** smtp: mails are sent; log: they are printed; off: asking for one is an error. */
+/** smtp: mails are sent; log: they are printed; off: requesting one is an error. */
 export const MAIL_MODES = ["smtp", "log", "off"] as const;
 export type MailMode = (typeof MAIL_MODES)[number];
 
-/** What each template has to be told; tokens go into links, everything is escaped. */
+/** Values of each template; tokens become part of links, everything is escaped. */
 export type MailValues = {
   "verify-email": { name: string; token: string };
   "change-email": { name: string; token: string };
@@ -27,8 +27,9 @@ export type MailValues = {
 export type MailTemplate = keyof MailValues;
 
 /**
- * What a mail is to the act that asks for it. "purpose": the act is for nothing without the mail, so it fails
- * where none can be sent. "notice": the mail tells of an act that stands on its own, so it never fails one.
+ * Role of a mail in the operation that sends it. "purpose": the operation is useless without the mail, so it
+ * fails where none can be sent. "notice": the mail reports an operation that is valid without it, so it never
+ * fails one.
  */
 export const MAIL_KINDS: Record<MailTemplate, "purpose" | "notice"> = {
   "verify-email": "purpose",
@@ -57,24 +58,24 @@ export type MailRequest<T extends MailTemplate> = {
   userId: string | null;
 };
 
-/** The outgoing mail: rows of the commit that asks for them, sent later by a worker. */
+/** Outgoing mail: rows of the commit that requests them, sent later by a worker. */
 export type Mail = {
   /**
-   * Puts a mail into the outbox; true when it will be sent. The very same mail (template, tenant, address,
-   * values) twice within a minute is one: false for the second; mails with different tokens differ. A mail
-   * with a token takes the place of those of its template to the same address that have not been sent yet.
+   * Adds a mail to the outbox; true when it will be sent. The very same mail (template, tenant, address,
+   * values) twice within a minute is sent once: false for the second; mails with different tokens differ. A
+   * mail with a token replaces unsent ones of its template to the same address.
    *
-   * A notice (MAIL_KINDS) never throws: where no mail is sent, or the address is none, it answers false.
+   * A notice (MAIL_KINDS) never throws: where no mail is sent, or the address is invalid, it returns false.
    * In a tenant's scope `tenantId` must be that tenant; in the accounts scope it may be any, or null.
    * @throws DomainError SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED when the server sends no mail at all, and
    * VALIDATION_ERROR EMAIL_INVALID for an address that no mail is sent to; both not for notices
    */
   queue<T extends MailTemplate>(work: Work, request: MailRequest<T>): Promise<boolean>;
-  /** The server has no mail at all. */
+  /** Whether the server sends no mail at all. */
   isOff: boolean;
 };
 
-/** The error for what is for nothing without a mail. */
+/** Builds the error for operations that are useless without mail. */
 export const mailIsOff = (): DomainError =>
   new DomainError("SERVICE_UNAVAILABLE", "This server sends no mail; ask its operator", {
     reason: "EMAIL_NOT_CONFIGURED",

@@ -1,6 +1,6 @@
-/** A mail as it goes out. */
+/** A mail in the form in which it is sent. */
 export type RenderedMail = {
-  /** The Message-ID's left side: the id in the log. */
+  /** The local part of the Message-ID: the id in the log. */
   id: string;
   to: { name: string; address: string };
   subject: string;
@@ -12,13 +12,13 @@ export type MailSent = { messageId: string; response: string };
 
 export type Mailer = {
   /**
-   * Ends within SEND_MAX_MS, one way or the other.
-   * @throws Error as nodemailer has them, with `responseCode` or `code`
+   * Sends a mail; settles within SEND_MAX_MS.
+   * @throws errors of nodemailer, with `responseCode` or `code`
    */
   send(mail: RenderedMail): Promise<MailSent>;
-  /** Finishes what it is sending, up to a few seconds, and hangs up. Sends nothing afterwards. */
+  /** Completes running deliveries, up to a few seconds, and disconnects. Sends nothing afterwards. */
   close(): Promise<void>;
 };
 
-/** The longest that one attempt may take. */
+/** Maximum duration of one attempt. */
 export const SEND_MAX_MS = 60_000;

@@ -20,22 +20,22 @@ import { renderMail } from "./templates/templates.ts";
 export type MailParts = {
   secretBox: SecretBox;
   mode: MailMode;
-  /** Where links lead; without a slash at the end. */
+  /** Base URL of links, without a trailing slash. */
   consoleUrl: string;
-  /** Rings for a worker of that lane, once the commit is durable. */
+  /** Notifies the worker of a lane, once the commit is durable. */
   wake: (lane: number) => void;
 };
 
-/** Mails that one process sends at the same time. A lane that waits for a slow server holds up no other. */
+/** Concurrent deliveries of one process. A lane that waits for a slow server does not hold up the others. */
 export const MAIL_LANES = 4;
 
-/** What the outbox keeps of a mail; the rest is in its log. */
+/** The fields of a mail in the outbox; the rest is in its log. */
 export type MailPayload = Pick<RenderedMail, "text" | "html"> & { toName: string };
 
 const MINUTE_MS = 60_000;
 const NAME_CHARACTERS_MAX = 100;
 
-/** The outgoing mail over the tables email_logs and email_outbox. */
+/** Creates the outgoing mail over the tables email_logs and email_outbox. */
 export const createMail = ({ secretBox, mode, consoleUrl, wake }: MailParts): Mail => {
   const isOff = mode === "off";
   let turn = 0;
@@ -66,11 +66,11 @@ const refusalOf = (isOff: boolean, to: string): DomainError | undefined => {
     : invalid("email", "is not an address to send mail to", "EMAIL_INVALID");
 };
 
-/** Only templates that greet their reader know the reader's name. */
+/** Only templates with a greeting have the recipient's name. */
 const recipientName = ({ template, values }: MailRequest<MailTemplate>): string =>
   template !== "member-pending" && "name" in values ? oneLine(values.name, NAME_CHARACTERS_MAX) : "";
 
-/** Says that two mails are the same one; a hash, because the values may hold a token. */
+/** Returns the deduplication key of a mail; a hash, because the values may contain a token. */
 const dedupeKey = ({ now }: Work, { template, to, values, tenantId }: MailRequest<MailTemplate>): string =>
   createHash("sha256")
     .update(JSON.stringify([template, tenantId, to.toLowerCase(), values, minuteOf(now)]))
@@ -96,8 +96,8 @@ const insertMail = async (work: Work, mail: NewMail): Promise<boolean> => {
 };
 
 /**
- * Takes back mails whose links are dead because a newer one was asked for: they would arrive after it, once
- * the mail server answers again. One that is being sent stays.
+ * Deletes unsent mails whose links have been invalidated by a newer request: they would arrive after it, once
+ * the mail server is available again. One that is being sent is kept.
  */
 const supersede = async (
   { db }: Work,

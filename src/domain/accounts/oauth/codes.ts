@@ -10,7 +10,7 @@ import { findActive, methodOf } from "./sign-in.ts";
 
 export const CODE_SECONDS = 60;
 
-/** A code that is good once, for a minute, for POST /auth/oauth/exchange. Only its hash is stored. */
+/** Issues a code that is valid once, for a minute, for POST /auth/oauth/exchange. Only its hash is stored. */
 export const issueCode = async ({ db, now }: Work, user: User, provider: ProviderId): Promise<string> => {
   const code = newRandomSecret();
   const expiresAt = new Date(now.getTime() + CODE_SECONDS * 1_000).toISOString();
@@ -32,7 +32,7 @@ export const exchangeCode = async (
     returning user_id, provider, expires_at`.execute(work.db);
   const found = rows[0];
   const user = found && (await findActive(work, found.user_id));
-  // A new password or address since then ends what was begun before it.
+  // A new password or address since then invalidates earlier sign-ins in progress.
   if (
     !found ||
     !user ||

@@ -9,13 +9,13 @@ import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { issueCode } from "./codes.ts";
 import { OAuthError } from "./errors.ts";
-import { type Flow, takeFlow } from "./flows.ts";
+import { type Flow, consumeFlow } from "./flows.ts";
 import type { OAuthProvider, ProviderId, ProviderProfile } from "./provider.ts";
 import { withParameters } from "./redirects.ts";
 import { accountExists, methodOf, resolveUser, type SignInParts } from "./sign-in.ts";
 import { refusal } from "./start.ts";
 
-/** A refresh token that travelled in an address is exchanged for another by then, or is worth nothing. */
+/** A refresh token sent in a URL must be exchanged for another within this time. */
 export const REFRESH_IN_ADDRESS_SECONDS = 300;
 
 export type CompleteParts = SignInParts & {
@@ -23,12 +23,12 @@ export type CompleteParts = SignInParts & {
   secretBox: SecretBox;
   tokens: Tokens;
   limiter: Limiter;
-  /** Told what went wrong that the person can do nothing about. */
+  /** Called with errors that the user cannot fix. */
   report: (failure: OAuthError) => void;
 };
 
-/** With what, in which cookie and from where the browser came back. */
-export type Return = {
+/** Parameters, cookie and origin with which the browser came back. */
+export type FlowReturn = {
   id: ProviderId;
   answer: URLSearchParams;
   browser: string | undefined;
@@ -36,22 +36,22 @@ export type Return = {
 };
 
 /**
- * Ends a way to a provider and back: the address to send the browser to, with tokens, a code or an error.
- * @throws VALIDATION_ERROR OAUTH_STATE_INVALID while it is not known where that is
+ * Completes a flow and returns the URL to redirect the browser to, with tokens, a code or an error.
+ * @throws VALIDATION_ERROR OAUTH_STATE_INVALID while that URL is not known
  */
 export const completeFlow = async (
   parts: CompleteParts,
   provider: OAuthProvider,
-  { id, answer, browser, ip }: Return,
+  { id, answer, browser, ip }: FlowReturn,
 ): Promise<string> => {
   const state = answer.get("state");
   if (state === null || browser === undefined) {
-    const message = "the sign-in began in another browser or at another address of this server";
+    const message = "the sign-in was started in another browser or at another URL of this server";
     throw invalid("state", message, "OAUTH_STATE_INVALID");
   }
   const { transact, secretBox } = parts;
   const { flow, handshake } = await transact((work) =>
-    takeFlow(work, secretBox, { provider: id, state, browser }),
+    consumeFlow(work, secretBox, { provider: id, state, browser }),
   );
   try {
     if (flow.flow === "signup") await countSignUp(parts, ip);
@@ -65,7 +65,7 @@ export const completeFlow = async (
   }
 };
 
-/** Signing up by a provider counts as registering, and so does failing at it. */
+/** Signing up through a provider counts as a registration, and so does a failed attempt. */
 const countSignUp = async ({ limiter }: CompleteParts, ip: string): Promise<void> => {
   const { isAllowed } = await limiter.consume(LIMITS.registration, limitKeyOf(ip));
   if (isAllowed) return;
@@ -77,7 +77,7 @@ const countSignUp = async ({ limiter }: CompleteParts, ip: string): Promise<void
 
 const asOAuthError = (error: unknown): OAuthError => {
   if (error instanceof OAuthError) return error;
-  // Two of the same person at once: the other one made the account.
+  // Two concurrent sign-ups of the same person: the other one created the account.
   if (error instanceof UniqueConstraintViolationException) return accountExists();
   return new OAuthError("server_error", "Something went wrong here; try again", error);
 };

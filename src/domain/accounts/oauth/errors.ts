@@ -1,6 +1,6 @@
-/** What `error` says on the way back, when there is no sign-in. */
+/** Values of `error` in the redirect when the sign-in fails. */
 export type OAuthErrorCode =
-  /** The person said no, or the provider did. */
+  /** The user or the provider denied it. */
   | "access_denied"
   | "provider_error"
   | "temporarily_unavailable"
@@ -14,7 +14,7 @@ export type OAuthErrorCode =
   | "invitation_invalid"
   | "rate_limited";
 
-/** Ends a flow whose way back is known: it is told there, never by the status of an answer. */
+/** Ends a flow whose redirect URI is known: reported by the redirect, never by a status code. */
 export class OAuthError extends Error {
   readonly code: OAuthErrorCode;
   constructor(code: OAuthErrorCode, message: string, cause?: unknown) {

@@ -7,23 +7,25 @@ import type { Handshake, ProviderId } from "./provider.ts";
 
 export const FLOWS = ["login", "signup", "link"] as const;
 export type FlowKind = (typeof FLOWS)[number];
-/** How a sign-in comes back: tokens in the address, or a code to exchange for them. */
+/** How the result of a sign-in is returned: tokens in the URL, or a code to exchange for them. */
 export const RESPONSE_MODES = ["query", "code"] as const;
 export type ResponseMode = (typeof RESPONSE_MODES)[number];
 
 export const FLOW_SECONDS = 600;
-/** From POST /auth/oauth/{provider}/link to opening the address that it gives. */
+/** From POST /auth/oauth/{provider}/link to opening the URL that it returns. */
 export const TICKET_SECONDS = 120;
 
-/** One way to a provider and back. */
+/** An OAuth flow in progress. */
 export type Flow = {
   provider: ProviderId;
   flow: FlowKind;
   redirectUri: string;
   responseMode: ResponseMode;
-  /** Only users of this tenant come back through it. */
+  /** Only users of this tenant may complete it. */
   tenantId: string | null;
-  /** Of a link: to whom the identity will belong, and the session that asked, without which it ends. */
+  /**
+   * For a link: the user who will own the identity, and the requesting session, which must still be active.
+   */
   userId: string | null;
   sessionId: string | null;
   invitationToken: string | null;
@@ -72,8 +74,8 @@ const flowOf = (row: Row, invitationToken: string | null): Flow => ({
   invitationToken,
 });
 
-/** Keeps a flow until the browser that has the cookie `browser` comes back with the state. */
-export const keepFlow = async (
+/** Stores a flow until the browser with the cookie `browser` comes back with the state. */
+export const storeFlow = async (
   work: Work,
   secretBox: SecretBox,
   flow: Flow,
@@ -92,12 +94,12 @@ export const keepFlow = async (
 };
 
 /**
- * Takes a flow away: once, in time, and only in the browser that began it. Anybody else leaves it there, so
- * that a state that leaked cannot be burnt.
+ * Consumes a flow: once, in time, and only in the browser that began it. Other requests leave it unchanged,
+ * so that a leaked state cannot be used up.
  *
  * @throws VALIDATION_ERROR OAUTH_STATE_INVALID
  */
-export const takeFlow = async (
+export const consumeFlow = async (
   { db, now }: Work,
   secretBox: SecretBox,
   { provider, state, browser }: { provider: ProviderId; state: string; browser: string },
@@ -123,8 +125,8 @@ export const takeFlow = async (
   return { flow: flowOf(row, invitationToken), handshake: { state, nonce, codeVerifier } };
 };
 
-/** Keeps a link until its address is opened. The ticket that comes back is good once, for two minutes. */
-export const keepTicket = async (work: Work, flow: Flow): Promise<string> => {
+/** Stores a link until its URL is opened. The returned ticket is valid once, for two minutes. */
+export const storeTicket = async (work: Work, flow: Flow): Promise<string> => {
   const ticket = newRandomSecret();
   const row = {
     stateHash: hashRandomSecret(ticket),
@@ -137,7 +139,7 @@ export const keepTicket = async (work: Work, flow: Flow): Promise<string> => {
 };
 
 /** @throws VALIDATION_ERROR OAUTH_STATE_INVALID */
-export const takeTicket = async (
+export const consumeTicket = async (
   { db, now }: Work,
   { provider, ticket }: { provider: ProviderId; ticket: string },
 ): Promise<Flow> => {
@@ -151,7 +153,7 @@ export const takeTicket = async (
   if (rows[0]) return flowOf(rows[0], null);
   throw invalid(
     "ticket",
-    "is unknown, used or older than 2 minutes; get a new address from POST /auth/oauth/{provider}/link",
+    "is unknown, used or older than 2 minutes; get a new URL from POST /auth/oauth/{provider}/link",
     "OAUTH_STATE_INVALID",
   );
 };

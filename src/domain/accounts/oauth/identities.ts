@@ -11,8 +11,8 @@ import { PROVIDER_NAMES, type ProviderId, type ProviderProfile } from "./provide
 type UserKey = Pick<User, "id" | "tenantId">;
 
 /**
- * Gives a user an identity. False when it is somebody's already, or when the user has another one of this
- * provider.
+ * Adds an identity to a user. False when it belongs to somebody already, or when the user has another one of
+ * this provider.
  */
 export const addIdentity = async (
   { db, now }: Work,
@@ -28,7 +28,7 @@ export const addIdentity = async (
   return rows.length === 1;
 };
 
-/** Tells the owner of an account that it has a new way in. */
+/** Notifies the owner of an account of a new sign-in method. */
 export const announceIdentity = async (
   work: Work,
   mail: Mail,
@@ -50,12 +50,12 @@ export const listIdentities = ({ em }: Work, userId: string): Promise<Identity[]
   em.find(Identity, { userId }, { orderBy: { provider: "asc" } });
 
 /**
- * Takes a provider away from a user.
- * @throws NOT_FOUND, CONFLICT INVALID_STATE when nothing else would let the user in
+ * Removes a provider from a user.
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE when the user could not sign in any other way
  */
 export const unlinkIdentity = async (work: Work, userId: string, provider: ProviderId): Promise<void> => {
   const { em, db } = work;
-  // Locked, so that two requests cannot each take what they think is not the last one.
+  // Locked, so that two concurrent requests cannot remove the last two methods.
   const { rows } = await sql<{ tenant_id: string; has_password: boolean }>`
     select tenant_id, password_hash is not null as has_password from users
     where id = ${userId}::uuid for update`.execute(db);
@@ -65,7 +65,7 @@ export const unlinkIdentity = async (work: Work, userId: string, provider: Provi
   if (!rows[0].has_password && identities.length === 1) {
     throw conflict(
       "INVALID_STATE",
-      `${PROVIDER_NAMES[provider]} is your only way in: set a password with POST /auth/forgot-password first`,
+      `${PROVIDER_NAMES[provider]} is your only sign-in: set a password by POST /auth/forgot-password first`,
     );
   }
   em.remove(identity);

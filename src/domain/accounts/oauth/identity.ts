@@ -9,9 +9,9 @@ export const IdentitySchema = defineEntity({
     tenantId: p.uuid(),
     userId: p.uuid(),
     provider: p.text().$type<ProviderId>(),
-    /** The provider's name for the person; with the provider unique over the whole platform. */
+    /** The provider's id of the person; unique over the whole platform together with the provider. */
     subject: p.text(),
-    /** As it was proved when the identity was linked; only shown. */
+    /** The verified address when the identity was linked; only for display. */
     email: p.text().nullable(),
     createdAt: p.datetime(3),
   },

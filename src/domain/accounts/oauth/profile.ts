@@ -10,7 +10,7 @@ const Subject = z
   .max(255)
   .regex(/^[\x21-\x7e]+$/);
 
-/** What a provider says about a person, in whatever quality. */
+/** A provider's claims about a person, unchecked. */
 export type Claims = {
   subject: unknown;
   email?: unknown;
@@ -19,7 +19,7 @@ export type Claims = {
   name?: unknown;
 };
 
-/** The part of what a provider says that can be relied on and stored. @throws OAuthError provider_error */
+/** Validates a provider's claims and returns those to be stored. @throws OAuthError provider_error */
 export const profileFrom = ({ subject, email, isEmailVerified, name }: Claims): ProviderProfile => {
   const parsed = Subject.safeParse(subject);
   if (!parsed.success) throw new OAuthError("provider_error", "The provider did not say who you are");
@@ -31,7 +31,7 @@ export const profileFrom = ({ subject, email, isEmailVerified, name }: Claims): 
   };
 };
 
-/** What to call somebody whose provider told no name, until they say. */
+/** Returns a provisional name for a user whose provider gave no name. */
 export const provisionalName = (email: string): string => {
   const [local = ""] = email.split("@");
   return local.length >= NAME_MIN ? local : email;

@@ -1,27 +1,27 @@
 export const PROVIDERS = ["google", "github"] as const;
 export type ProviderId = (typeof PROVIDERS)[number];
 
-/** As people know them. */
+/** Display names. */
 export const PROVIDER_NAMES: Readonly<Record<ProviderId, string>> = { google: "Google", github: "GitHub" };
 
-/** The secrets of one way to a provider and back. Each is 32 random bytes or more, base64url. */
+/** The secrets of one flow. Each is at least 32 random bytes, base64url. */
 export type Handshake = { state: string; nonce: string; codeVerifier: string };
 
-/** Who somebody is, as the provider vouches for it. */
+/** The identity of a person, as confirmed by the provider. */
 export type ProviderProfile = {
-  /** Never changes and is never given to anybody else. */
+  /** Never changes and is never reassigned. */
   subject: string;
-  /** Lower case; undefined unless the provider says that it belongs to this person. */
+  /** Lower case; undefined unless verified by the provider. */
   email: string | undefined;
-  /** Undefined when there is none, or none that a user may have. */
+  /** Undefined when there is none, or none that is valid for a user. */
   name: string | undefined;
 };
 
-/** A service that people prove themselves to. Both functions wait for the network. */
+/** An OAuth provider. Both functions access the network. */
 export type OAuthProvider = {
-  /** Where the browser has to go. @throws OAuthError */
+  /** Returns the URL to redirect the browser to. @throws OAuthError */
   authorizationUrl(handshake: Handshake): Promise<string>;
-  /** Checks with what the browser came back, and asks who it is. @throws OAuthError */
+  /** Verifies the parameters that the browser came back with, and fetches the profile. @throws OAuthError */
   profileOf(answer: URLSearchParams, handshake: Handshake): Promise<ProviderProfile>;
 };
 

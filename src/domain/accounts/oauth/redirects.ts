@@ -5,12 +5,12 @@ import type { Work } from "../../kernel/work.ts";
 export const REDIRECT_URI_MAX = 2_048;
 const LOOPBACK: ReadonlySet<string> = new Set(["localhost", "127.0.0.1"]);
 
-/** What the server's own settings say about ways back. */
+/** The server's settings of redirect URIs. */
 export type RedirectRules = { redirectUris: readonly string[]; isProduction: boolean };
 
 /**
- * Whether tokens may travel to an address at all: https (outside production also http to the same machine),
- * without a user and a fragment, spelled as browsers spell it.
+ * Returns whether tokens may be sent to a URI at all: https (outside production also http to the same
+ * machine), without user and fragment, in the spelling of browsers.
  */
 export const isRedirectUri = (text: string, isProduction: boolean): boolean => {
   if (text.length > REDIRECT_URI_MAX || !URL.canParse(text)) return false;
@@ -23,8 +23,8 @@ export const isRedirectUri = (text: string, isProduction: boolean): boolean => {
 };
 
 /**
- * Lets a way back pass that equals a registered one, character by character.
- * @throws VALIDATION_ERROR REDIRECT_URI_NOT_ALLOWED; nobody is ever sent to a refused address
+ * Accepts a redirect URI that equals a registered one, character by character.
+ * @throws VALIDATION_ERROR REDIRECT_URI_NOT_ALLOWED; nobody is ever redirected to a rejected URI
  */
 export const requireRedirectUri = (
   uri: string | undefined,
@@ -40,14 +40,14 @@ export const requireRedirectUri = (
   );
 };
 
-/** Where people of a tenant may be sent back to, besides the server's own list. @throws NOT_FOUND */
+/** Returns a tenant's redirect URIs, besides the server's own list. @throws NOT_FOUND */
 export const tenantRedirectUris = async ({ em }: Work, tenantId: string): Promise<readonly string[]> => {
   const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null });
   if (!tenant) throw notFound("Tenant");
   return tenant.redirectUris;
 };
 
-/** The address with these query parameters, which replace any of the same name. */
+/** Adds query parameters to a URI, replacing any of the same name. */
 export const withParameters = (uri: string, parameters: Record<string, string>): string => {
   const url = new URL(uri);
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);

@@ -17,29 +17,33 @@ import { PROVIDER_NAMES, type ProviderId, type ProviderProfile } from "./provide
 
 const METHODS: Readonly<Record<ProviderId, SignInMethod>> = { google: "GOOGLE", github: "GITHUB" };
 
-/** The `method` of sessions that begin with a provider. */
+/** Returns the `method` of sessions that begin with a provider. */
 export const methodOf = (provider: ProviderId): SignInMethod => METHODS[provider];
 
 export type SignInParts = TenantDefaults & { mail: Mail; disposableEmail: DisposableLists };
 
-/** The user, unless a super-admin has shut them out or their tenant is deleted. */
+/** Returns the user, unless disabled by a super-admin or of a deleted tenant. */
 export const findActive = async ({ em }: Work, userId: string): Promise<User | undefined> => {
   const user = await em.findOne(User, { id: userId, disabledAt: null });
   const tenant = user && (await em.findOne(Tenant, { id: user.tenantId, deletedAt: null }));
   return user && tenant ? user : undefined;
 };
 
-/** Somebody who came back from a provider. */
-type Arrival = { flow: Flow; profile: ProviderProfile };
+/** A completed flow with the profile of the person. */
+type CompletedFlow = { flow: Flow; profile: ProviderProfile };
 
 /**
- * The user who may have a session now, by what the flow is for. Accounts and identities that this takes are
- * made here. @throws OAuthError
+ * Returns the user who may have a session now, by the kind of flow, creating accounts and identities as
+ * needed. @throws OAuthError
  */
-export const resolveUser = async (work: Work, parts: SignInParts, arrival: Arrival): Promise<User> => {
-  const { flow } = arrival;
-  const user = await RESOLVE[flow.flow](work, parts, arrival);
-  // The way back may be the tenant's own choice, so nobody else's tokens go there.
+export const resolveUser = async (
+  work: Work,
+  parts: SignInParts,
+  completed: CompletedFlow,
+): Promise<User> => {
+  const { flow } = completed;
+  const user = await RESOLVE[flow.flow](work, parts, completed);
+  // The redirect URI may be the tenant's own choice, so no tokens of other tenants are sent there.
   if (flow.tenantId !== null && user.tenantId !== flow.tenantId) throw notFound(flow.provider);
   if (!(await findActive(work, user.id))) {
     throw new OAuthError("account_disabled", "This account is disabled; ask the operator of this server");
@@ -51,7 +55,7 @@ const notFound = (provider: ProviderId): OAuthError =>
   new OAuthError(
     "account_not_found",
     `No account is linked to this ${PROVIDER_NAMES[provider]} account, and none with its address ` +
-      "has proved that address; sign up, or log in another way and link it",
+      "has verified that address; sign up, or log in another way and link it",
   );
 
 const linked = (provider: ProviderId): OAuthError =>
@@ -65,50 +69,50 @@ const verifiedEmail = (provider: ProviderId, { email }: ProviderProfile): string
   if (email !== undefined) return email;
   throw new OAuthError(
     "email_not_verified",
-    `${PROVIDER_NAMES[provider]} does not vouch for your email address; verify it there first`,
+    `${PROVIDER_NAMES[provider]} has not verified your email address; verify it there first`,
   );
 };
 
-const findByIdentity = async ({ em }: Work, { flow, profile }: Arrival): Promise<User | undefined> => {
+const findByIdentity = async ({ em }: Work, { flow, profile }: CompletedFlow): Promise<User | undefined> => {
   const { provider } = flow;
   const identity = await em.findOne(Identity, { provider, subject: profile.subject });
   return identity ? em.findOneOrFail(User, { id: identity.userId }) : undefined;
 };
 
-const logIn = async (work: Work, { mail }: SignInParts, arrival: Arrival): Promise<User> => {
-  const { flow, profile } = arrival;
-  const known = await findByIdentity(work, arrival);
+const logIn = async (work: Work, { mail }: SignInParts, completed: CompletedFlow): Promise<User> => {
+  const { flow, profile } = completed;
+  const known = await findByIdentity(work, completed);
   if (known) return known;
   const email = verifiedEmail(flow.provider, profile);
-  // An address that nobody has proved here may have been typed in by anyone, to wait for its owner.
+  // An unverified address may have been entered by anyone, to wait for its owner.
   const user = await work.em.findOne(User, { email, emailVerified: true });
   if (!user || (flow.tenantId !== null && user.tenantId !== flow.tenantId)) throw notFound(flow.provider);
-  return addLink(work, mail, { user, arrival });
+  return addLink(work, mail, { user, completed });
 };
 
-/** Links, or finds that a rival of this moment has linked the same. */
+/** Links the identity, or detects that a concurrent request has linked the same one. */
 const addLink = async (
   work: Work,
   mail: Mail,
-  { user, arrival }: { user: User; arrival: Arrival },
+  { user, completed }: { user: User; completed: CompletedFlow },
 ): Promise<User> => {
-  const { flow, profile } = arrival;
+  const { flow, profile } = completed;
   if (await addIdentity(work, user, flow.provider, profile)) {
     await announceIdentity(work, mail, user, flow.provider);
     return user;
   }
-  const owner = await findByIdentity(work, arrival);
+  const owner = await findByIdentity(work, completed);
   if (owner?.id !== user.id) throw linked(flow.provider);
   return user;
 };
 
-const signUp = async (work: Work, parts: SignInParts, arrival: Arrival): Promise<User> => {
-  const { flow, profile } = arrival;
+const signUp = async (work: Work, parts: SignInParts, completed: CompletedFlow): Promise<User> => {
+  const { flow, profile } = completed;
   const email = verifiedEmail(flow.provider, profile);
-  const known = (await findByIdentity(work, arrival)) ?? (await work.em.findOne(User, { email }));
+  const known = (await findByIdentity(work, completed)) ?? (await work.em.findOne(User, { email }));
   if (known) throw accountExists();
   if (isDisposable(email, parts.disposableEmail)) {
-    const message = "The address is of a provider of throw-away addresses; use a lasting one";
+    const message = "The address belongs to a provider of disposable addresses; use a permanent one";
     throw new OAuthError("email_disposable", message);
   }
   const account = {
@@ -126,7 +130,7 @@ const signUp = async (work: Work, parts: SignInParts, arrival: Arrival): Promise
   return user;
 };
 
-/** The error for a person who has an account already. */
+/** Builds the error for a person who already has an account. */
 export const accountExists = (): OAuthError =>
   new OAuthError(
     "account_exists",
@@ -144,9 +148,9 @@ const invitationOf = async (work: Work, flow: Flow, email: string): Promise<Invi
   }
 };
 
-/** Held until the commit, so that whoever ends the session finds what was linked, or nothing is. */
+/** Locks the session until the commit, so that ending it either precedes the link or sees it. */
 const isSessionOpen = async ({ db, now }: Work, { userId, sessionId }: Flow): Promise<boolean> => {
-  // The user before the session, as whoever sets a password: else two could wait for each other.
+  // The user is locked before the session, as where a password is set, to avoid deadlocks.
   await sql`select 1 from users where id = ${userId}::uuid for no key update`.execute(db);
   const { rows } = await sql`
     select 1 from sessions where id = ${sessionId}::uuid and user_id = ${userId}::uuid
@@ -158,15 +162,15 @@ const isSessionOpen = async ({ db, now }: Work, { userId, sessionId }: Flow): Pr
 const linkIsOver = (): OAuthError =>
   new OAuthError("access_denied", "The session that asked for this link has ended; log in and link again");
 
-const link = async (work: Work, { mail }: SignInParts, arrival: Arrival): Promise<User> => {
-  const { flow, profile } = arrival;
+const link = async (work: Work, { mail }: SignInParts, completed: CompletedFlow): Promise<User> => {
+  const { flow, profile } = completed;
   if (!(await isSessionOpen(work, flow))) throw linkIsOver();
   const user = await work.em.findOne(User, { id: flow.userId! });
   if (!user) throw notFound(flow.provider);
-  // Else whoever talks somebody into opening their link's address would have that person's next sign-in.
+  // Otherwise an attacker who makes somebody open the link's URL would receive that person's next sign-in.
   const namesake = profile.email === undefined ? null : await work.em.findOne(User, { email: profile.email });
   if (namesake && namesake.id !== user.id) throw linked(flow.provider);
-  return addLink(work, mail, { user, arrival });
+  return addLink(work, mail, { user, completed });
 };
 
 const RESOLVE: Readonly<Record<FlowKind, typeof logIn>> = { login: logIn, signup: signUp, link };

@@ -2,8 +2,8 @@ import { sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
 
 /**
- * Deletes webhooks of a tenant, or those of some of its projects alone: nothing is sent to them once this is
- * committed but what was on its way. What was sent goes when its time is over.
+ * Deletes webhooks of a tenant, or only those of some of its projects: once committed, nothing is sent to
+ * them except deliveries in progress. Past deliveries are deleted when their retention ends.
  */
 export const endWebhooks = async (
   { db, now }: Work,

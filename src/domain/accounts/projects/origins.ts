@@ -6,7 +6,7 @@ import { findKnownProject, type KnownProject } from "./resolve.ts";
 const ORIGINS_MAX = 50;
 const ORIGIN_MAX = 300;
 
-/** The way browsers write it in the header Origin. */
+/** Returns whether a text is in the format of the Origin header of browsers. */
 const isOrigin = (text: string): boolean =>
   /^https?:[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 
@@ -22,8 +22,8 @@ export const AllowedOrigins = z
   .transform((origins) => [...new Set(origins)]);
 
 /**
- * Keeps pages of foreign origins away from a project that names its own. Only browsers send `Origin`:
- * without one, and where the list is empty, all may.
+ * Rejects pages of other origins if a project restricts them. Only browsers send `Origin`: requests without
+ * one, and all requests where the list is empty, are allowed.
  *
  * @throws FORBIDDEN ORIGIN_NOT_ALLOWED
  */
@@ -39,7 +39,7 @@ export const checkOrigin = (
   );
 };
 
-/** As `checkOrigin`, of a project by its id. */
+/** As `checkOrigin`, for a project by id. */
 export const checkOriginOf = async (
   transact: Transact,
   projectId: string,

@@ -14,7 +14,7 @@ export const ProjectSchema = defineEntity({
     settings: p.json<Partial<ProjectSettings>>(),
     /** Origins whose pages may use the project's keys and sockets; empty allows all. */
     allowedOrigins: p.array(),
-    /** Raised by every change that evaluation must see. */
+    /** Incremented by every change that affects evaluation. */
     configVersion: p.bigint("number"),
     /** Set on a sandbox: the project whose test keys act on it. */
     sandboxOf: p.uuid().nullable(),

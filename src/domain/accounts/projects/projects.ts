@@ -16,7 +16,7 @@ import type { ProjectSettings } from "../../evaluation/project-settings.ts";
 import { forgetProjects } from "./resolve.ts";
 import { mergeSettings, type SettingsPatch } from "./settings.ts";
 
-/** Where the plan has no limit. */
+/** Maximum projects where the plan has no limit. */
 const PROJECTS_PER_TENANT_MAX = 1_000;
 
 export type NewProject = {
@@ -45,7 +45,7 @@ export type ShownProject = {
 };
 
 /**
- * Creates a project, one at a time for each tenant, so that its limit is exact.
+ * Creates a project, serialised for each tenant, so that its limit is exact.
  *
  * @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED, CONFLICT LIMIT_REACHED
  */
@@ -75,7 +75,7 @@ const checkRoom = async (work: Work, tenantId: string): Promise<void> => {
   const { projects: max } = limitsOf(await lockTenant(work, tenantId));
   const count = await work.em.count(Project, { tenantId, sandboxOf: null, deletedAt: null });
   if (max !== null && count >= max) {
-    throw planLimitExceeded(`Your plan has ${max} projects; delete one or take a larger plan`);
+    throw planLimitExceeded(`Your plan allows ${max} projects; delete one or choose a larger plan`);
   }
   if (count < PROJECTS_PER_TENANT_MAX) return;
   throw conflict(
@@ -96,13 +96,13 @@ export const PROJECT_SORTS = ["name", "createdAt", "updatedAt"] as const;
 export type ListProjects = PageQuery & {
   sort: (typeof PROJECT_SORTS)[number];
   order: "asc" | "desc";
-  /** Part of the name, in any case. */
+  /** Case-insensitive part of the name. */
   search?: string | undefined;
   /** The one project that a key may see. */
   onlyId?: string | undefined;
 };
 
-/** A page of the tenant's projects; sandboxes are not listed. */
+/** Returns a page of the tenant's projects, without sandboxes. */
 export const listProjects = async (
   work: Work,
   tenantId: string,
@@ -124,7 +124,10 @@ export const listProjects = async (
   return { projects: await showProjects(work, projects), ...(await countUpTo(work, Project, where)) };
 };
 
-/** A project or a sandbox of the tenant. @throws NOT_FOUND also for another tenant's and for a deleted one */
+/**
+ * Returns a project or sandbox of the tenant. @throws NOT_FOUND also for another tenant's and for a deleted
+ * one
+ */
 export const getProject = async ({ em }: Work, tenantId: string, projectId: string): Promise<Project> => {
   const project = isId(projectId)
     ? await em.findOne(Project, { id: projectId, tenantId, deletedAt: null })
@@ -133,7 +136,7 @@ export const getProject = async ({ em }: Work, tenantId: string, projectId: stri
   return project;
 };
 
-/** As `getProject`, held against other changes until the commit. */
+/** As `getProject`, locked until the commit. */
 export const lockProject = async (work: Work, tenantId: string, projectId: string): Promise<Project> => {
   const project = await getProject(work, tenantId, projectId);
   await work.em.refresh(project, { lockMode: LockMode.PESSIMISTIC_WRITE });
@@ -141,7 +144,7 @@ export const lockProject = async (work: Work, tenantId: string, projectId: strin
   return project;
 };
 
-/** Merges `change`: what is absent stays, `description: null` clears. @throws NOT_FOUND */
+/** Merges `change`: absent fields are unchanged, `description: null` clears. @throws NOT_FOUND */
 export const updateProject = async (
   work: Work,
   tenantId: string,
@@ -149,24 +152,24 @@ export const updateProject = async (
   change: ProjectChange,
 ): Promise<Project> => {
   const { settings, ...plain } = change;
-  // Found first: only the tenant's own project may be locked.
+  // Looked up first: only the tenant's own project may be locked.
   const { id } = await getProject(work, tenantId, projectId);
   if (settings || change.timezone !== undefined) await changeConfig(work, id);
   const project = await lockProject(work, tenantId, id);
   Object.assign(project, definedOf(plain), { updatedAt: work.now });
   if (settings) project.settings = mergeSettings(project.settings, settings);
-  const { description: _text, ...told } = definedOf(change);
-  await auditProject(work, project, "project.updated", told);
+  const { description: _text, ...logged } = definedOf(change);
+  await auditProject(work, project, "project.updated", logged);
   work.afterCommit(forgetProjects);
   return project;
 };
 
 /**
- * Deletes a project with its sandbox and their webhooks: its keys stop working and its ids answer 404, within
+ * Deletes a project with its sandbox and their webhooks: its keys are rejected and its ids return 404, within
  * 5 s everywhere.
- * The rows stay.
+ * The rows are kept.
  *
- * @throws NOT_FOUND, CONFLICT INVALID_STATE for a sandbox by itself
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE for a sandbox
  */
 export const deleteProject = async (work: Work, tenantId: string, projectId: string): Promise<void> => {
   const { em, now } = work;

@@ -7,27 +7,27 @@ import type { Transact } from "../../kernel/work.ts";
 import { Project, settingsOf } from "./project.ts";
 import type { ProjectSettings } from "../../evaluation/project-settings.ts";
 
-/** What requests need to know of a project, at most 5 s old. */
+/** Properties of a project that requests need, at most 5 s old. */
 export type KnownProject = {
   id: string;
   tenantId: string;
   timezone: string;
   settings: ProjectSettings;
   allowedOrigins: readonly string[];
-  /** Its tenant is SUSPENDED. */
+  /** Whether its tenant is SUSPENDED. */
   isSuspended: boolean;
 };
 
 const byId = createShortCache<KnownProject>();
-/** The ids of a tenant's first two projects; kept only where there is exactly one. */
+/** The ids of a tenant's first two projects; cached only where there is exactly one. */
 const firstOfTenant = createShortCache<string[]>((ids) => (ids.length === 1 ? CACHE_TTL_MS : 0));
 
 let changes = 0;
 
-/** Rises with every change of a project in this process: for caches that are kept elsewhere. */
+/** Incremented by every change of a project in this process: for caches elsewhere. */
 export const projectChanges = (): number => changes;
 
-/** Makes this process read projects anew; others do within 5 s. */
+/** Drops this process's cache of projects; those of other processes expire within 5 s. */
 export const forgetProjects = (): void => {
   changes++;
   byId.clear();
@@ -35,8 +35,8 @@ export const forgetProjects = (): void => {
 };
 
 /**
- * A project or sandbox that is not deleted, nor its tenant, from a cache of 5 s; undefined also for what is
- * no UUID.
+ * Returns a project or sandbox that is not deleted, nor its tenant, from a cache of 5 s; undefined also for
+ * an invalid UUID.
  */
 export const findKnownProject = async (
   transact: Transact,
@@ -57,12 +57,12 @@ export const findKnownProject = async (
 };
 
 /**
- * The project that a request is about. `requested` is the project of the path, the header `X-Project-ID` or
- * the query. A key acts on its own project; its shown project's id is accepted too and means, for a test
+ * Resolves the project of a request. `requested` is the project of the path, the header `X-Project-ID` or the
+ * query. A key acts on its own project; the id of its displayed project is accepted too and means, for a test
  * key, the sandbox.
  *
  * @throws FORBIDDEN PROJECT_MISMATCH (key), NOT_FOUND (user), VALIDATION_ERROR PROJECT_REQUIRED (user with
- *   none or several projects), UNAUTHORIZED CREDENTIALS_MISSING
+ * none or several projects), UNAUTHORIZED CREDENTIALS_MISSING
  */
 export const resolveProject = async (
   transact: Transact,
@@ -82,8 +82,8 @@ export const resolveProject = async (
 };
 
 /**
- * As `resolveProject` for a project in the path, where another project is simply not there: 404 for a key
- * too.
+ * As `resolveProject` for a project in the path, where another project does not exist for the caller: 404 for
+ * a key too.
  */
 export const resolvePathProject = async (
   transact: Transact,
@@ -94,7 +94,7 @@ export const resolvePathProject = async (
   return resolveProject(transact, caller, projectId);
 };
 
-/** Whether a caller may reach the id at all; of a user's ids, the database decides. */
+/** Returns whether a caller may access the id at all; for users the database decides. */
 export const isProjectOf = (caller: Caller, projectId: string): boolean =>
   caller.kind !== "key" || [caller.projectId, caller.ownerProjectId].includes(projectId.toLowerCase());
 

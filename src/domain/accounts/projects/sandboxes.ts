@@ -10,8 +10,8 @@ import { NAME_MAX } from "../tenants/text.ts";
 export type Sandbox = { project: Project; sandbox: Project; isNew: boolean };
 
 /**
- * The sandbox of a project, made if there is none. @throws NOT_FOUND, CONFLICT INVALID_STATE for a sandbox
- * itself
+ * Returns the sandbox of a project, creating it if necessary. @throws NOT_FOUND, CONFLICT INVALID_STATE for a
+ * sandbox itself
  */
 export const openSandbox = async (work: Work, tenantId: string, projectId: string): Promise<Sandbox> => {
   const project = await getProject(work, tenantId, projectId);
@@ -23,8 +23,8 @@ export const openSandbox = async (work: Work, tenantId: string, projectId: strin
 };
 
 /**
- * The sandbox of a project, made when it is first needed: a hidden project with players, events and
- * definitions of its own, on which test keys act. The project's row is locked, so there is only ever one.
+ * Returns the sandbox of a project, created on demand: a hidden project with its own players, events and
+ * definitions, on which test keys act. The project's row is locked, so there is only ever one.
  */
 export const lockSandbox = async (work: Work, project: Project): Promise<Project> => {
   const { em, now } = work;

@@ -7,15 +7,15 @@ const COUNT_MAX = 1_000_000;
 const Lives = z.strictObject({
   enabled: z.boolean(),
   max: z.int().min(1).max(COUNT_MAX),
-  refillSeconds: z.int().min(1).max(31_536_000).meta({ description: "Between two refills" }),
+  refillSeconds: z.int().min(1).max(31_536_000).meta({ description: "Seconds between two refills" }),
   refillAmount: z.int().min(1).max(COUNT_MAX),
-  start: z.int().min(0).max(COUNT_MAX).meta({ description: "What a new player has" }),
+  start: z.int().min(0).max(COUNT_MAX).meta({ description: "Initial lives of a new player" }),
   allowOverMax: z.boolean().meta({ description: "Grants may exceed max; lives refill only below it" }),
 });
 
 const Share = z.number().min(0).max(1);
 
-/** What a project may set; see ProjectSettings for what each means. */
+/** Schema of a project's settings; see ProjectSettings for their meaning. */
 export const SettingsShape = z.strictObject({
   autoCreatePlayers: z
     .boolean()
@@ -27,28 +27,28 @@ export const SettingsShape = z.strictObject({
   createUnknownTargets: z
     .boolean()
     .meta({ description: "A rule that acts on a player who does not exist creates the player" }),
-  maxBoostFactor: z.number().min(1).max(100).meta({ description: "All boosts together give no more" }),
+  maxBoostFactor: z.number().min(1).max(100).meta({ description: "Maximum factor of all boosts together" }),
   xpDailySoftCap: z
     .strictObject({
       xp: z.int().min(1).max(Number.MAX_SAFE_INTEGER),
       factorAbove: z.number().min(0).max(1),
     })
     .nullable()
-    .meta({ description: "XP from rules beyond `xp` in the player's day counts `factorAbove` times" }),
+    .meta({ description: "XP from rules beyond `xp` in the player's day is multiplied by `factorAbove`" }),
   lives: Lives,
   traceSampling: z
     .strictObject({ live: Share, test: Share })
-    .meta({ description: "Share of events whose evaluation is explained and kept; `test` in the sandbox" }),
+    .meta({ description: "Fraction of events whose evaluation is traced; `test` applies in the sandbox" }),
   tracesDays: z.int().min(1).max(90).meta({ description: "How long traces are kept" }),
   lobby: z
     .strictObject({ onePerMode: z.boolean() })
     .meta({ description: "onePerMode: a player may be in one lobby of a mode at a time" }),
   chat: z
     .strictObject({ directPolicy: z.enum(["ALL", "OFF"]) })
-    .meta({ description: "directPolicy: whether players may write to one another alone" }),
+    .meta({ description: "directPolicy: whether players may send direct messages" }),
 });
 
-/** Some of the settings, each part of `lives` and `traceSampling` on its own. */
+/** A partial change of settings, with each field of `lives` and `traceSampling` optional. */
 export const SettingsPatch = SettingsShape.extend({
   lives: Lives.partial(),
   traceSampling: z.strictObject({ live: Share.optional(), test: Share.optional() }),
@@ -58,7 +58,7 @@ export type SettingsPatch = z.output<typeof SettingsPatch>;
 const defined = <T extends object>(patch: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
   Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as never;
 
-/** Stored settings after a change: what is absent stays, in `lives` and `traceSampling` too. */
+/** Merges a change into stored settings: absent fields are unchanged, in `lives` and `traceSampling` too. */
 export const mergeSettings = (
   stored: Partial<ProjectSettings>,
   { lives, traceSampling, ...rest }: SettingsPatch,

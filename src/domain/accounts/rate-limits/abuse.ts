@@ -7,7 +7,7 @@ import { LIMITS } from "./limits.ts";
 const MINUTE = 60;
 const HOUR = 3_600;
 
-/** What an address is blocked for by itself, once it has done it as often as the limit of that name says. */
+/** Reasons and durations of automatic blocks, applied when the limit of that name is exhausted. */
 const ABUSE = {
   badKeys: { reason: "Too many API keys that do not exist", blockSeconds: 15 * MINUTE },
   loginFailures: { reason: "Too many failed logins", blockSeconds: 15 * MINUTE },
@@ -15,7 +15,7 @@ const ABUSE = {
 } as const;
 export type AbuseKind = keyof typeof ABUSE;
 
-/** An App is one. `transact` must see the accounts of all tenants. */
+/** Satisfied by an App. `transact` must see the accounts of all tenants. */
 export type AbuseParts = {
   limiter: Limiter;
   transact: Transact;
@@ -23,8 +23,8 @@ export type AbuseParts = {
 };
 
 /**
- * Blocks an address that has used up `LIMITS[kind]`. Loopback and trusted proxies are never blocked. It opens
- * a transaction of its own, so it is called outside of any other.
+ * Blocks an address that has exhausted `LIMITS[kind]`. Loopback and trusted proxies are never blocked. It
+ * opens its own transaction, so it must be called outside any other.
  */
 export const blockAbuser = async (
   { transact, config }: Omit<AbuseParts, "limiter">,
@@ -39,16 +39,16 @@ export const blockAbuser = async (
 };
 
 /**
- * Counts an abuse by an address against `LIMITS[kind]`, and blocks the address when that is used up. It asks
- * the limiter and opens a transaction, so it is called outside of any: after a failed login was settled, not
- * while it is. Who counts by other means calls `blockAbuser` when nothing remains.
+ * Counts an abuse by an address against `LIMITS[kind]`, and blocks the address when that is exhausted. It
+ * uses the limiter and opens a transaction, so it must be called outside any: after a failed login was
+ * handled, not during it. Callers that count by other means call `blockAbuser` when nothing remains.
  *
- * @returns where the limit stands now
+ * @returns the current state of the limit
  */
 export const noteAbuse = async (parts: AbuseParts, kind: AbuseKind, address: string): Promise<Counted> => {
   const state = await parts.limiter.consume(LIMITS[kind], limitKeyOf(address));
-  // Once for each time that the limit is used up: other processes learn of a block within 5 s, and what
-  // comes until then must not write a row each.
+  // Once each time the limit is exhausted: other processes learn of a block within 5 s, and requests until
+  // then must not write a row each.
   if (state.used > 0 && state.used % state.limit === 0) await blockAbuser(parts, kind, address);
   return state;
 };

@@ -4,14 +4,14 @@ import { isIP } from "node:net";
 export type Network = { family: 4 | 6; base: bigint; bits: number };
 
 const WIDTH = { 4: 32, 6: 128 } as const;
-/** What one subscriber of IPv6 has to himself: he may take a new address out of it for every request. */
+/** Bits of the prefix of one IPv6 subscriber, who may use a new address out of it for every request. */
 const SUBSCRIBER_BITS = 64;
 const MAPPED_PREFIX = 0xffffn;
 const MAPPED_BITS = 96;
 
 const LOOPBACK = ["127.0.0.0/8", "::1"];
 
-/** A link-local address may carry the name of an interface. */
+/** Removes the interface name of a link-local address. */
 const withoutZone = (text: string): string => text.replace(/%.*$/s, "");
 
 const valueOf4 = (text: string): bigint =>
@@ -26,7 +26,7 @@ const partsOf = (text: string): number[] =>
         return [Math.floor(value / 65_536), value % 65_536];
       });
 
-/** The eight numbers of an IPv6 address. */
+/** Returns the eight groups of an IPv6 address. */
 const groupsOf = (text: string): number[] => {
   const [head = "", tail] = text.split("::");
   const first = partsOf(head);
@@ -42,11 +42,11 @@ const unmapped = ({ base, bits }: { base: bigint; bits: number }): Network =>
     ? { family: 4, base: base & 0xffff_ffffn, bits: bits - MAPPED_BITS }
     : { family: 6, base, bits };
 
-/** The bits by which addresses of the network are told from others. */
+/** Returns the network prefix of an address. */
 export const prefixOf = ({ family, base }: Network, bits: number): bigint =>
   base >> BigInt(WIDTH[family] - bits);
 
-/** The network of an address or of a CIDR block; undefined for any other text. */
+/** Parses an address or a CIDR block; undefined for any other text. */
 export const networkOf = (text: string): Network | undefined => {
   const [named = "", bitsText, ...rest] = text.split("/");
   const address = withoutZone(named);
@@ -61,14 +61,14 @@ export const networkOf = (text: string): Network | undefined => {
     : unmapped({ base: valueOf6(address), bits });
 };
 
-/** The network that limits and blocks of an address are about: itself for IPv4, its /64 for IPv6. */
+/** Returns the network that limits and blocks of an address apply to: itself for IPv4, its /64 for IPv6. */
 export const subscriberOf = (address: string): Network | undefined => {
   const network = address.includes("/") ? undefined : networkOf(address);
   if (network === undefined || network.family === 4) return network;
   return { ...network, bits: SUBSCRIBER_BITS };
 };
 
-/** As PostgreSQL reads a cidr: no bit is set beyond the prefix. */
+/** Formats a network as PostgreSQL's cidr: no bit is set beyond the prefix. */
 export const networkText = (network: Network): string => {
   const { family, bits } = network;
   const size = WIDTH[family];
@@ -81,9 +81,9 @@ export const networkText = (network: Network): string => {
   return `${parts.join(mark)}/${bits}`;
 };
 
-/** One spelling for every spelling of an address; undefined for what is none. */
+/** Returns the canonical spelling of an address; undefined for an invalid one. */
 export const canonicalAddress = (text: string): string | undefined => {
-  // On every request, and of IPv4 there is no other spelling.
+  // The fast path for every request: IPv4 has no other spelling.
   if (isIP(text) === 4) return text;
   const network = text.includes("/") ? undefined : networkOf(text);
   if (network === undefined) return undefined;
@@ -91,7 +91,7 @@ export const canonicalAddress = (text: string): string | undefined => {
   return network.family === 4 ? address : new URL(`http://[${address}]`).hostname.slice(1, -1);
 };
 
-/** Under what limits count an address; on every request. What is no address counts as itself. */
+/** Returns the key of an address for limits, on every request. An invalid address is its own key. */
 export const limitKeyOf = (text: string): string => {
   if (!text.includes(":")) return text;
   const address = withoutZone(text);
@@ -110,7 +110,7 @@ export const overlap = (one: Network, other: Network): boolean => {
 
 const parsedLists = new WeakMap<readonly string[], readonly Network[]>();
 
-/** The networks of a list of the configuration, which has been checked; parsed once. */
+/** Parses a list of networks of the validated configuration, once. */
 const networksOf = (list: readonly string[]): readonly Network[] => {
   let networks = parsedLists.get(list);
   if (networks === undefined) {
@@ -120,17 +120,20 @@ const networksOf = (list: readonly string[]): readonly Network[] => {
   return networks;
 };
 
-/** Whether the network has addresses of a list of the configuration. */
+/** Returns whether the network overlaps a list of the configuration. */
 export const isIn = (network: Network, list: readonly string[]): boolean =>
   networksOf(list).some((one) => overlap(one, network));
 
-/** Whether blocking the network would shut out this machine or a proxy, and with it everybody behind it. */
+/**
+ * Returns whether blocking the network would shut out this machine or a proxy, and with it everybody behind
+ * it.
+ */
 export const isProtected = (network: Network, trustedProxies: readonly string[]): boolean =>
   isIn(network, LOOPBACK) || isIn(network, trustedProxies);
 
 /**
- * The client's address, told by X-Forwarded-For as far as trusted proxies vouch for it: the last entry that
- * no trusted proxy has. What a client writes to the left of that is not believed.
+ * Returns the client's address, from X-Forwarded-For as far as it was set by trusted proxies: the last entry
+ * that is not a trusted proxy. Anything to the left of that may be forged by the client.
  */
 export const clientAddress = (
   { remoteAddress, forwardedFor }: { remoteAddress: string | undefined; forwardedFor: string | undefined },

@@ -13,11 +13,11 @@ export const IpBlockSchema = defineEntity({
     reason: p.text(),
     source: p.text().$type<BlockSource>(),
     createdBy: p.text(),
-    /** Null for a block without end. */
+    /** Null for a permanent block. */
     expiresAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
   },
 });
-/** Addresses whose requests are refused. */
+/** A network whose requests are rejected. */
 export class IpBlock extends IpBlockSchema.class {}
 IpBlockSchema.setClass(IpBlock);

@@ -10,34 +10,34 @@ import type { Transact, Work } from "../../kernel/work.ts";
 import { type Network, networkOf, networkText, prefixOf, subscriberOf } from "./ip-address.ts";
 import { type BlockSource, IpBlock } from "./ip-block.ts";
 
-/** Longest time of a block that ends, in seconds: ten years. */
+/** Maximum duration of a temporary block, in seconds: ten years. */
 export const BLOCK_SECONDS_MAX = 10 * 366 * 86_400;
 export const BLOCK_REASON_MAX = 500;
 
 export type NewBlock = {
-  /** An address, of which IPv6 stands for its /64; or a CIDR block. */
+  /** An address (an IPv6 address stands for its /64) or a CIDR block. */
   network: string;
   reason: string;
   source: BlockSource;
-  /** For how long; undefined: until somebody takes it away. */
+  /** Duration; undefined: until it is removed. */
   seconds: number | undefined;
-  /** As `actorOf` says it, or "system". */
+  /** In the format of `actorOf`, or "system". */
   createdBy: string;
 };
 
-/** What a request must know of a block. */
-type Shut = { untilMs: number };
-/** Live blocks by family and prefix length, then by prefix. */
-type ShutNetworks = ReadonlyMap<string, ReadonlyMap<bigint, Shut>>;
+/** Properties of a block that requests need. */
+type ActiveBlock = { untilMs: number };
+/** Active blocks by family and prefix length, then by prefix. */
+type BlockedNetworks = ReadonlyMap<string, ReadonlyMap<bigint, ActiveBlock>>;
 
 const CACHE_KEY = "all";
 /** Rises with every change of a block in this process. */
 let changes = 0;
 
-/** Makes this process read the blocks anew; others do within 5 s. */
+/** Drops this process's cache of blocks; those of other processes expire within 5 s. */
 export const forgetBlocks = (): void => void changes++;
 
-/** The network that `text`, an address or a CIDR block, has blocked. @throws VALIDATION_ERROR */
+/** Returns the network to block for `text`, an address or a CIDR block. @throws VALIDATION_ERROR */
 export const blockedNetworkOf = (text: string): Network => {
   const network = text.includes("/") ? networkOf(text) : subscriberOf(text);
   if (network === undefined) throw invalid("ip", "must be an IPv4 or IPv6 address");
@@ -45,14 +45,14 @@ export const blockedNetworkOf = (text: string): Network => {
 };
 
 /**
- * Refuses every request of a network from now on; other processes know within 5 s. A block that an
- * administrator has made is not changed by one that the server makes, and the server shortens none.
+ * Rejects all requests of a network from now on; in effect in other processes within 5 s. Automatic blocks do
+ * not change a block made by an administrator, and never shorten one.
  *
- * The caller has made sure that nobody is shut out who must not be: see `isProtected` of ip-address.ts. What
- * counts abuse calls `noteAbuse` of abuse.ts, which does.
+ * The caller must have checked that the network may be blocked: see `isProtected` of ip-address.ts. Counters
+ * of abuse call `noteAbuse` of abuse.ts, which does.
  *
  * @returns the block in force
- * @throws VALIDATION_ERROR when `network` is no address
+ * @throws VALIDATION_ERROR for an invalid `network`
  */
 export const blockAddress = async (work: Work, block: NewBlock): Promise<IpBlock> => {
   const { reason, source, seconds, createdBy } = block;
@@ -78,7 +78,7 @@ export const blockAddress = async (work: Work, block: NewBlock): Promise<IpBlock
   return work.em.findOneOrFail(IpBlock, { network }, { refresh: true });
 };
 
-/** Takes the block of this address away; a block of a wider network stays. @throws NOT_FOUND */
+/** Removes the block of this address; blocks of wider networks stay. @throws NOT_FOUND */
 export const unblockAddress = async (work: Work, address: string): Promise<void> => {
   const network = networkText(blockedNetworkOf(address));
   const { rows } = await sql`
@@ -88,7 +88,7 @@ export const unblockAddress = async (work: Work, address: string): Promise<void>
   await audit(work, { action: "ip.unblocked", target: { type: "ip", id: network }, tenantId: null });
 };
 
-/** The block that an address meets, the one that lasts longest; straight from the database. */
+/** Returns the block that applies to an address for the longest time, read from the database. */
 export const findBlock = async (work: Work, address: string): Promise<IpBlock | undefined> => {
   const network = networkText(blockedNetworkOf(address));
   const { rows } = await sql<{ id: string }>`
@@ -99,7 +99,7 @@ export const findBlock = async (work: Work, address: string): Promise<IpBlock | 
   return row && (await work.em.findOneOrFail(IpBlock, { id: row.id }));
 };
 
-/** The blocks in force, newest first. */
+/** Returns the blocks in force, newest first. */
 export const listBlocks = async (
   work: Work,
   query: PageQuery,
@@ -122,16 +122,16 @@ export const showBlock = ({ network, reason, source, createdBy, expiresAt, creat
   expiresAt: expiresAt?.toISOString() ?? null,
 });
 
-const load = async (work: Work): Promise<ShutNetworks> => {
+const load = async (work: Work): Promise<BlockedNetworks> => {
   const { rows } = await sql<{ network: string; expires_at: Date | string | null }>`
     select network::text as network, expires_at from ip_blocks
     where expires_at is null or expires_at > ${work.now.toISOString()}::timestamptz`.execute(work.db);
-  const byKind = new Map<string, Map<bigint, Shut>>();
+  const byKind = new Map<string, Map<bigint, ActiveBlock>>();
   for (const row of rows) {
     const network = networkOf(row.network);
     if (network === undefined) continue;
     const kind = `${network.family}/${network.bits}`;
-    const ofKind = byKind.get(kind) ?? new Map<bigint, Shut>();
+    const ofKind = byKind.get(kind) ?? new Map<bigint, ActiveBlock>();
     byKind.set(kind, ofKind);
     const untilMs = row.expires_at === null ? Infinity : new Date(row.expires_at).getTime();
     ofKind.set(prefixOf(network, network.bits), { untilMs });
@@ -139,12 +139,16 @@ const load = async (work: Work): Promise<ShutNetworks> => {
   return byKind;
 };
 
-const findShut = (networks: ShutNetworks, address: Network, nowMs: number): Shut | undefined => {
+const findActiveBlock = (
+  networks: BlockedNetworks,
+  address: Network,
+  nowMs: number,
+): ActiveBlock | undefined => {
   for (const [kind, ofKind] of networks) {
     const [family, bits] = kind.split("/").map(Number);
     if (family !== address.family) continue;
-    const shut = ofKind.get(prefixOf(address, bits ?? 0));
-    if (shut && shut.untilMs > nowMs) return shut;
+    const block = ofKind.get(prefixOf(address, bits ?? 0));
+    if (block && block.untilMs > nowMs) return block;
   }
   return undefined;
 };
@@ -158,8 +162,8 @@ export type BlockParts = { transact: Transact; clock: () => Date };
  */
 export class KnownBlocks {
   readonly #parts: BlockParts;
-  readonly #cache: ShortCache<ShutNetworks> = createShortCache();
-  #lastKnown: ShutNetworks = new Map();
+  readonly #cache: ShortCache<BlockedNetworks> = createShortCache();
+  #lastKnown: BlockedNetworks = new Map();
   #changes = changes;
 
   constructor(parts: BlockParts) {
@@ -171,16 +175,16 @@ export class KnownBlocks {
     const networks = await this.#networks();
     if (networks.size === 0) return;
     const network = networkOf(address);
-    const shut = network && findShut(networks, network, this.#parts.clock().getTime());
-    if (!shut) return;
-    const until = shut.untilMs === Infinity ? "" : ` until ${new Date(shut.untilMs).toISOString()}`;
+    const block = network && findActiveBlock(networks, network, this.#parts.clock().getTime());
+    if (!block) return;
+    const until = block.untilMs === Infinity ? "" : ` until ${new Date(block.untilMs).toISOString()}`;
     throw forbidden(
       "IP_BLOCKED",
       `Requests from your address are blocked${until}; the operator can lift this`,
     );
   }
 
-  async #networks(): Promise<ShutNetworks> {
+  async #networks(): Promise<BlockedNetworks> {
     if (this.#changes !== changes) {
       this.#cache.clear();
       this.#changes = changes;
@@ -189,7 +193,7 @@ export class KnownBlocks {
       const read = await this.#cache.get(CACHE_KEY, () => this.#parts.transact(load));
       this.#lastKnown = read ?? this.#lastKnown;
     } catch {
-      // Whatever needs the database says so itself.
+      // Operations that need the database report its failure themselves.
     }
     return this.#lastKnown;
   }

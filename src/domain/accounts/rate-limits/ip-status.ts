@@ -3,7 +3,7 @@ import type { IpBlock } from "./ip-block.ts";
 import type { Bucket, Counted, Limiter } from "./limiter.ts";
 import { LIMITS } from "./limits.ts";
 
-/** The limits by address that an administrator may look at and reset, by the name they have there. */
+/** The limits by address that an administrator may read and reset, by their names in the API. */
 const BUCKETS = {
   global: LIMITS.anonymous,
   registration: LIMITS.registration,
@@ -15,11 +15,11 @@ export const IP_BUCKETS = Object.keys(BUCKETS) as [IpBucket, ...IpBucket[]];
 export type IpStatus = {
   ip: string;
   usage: {
-    /** Requests counted in the window; those that were refused count too. */
+    /** Requests counted in the window, including rejected ones. */
     current: number;
     limit: number;
     remaining: number;
-    /** Seconds. */
+    /** In seconds. */
     window: number;
     /** Unix seconds. */
     resetAt: number;
@@ -28,7 +28,7 @@ export type IpStatus = {
   };
   isBlocked: boolean;
   blockReason?: string;
-  /** Unix seconds; absent for a block without end. */
+  /** Unix seconds; absent for a permanent block. */
   blockExpiresAt?: number;
 };
 
@@ -37,7 +37,7 @@ const unixSeconds = (ms: number): number => Math.ceil(ms / 1_000);
 export const readIpUsage = (limiter: Limiter, bucket: IpBucket, address: string): Promise<Counted> =>
   limiter.read(BUCKETS[bucket], limitKeyOf(address));
 
-/** What an address has that was never seen. */
+/** Returns the state of an address without requests. */
 export const unusedIp = (bucket: IpBucket, now: Date): Counted => {
   const { points, seconds } = BUCKETS[bucket];
   const resetAtMs = now.getTime() + seconds * 1_000;

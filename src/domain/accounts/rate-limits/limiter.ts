@@ -1,39 +1,39 @@
 import { DomainError } from "../../kernel/errors.ts";
 
-/** A limit: so many points in a window that opens with the first one. Keys of one name share nothing else. */
+/** A limit: maximum points in a window that opens with the first one. Each name has its own keys. */
 export type Bucket = { name: string; points: number; seconds: number };
 
 export type LimitState = {
   isAllowed: boolean;
-  /** Points in the window, and how many are left. */
+  /** Points of the window, and the remaining ones. */
   limit: number;
   remaining: number;
   windowSeconds: number;
-  /** When the window closes; Unix ms. */
+  /** End of the window in Unix ms. */
   resetAtMs: number;
 };
 
-/** A state with what has been counted, which what was refused is part of. */
+/** A state with the points counted, including those of rejected requests. */
 export type Counted = LimitState & { used: number };
 
-/** One point of a key's window. */
+/** Points to be counted for a key. */
 export type Count = { bucket: Bucket; key: string; points?: number };
 
 /**
- * Counts over all processes, exactly; while the shared store is away, each process counts by itself. It never
- * throws and never makes a request wait for a store that hangs. A window has no numbers of its own: `points`
- * of the bucket that is asked with decides, so a new number applies to the window that is open.
+ * Exact counters over all processes; while the shared store is unavailable, each process counts by itself. It
+ * never throws and never delays a request because of a store that hangs. A window does not store its limit:
+ * `points` of the bucket passed in decides, so a new limit applies to open windows.
  */
 export type Limiter = {
   consume(bucket: Bucket, key: string, points?: number): Promise<Counted>;
-  /** As many `consume` one after another, up to the first that is used up, in one round trip. */
+  /** Several `consume` in order, up to the first exhausted one, in one round trip. */
   consumeInTurn(counts: readonly Count[]): Promise<Counted[]>;
-  /** As it stands, without counting. */
+  /** Reads the state without counting. */
   read(bucket: Bucket, key: string): Promise<Counted>;
   reset(bucket: Bucket, key: string): Promise<void>;
 };
 
-/** A 429 that tells its limit, so that the answer has the headers. */
+/** A 429 error with the state of its limit for the headers of the response. */
 export class RateLimited extends DomainError {
   readonly state: LimitState;
   constructor(reason: string, message: string, state: LimitState, nowMs: number) {

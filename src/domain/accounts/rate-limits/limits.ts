@@ -4,28 +4,32 @@ const MINUTE = 60;
 const HOUR = 3_600;
 const DAY = 86_400;
 
-/** Every limit whose numbers no plan and no key decides. */
+/** All limits that are independent of plans and keys. */
 export const LIMITS = {
-  /** Requests without credentials, of one address. */
+  /** Requests without credentials, per address. */
   anonymous: { name: "ip", points: 300, seconds: MINUTE },
   user: { name: "user", points: 600, seconds: MINUTE },
   admin: { name: "admin", points: 600, seconds: MINUTE },
   registration: { name: "registration", points: 5, seconds: HOUR },
   badKeys: { name: "bad-keys", points: 60, seconds: MINUTE },
   loginFailures: { name: "login", points: 20, seconds: 15 * MINUTE },
-  /** Wrong passwords for one account, from all addresses and devices that it does not know together. */
+  /** Wrong passwords for one account, from all unknown addresses and devices together. */
   loginAccount: { name: "login-account", points: 10, seconds: HOUR },
   honeypot: { name: "honeypot", points: 10, seconds: HOUR },
   verifyEmail: { name: "verify-email", points: 10, seconds: MINUTE },
-  /** As few as registrations: each tells whether an address is taken, or mails somebody, maybe a stranger. */
+  /**
+   * As few as registrations: each reveals whether an address is taken, or mails somebody, maybe a stranger.
+   */
   addressChange: { name: "address-change", points: 5, seconds: HOUR },
   refresh: { name: "refresh", points: 60, seconds: MINUTE },
   wsToken: { name: "ws-token", points: 60, seconds: MINUTE },
-  /** Passcodes that one player tries at one lobby. */
+  /** Passcode attempts of one player at one lobby. */
   lobbyPasscode: { name: "lobby-passcode", points: 5, seconds: MINUTE },
   mailMinute: { name: "mail-minute", points: 1, seconds: MINUTE },
   mailDay: { name: "mail-day", points: 5, seconds: DAY },
-  /** Mails beyond those of a day; half of what the shortest link lives, so that a good one is there. */
+  /**
+   * Mails beyond the daily limit; half the lifetime of the shortest link, so that a valid one is available.
+   */
   mailHalfHour: { name: "mail-half-hour", points: 1, seconds: 30 * MINUTE },
   mailTenant: { name: "mail-tenant", points: 50, seconds: HOUR },
 } as const satisfies Record<string, Bucket>;

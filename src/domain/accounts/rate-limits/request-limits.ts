@@ -11,14 +11,16 @@ import {
 } from "./limiter.ts";
 import { type LimitName, LIMITS } from "./limits.ts";
 
-/** A limit that a request has, and how its refusal names it. */
+/** A limit of a request, with the reason and subject of its error. */
 type RequestLimit = Count & { reason: string; whose: string };
 
 const MINUTE = 60;
 
 const perMinute = (name: string, points: number): Bucket => ({ name, points, seconds: MINUTE });
 
-/** The key's own limit, which is never over its plan's, then what all keys of its project have together. */
+/**
+ * Returns the key's own limit, which never exceeds its plan's, and the shared limit of its project's keys.
+ */
 const limitsOfKey = ({ keyId, ownerProjectId, rateLimit, tenant }: KeyCaller): RequestLimit[] => {
   const { requestsPerMinute: plan } = limitsOf(tenant);
   const own = rateLimit === null ? [] : [Math.min(rateLimit, plan ?? Infinity)];
@@ -46,7 +48,7 @@ const limitsOfCaller = (caller: Caller, address: string): RequestLimit[] => {
   return [limitOfAddress("anonymous", address)];
 };
 
-/** `verifyEmail` gives VERIFY_EMAIL. */
+/** Converts `verifyEmail` to VERIFY_EMAIL. */
 const constantCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
 
 const limitOfAddress = (name: LimitName, address: string): RequestLimit => ({
@@ -81,8 +83,8 @@ const consume = async (
 };
 
 /**
- * Counts a request against every limit that it has: its caller's, then those of `names`, which are by
- * address. Where one is used up, those after it are not counted.
+ * Counts a request against all its limits: its caller's, then those of `names`, which are by address. After
+ * an exhausted one, the following ones are not counted.
  *
  * @returns the limit with the fewest requests left; undefined for a caller without limits
  * @throws RateLimited KEY_RATE, PROJECT_RATE, USER_RATE, IP_RATE, REGISTRATION_RATE, or after another name

@@ -11,21 +11,21 @@ import type { Work } from "../../kernel/work.ts";
 import { mayGrant } from "./grants.ts";
 import { Invitation, type InvitationStatus } from "./invitation.ts";
 
-/** What an invitation grants to whoever proved its address. */
+/** The membership that an invitation grants to the verified owner of its address. */
 export type Invited = { invitationId: string; tenantId: string; role: Role };
 
-/** An invitation that can be accepted now, and the tenant that it leads to. */
+/** An invitation that can be accepted now, with its tenant. */
 export type OpenInvitation = { invitation: Invitation; tenant: Tenant };
 
-/** The status as of now: a PENDING one ends by itself. */
+/** Returns the current status: a PENDING one expires by itself. */
 export const statusOf = (invitation: Invitation, now: Date): InvitationStatus =>
   invitation.status === "PENDING" && invitation.expiresAt <= now ? "EXPIRED" : invitation.status;
 
 /**
- * What a token from a mail opens, without using it up.
+ * Returns the invitation of a mailed token, without consuming it.
  *
- * @throws NOT_FOUND for an unknown token, GONE INVITATION_EXPIRED, INVITATION_REVOKED (also when who invited
- *   may not any more), CONFLICT INVALID_STATE when accepted before, FORBIDDEN TENANT_SUSPENDED
+ * @throws NOT_FOUND for an unknown token, GONE INVITATION_EXPIRED, INVITATION_REVOKED (also when the inviter
+ * has lost the right to invite), CONFLICT INVALID_STATE when accepted before, FORBIDDEN TENANT_SUSPENDED
  */
 export const findInvitation = async ({ em, now }: Work, token: string): Promise<OpenInvitation> => {
   const invitation = await em.findOne(Invitation, { tokenHash: hashRandomSecret(token) }, { refresh: true });
@@ -51,13 +51,13 @@ const refuseUnless = (status: InvitationStatus): void => {
 };
 
 const revoked = (): DomainError =>
-  new DomainError("GONE", "The invitation was taken back; ask for a new one", {
+  new DomainError("GONE", "The invitation was revoked; ask for a new one", {
     reason: "INVITATION_REVOKED",
   });
 
 /**
- * Uses an invitation up, in the commit that makes the member. The token alone proves the address when it came
- * by mail; `email` is the address of the one who accepts. Of several at once, one wins.
+ * Consumes an invitation, in the commit that creates the member. The token alone proves the address when it
+ * came by mail; `email` is the address of the invitee. Of several concurrent uses, one succeeds.
  *
  * @throws as `findInvitation`, and FORBIDDEN INVITATION_EMAIL_MISMATCH
  */
@@ -65,7 +65,8 @@ export const consumeInvitation = async (work: Work, token: string, email: string
   const tokenHash = hashRandomSecret(token);
   const known = await work.em.findOne(Invitation, { tokenHash });
   if (!known) throw notFound("Invitation");
-  // The tenant first, as whoever invites does: so seats are counted before or after, never in between.
+  // The tenant is locked first, as where invitations are created: so seats are counted before or after, never
+  // in between.
   await lockTenant(work, known.tenantId);
   await sql`select 1 from invitations where id = ${known.id}::uuid for update`.execute(work.db);
   const { invitation } = await findInvitation(work, token);

@@ -1,7 +1,7 @@
 import type { Role } from "../../kernel/caller.ts";
 import { forbidden } from "../../kernel/errors.ts";
 
-/** An OWNER gives every role, an ADMIN every role but OWNER, others none. */
+/** Returns whether a role may grant another: an OWNER all, an ADMIN all but OWNER, others none. */
 export const mayGrant = (by: Role, role: Role): boolean =>
   by === "OWNER" || (by === "ADMIN" && role !== "OWNER");
 

@@ -2,9 +2,9 @@ import { type Limiter, RateLimited } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 
 /**
- * Counts a mail to somebody who never asked for it: of a tenant 1 a minute and 5 a day to an address, and 50
- * an hour. What other tenants send counts apart, so that nobody uses up what another may send. Not to be
- * called in a transaction. @throws RateLimited EMAIL_RATE
+ * Counts a mail that the recipient did not request: per tenant 1 a minute and 5 a day to an address, and 50
+ * an hour. Tenants are counted separately, so that none uses up the limits of another. Not to be called in a
+ * transaction. @throws RateLimited EMAIL_RATE
  */
 export const countInvitationMail = async (
   { limiter, clock }: { limiter: Limiter; clock: () => Date },

@@ -10,7 +10,7 @@ export const InvitationSchema = defineEntity({
   properties: {
     id: p.uuid().primary(),
     tenantId: p.uuid(),
-    /** Lower case; only who proves this address may accept. */
+    /** Lower case; only a verified owner of this address may accept. */
     email: p.text(),
     role: p.text().$type<Role>(),
     tokenHash: p.text(),
@@ -22,6 +22,6 @@ export const InvitationSchema = defineEntity({
     updatedAt: p.datetime(3),
   },
 });
-/** An address that has been asked to join a tenant. */
+/** An invitation of an address to join a tenant. */
 export class Invitation extends InvitationSchema.class {}
 InvitationSchema.setClass(Invitation);

@@ -19,7 +19,7 @@ import { requireSeat } from "./seats.ts";
 
 export const INVITATION_DAYS = 7;
 
-/** An invitation as the API shows it to one of that role: a VIEWER sees no addresses. */
+/** Converts an invitation to the API representation for a role: a VIEWER sees no addresses. */
 export const showInvitation = (invitation: Invitation, reader: Role, now: Date) => ({
   id: invitation.id,
   ...(reader === "VIEWER" ? {} : { email: invitation.email }),
@@ -31,7 +31,7 @@ export const showInvitation = (invitation: Invitation, reader: Role, now: Date) 
   createdAt: invitation.createdAt.toISOString(),
 });
 
-/** PENDING ones end by themselves, without anybody writing that down. */
+/** PENDING ones expire by themselves, without an update of the row. */
 const withStatus = (
   tenantId: string,
   status: InvitationStatus | undefined,
@@ -43,7 +43,7 @@ const withStatus = (
   return { tenantId, $or: [{ status }, { status: "PENDING", expiresAt: { $lte: now } }] };
 };
 
-/** Newest first. */
+/** Returns invitations, newest first. */
 export const listInvitations = async (
   work: Work,
   tenantId: string,
@@ -66,7 +66,8 @@ export const getInvitation = async ({ em }: Work, tenantId: string, id: string):
 };
 
 /**
- * Whether an address can be invited. Accounts in other tenants do not count: nobody is told about them.
+ * Checks whether an address can be invited. Accounts in other tenants do not count, so that their existence
+ * is not revealed.
  *
  * @throws CONFLICT ALREADY_MEMBER, INVITATION_ALREADY_PENDING
  */
@@ -76,7 +77,7 @@ const requireInvitable = async (work: Work, tenantId: string, address: string): 
   if (member) {
     const message =
       member.status === "PENDING"
-        ? "They have asked to join: let them in with POST /team/members"
+        ? "They have asked to join: accept them with POST /team/members"
         : "They are a member of the tenant already";
     throw conflict("ALREADY_MEMBER", message);
   }
@@ -88,11 +89,11 @@ const requireInvitable = async (work: Work, tenantId: string, address: string): 
 export type Invitee = { email: string; role: Role };
 
 /**
- * Everything that may refuse an invitation. It is asked before its mail is counted, so that what is refused
- * uses up nothing.
+ * Checks everything that may reject an invitation. Called before its mail is counted, so that a rejected one
+ * counts against no limit.
  *
  * @throws FORBIDDEN INSUFFICIENT_ROLE, CONFLICT ALREADY_MEMBER, INVITATION_ALREADY_PENDING, PAYMENT_REQUIRED
- *   PLAN_LIMIT_EXCEEDED
+ * PLAN_LIMIT_EXCEEDED
  */
 export const requireMayInvite = async (
   work: Work,
@@ -106,7 +107,7 @@ export const requireMayInvite = async (
 };
 
 /**
- * Invites an address to the tenant and mails the link, good once for 7 days.
+ * Invites an address to the tenant and mails the link, valid once for 7 days.
  *
  * @throws as `requireMayInvite`, SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED
  */
@@ -137,13 +138,13 @@ export const invite = async (
   });
   await em.flush();
   await send(mail, work, { invitation, token, tenantName: tenant.name, inviterName: inviter.name });
-  await tell(work, invitation, "invitation.created");
+  await auditInvitation(work, invitation, "invitation.created");
   return invitation;
 };
 
 const daysFrom = (now: Date): Date => new Date(now.getTime() + INVITATION_DAYS * 86_400_000);
 
-/** Of an address, one invitation at most is PENDING in the table: those that ran out make room. */
+/** At most one invitation of an address is PENDING in the table: expired ones are closed first. */
 const endExpired = async ({ db, now }: Work, tenantId: string, email: string): Promise<void> => {
   const at = now.toISOString();
   await sql`
@@ -164,8 +165,8 @@ const send = (mail: Mail, work: Work, { invitation, token, tenantName, inviterNa
   });
 
 /**
- * Sends a new link, good for 7 days from now; the old one is dead. From now on whoever resends it vouches for
- * it, so it outlives who invited first.
+ * Sends a new link, valid for 7 days from now; the old one becomes invalid. The invitation is from now on
+ * that of the user who resends it, so it outlives the membership of the first inviter.
  *
  * @throws NOT_FOUND, CONFLICT INVALID_STATE unless PENDING or EXPIRED, and as `invite`
  */
@@ -190,11 +191,11 @@ export const resendInvitation = async (
   Object.assign(invitation, renewed, { expiresAt: daysFrom(now), sentAt: now, updatedAt: now });
   await work.em.flush();
   await send(mail, work, { invitation, token, tenantName: tenant.name, inviterName: inviter.name });
-  await tell(work, invitation, "invitation.resent");
+  await auditInvitation(work, invitation, "invitation.resent");
   return invitation;
 };
 
-/** As `requireMayInvite`, for an invitation that there is. @throws as `resendInvitation` */
+/** As `requireMayInvite`, for an existing invitation. @throws as `resendInvitation` */
 export const requireMayResend = async (work: Work, actor: TeamActor, id: string): Promise<Invitation> => {
   const invitation = await getInvitation(work, actor.tenantId, id);
   await lockForInviter(work, actor, invitation.role);
@@ -208,7 +209,7 @@ const requireResendable = (invitation: Invitation, now: Date): InvitationStatus 
   if (status === "PENDING" || status === "EXPIRED") return status;
   throw conflict(
     "INVALID_STATE",
-    `The invitation is ${status}; invite them anew with POST /team/invitations`,
+    `The invitation is ${status}; invite them again with POST /team/invitations`,
   );
 };
 
@@ -219,7 +220,7 @@ const lockInvitation = async (work: Work, tenantId: string, id: string): Promise
   return getInvitation(work, tenantId, id);
 };
 
-/** Takes an invitation back. @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE */
+/** Revokes an invitation. @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE */
 export const revokeInvitation = async (work: Work, actor: TeamActor, id: string): Promise<Invitation> => {
   const { tenantId } = actor;
   const { role } = await getInvitation(work, tenantId, id);
@@ -228,16 +229,16 @@ export const revokeInvitation = async (work: Work, actor: TeamActor, id: string)
   const status = statusOf(invitation, work.now);
   if (status !== "PENDING") throw conflict("INVALID_STATE", `The invitation is ${status}`);
   Object.assign(invitation, { status: "REVOKED", updatedAt: work.now });
-  await tell(work, invitation, "invitation.revoked");
+  await auditInvitation(work, invitation, "invitation.revoked");
   return invitation;
 };
 
-/** Ends what was sent to an address whose owner has become a member in another way. */
+/** Ends invitations of an address whose owner has become a member in another way. */
 export const endInvitations = async ({ db, now }: Work, tenantId: string, email: string): Promise<void> => {
   await sql`
     update invitations set status = 'REVOKED', updated_at = ${now.toISOString()}::timestamptz
     where tenant_id = ${tenantId}::uuid and lower(email) = ${email} and status = 'PENDING'`.execute(db);
 };
 
-const tell = (work: Work, { id, tenantId, email, role }: Invitation, action: string) =>
+const auditInvitation = (work: Work, { id, tenantId, email, role }: Invitation, action: string) =>
   audit(work, { action, target: { type: "invitation", id }, tenantId, data: { email, role } });

@@ -11,7 +11,7 @@ import { consumeInvitation, findInvitation } from "./accept.ts";
 export type JoinParts = { transact: Transact; tokens: Tokens; passwords: Passwords };
 export type Joining = { token: string; name: string; password: string; deviceToken: string };
 
-/** What an invitation says to who opens its link. @throws as `findInvitation` */
+/** Returns the details of an invitation for its link. @throws as `findInvitation` */
 export const readInvitation = async (work: Work, token: string) => {
   const { invitation, tenant } = await findInvitation(work, token);
   const { email, role } = invitation;
@@ -19,11 +19,11 @@ export const readInvitation = async (work: Work, token: string) => {
 };
 
 /**
- * Makes the account that an invitation is for, and signs it in. The token proves the address. Whoever had
- * asked to join under it without that proof loses what they set up.
+ * Creates the account that an invitation is for, and signs it in. The token proves the address. A waiting
+ * account registered under it without that proof is replaced.
  *
  * @throws as `findInvitation`, CONFLICT EMAIL_ALREADY_EXISTS for an address that has an account,
- *   VALIDATION_ERROR PASSWORD_TOO_WEAK
+ * VALIDATION_ERROR PASSWORD_TOO_WEAK
  */
 export const joinByInvitation = async (
   { transact, tokens, passwords }: JoinParts,
@@ -49,7 +49,9 @@ export const joinByInvitation = async (
   });
 };
 
-/** @throws CONFLICT EMAIL_ALREADY_EXISTS unless nobody has the address, or one who waits for this tenant */
+/**
+ * @throws CONFLICT EMAIL_ALREADY_EXISTS unless the address is free, or of a user who waits for this tenant
+ */
 const requireFree = async (
   { em }: Work,
   { email, tenantId }: { email: string; tenantId: string },

@@ -8,7 +8,7 @@ import type { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../../kernel/work.ts";
 import { requireGrant } from "./grants.ts";
 
-/** Who changes a team: their role is read anew, since that of the request may be 5 s old. */
+/** The user who changes a team: their role is read again, since that of the request may be 5 s old. */
 export type TeamActor = { tenantId: string; userId: string };
 
 export type LockedTeam = { tenant: Tenant; caller: User; member: User; owners: User[] };
@@ -23,8 +23,8 @@ export const requireAdmin = (caller: User | undefined): User => {
 };
 
 /**
- * Holds the tenant, its OWNERs, the caller and the member against other changes until the commit, so that of
- * two who remove one another one is told no. @throws NOT_FOUND for one who is no member of the tenant
+ * Locks the tenant, its OWNERs, the caller and the member until the commit, so that of two members who remove
+ * one another only one succeeds. @throws NOT_FOUND for a user who is not a member of the tenant
  */
 export const lockTeam = async (
   work: Work,
@@ -41,7 +41,7 @@ export const lockTeam = async (
   const users = await work.em.find(User, { id: { $in: ids } }, { refresh: true });
   const member = users.find(({ id }) => id === memberId.toLowerCase());
   const caller = users.find(({ id }) => id === userId);
-  if (!caller) throw forbidden("INSUFFICIENT_ROLE", "You are no member of the tenant any more");
+  if (!caller) throw forbidden("INSUFFICIENT_ROLE", "You are no longer a member of the tenant");
   if (!member) throw notFound("Member");
   return { tenant, caller, member, owners: users.filter(isActiveOwner) };
 };
@@ -49,13 +49,15 @@ export const lockTeam = async (
 export const isActiveOwner = ({ role, status, disabledAt }: User): boolean =>
   role === "OWNER" && status === "ACTIVE" && !disabledAt;
 
-/** For a change after which `member` is no OWNER any more. @throws CONFLICT LAST_OWNER */
+/** For a change after which `member` is no longer an OWNER. @throws CONFLICT LAST_OWNER */
 export const requireOtherOwner = ({ member, owners }: Pick<LockedTeam, "member" | "owners">): void => {
   if (!isActiveOwner(member) || owners.some(({ id }) => id !== member.id)) return;
   throw conflict("LAST_OWNER", "A tenant needs an OWNER: make another member OWNER first");
 };
 
-/** The locked tenant of somebody who may invite with that role. @throws FORBIDDEN INSUFFICIENT_ROLE */
+/**
+ * Locks and returns the tenant of a user who may invite with that role. @throws FORBIDDEN INSUFFICIENT_ROLE
+ */
 export const lockForInviter = async (
   work: Work,
   { tenantId, userId }: TeamActor,

@@ -24,13 +24,13 @@ export type MemberQuery = PageQuery & {
   status?: MemberStatus | undefined;
 };
 
-/** Whether this server asks for proved addresses: one that sends no mail cannot. */
+/** Whether this server requires verified addresses: one that sends no mail cannot. */
 export type AddressRule = { isVerifiedEmailRequired: boolean };
 
-/** A VIEWER sees who there is, not how to reach them. */
+/** A VIEWER sees the members, but not their addresses. */
 const seesAll = (reader: Role): boolean => reader !== "VIEWER";
 
-/** A member as the API shows it to one of that role. */
+/** Converts a member to the API representation for a role. */
 export const showMember = (user: User, reader: Role) => ({
   id: user.id,
   userId: user.id,
@@ -47,7 +47,7 @@ export const showMember = (user: User, reader: Role) => ({
     : {}),
 });
 
-/** The tenant's people. @throws VALIDATION_ERROR for an order that would tell what the reader may not see */
+/** Returns the tenant's members. @throws VALIDATION_ERROR for an order that would reveal hidden fields */
 export const listMembers = async (
   work: Work,
   { tenantId, reader }: { tenantId: string; reader: Role },
@@ -79,11 +79,11 @@ export const getMember = async ({ em }: Work, tenantId: string, memberId: string
 export type MemberChange = { role?: Role | undefined; status?: "ACTIVE" | "SUSPENDED" | undefined };
 
 /**
- * Gives a member another role, lets one in who asked to join, shuts one out or lets them back in. Within 5 s
- * their tokens go by it.
+ * Changes a member's role, accepts a waiting one, or suspends or reinstates one. Within 5 s it applies to
+ * their tokens.
  *
  * @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE for what the caller may not grant, CONFLICT LAST_OWNER,
- *   INVALID_STATE for one's own status, PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
+ * INVALID_STATE for one's own status, PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
  */
 export const changeMember = async (
   work: Work,
@@ -99,7 +99,7 @@ export const changeMember = async (
   if (role !== "OWNER" || status !== "ACTIVE") requireOtherOwner(team);
   if (status !== member.status) await moveStatus(work, { member, caller, tenant, rule }, status);
   if (role !== member.role) {
-    await tell(work, member, "member.role_changed", { from: member.role, to: role });
+    await auditMember(work, member, "member.role_changed", { from: member.role, to: role });
     member.role = role;
   }
   member.updatedAt = work.now;
@@ -123,29 +123,29 @@ const moveStatus = async (
     return;
   }
   member.status = status;
-  await tell(work, member, status === "ACTIVE" ? "member.reactivated" : "member.suspended");
+  await auditMember(work, member, status === "ACTIVE" ? "member.reactivated" : "member.suspended");
 };
 
-/** Lets in who asked to join. */
+/** Accepts a user who asked to join. */
 const accept = async (work: Work, { member, tenant, rule }: Omit<StatusMove, "caller">): Promise<void> => {
-  // Anybody may ask to join under any address: who it is, only its owner's proof tells.
+  // Anybody may ask to join under any address: only verification proves who it is.
   if (rule.isVerifiedEmailRequired && !member.emailVerified)
     throw conflict("INVALID_STATE", "They have not verified their email address yet");
   await endInvitations(work, tenant.id, member.email);
   await requireSeat(work, tenant);
   member.status = "ACTIVE";
-  await tell(work, member, "member.accepted", { role: member.role });
+  await auditMember(work, member, "member.accepted", { role: member.role });
 };
 
-/** Who asked to join the tenant with this address, if anybody. */
+/** Returns the user who asked to join the tenant with this address, if any. */
 export const findWaiting = async ({ em }: Work, tenantId: string, email: string): Promise<User | undefined> =>
   (await em.findOne(User, { tenantId, email: normaliseEmail(email), status: "PENDING" })) ?? undefined;
 
 /**
- * Lets in who asked to join, with a role.
+ * Accepts a user who asked to join, with a role.
  *
  * @throws FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE for an address that is not verified,
- *   PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
+ * PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
  */
 export const acceptMember = (
   work: Work,
@@ -155,7 +155,8 @@ export const acceptMember = (
 ): Promise<User> => changeMember(work, who, memberId, { role, status: "ACTIVE" });
 
 /**
- * Removes a member with their account and sessions; what they made stays. A member may remove themselves.
+ * Removes a member with their account and sessions; what they created is kept. A member may remove
+ * themselves.
  *
  * @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT LAST_OWNER
  */
@@ -166,17 +167,16 @@ export const removeMember = async (work: Work, actor: TeamActor, memberId: strin
   if (!isLeaving) requireGrant(requireAdmin(caller).role, member.role);
   requireOtherOwner(team);
   const data = { email: member.email, role: member.role };
-  await tell(work, member, isLeaving ? "member.left" : "member.removed", data);
+  await auditMember(work, member, isLeaving ? "member.left" : "member.removed", data);
   await work.em.nativeDelete(User, { id: member.id });
   work.afterCommit(forgetSessions);
 };
 
-const tell = (work: Work, { id, tenantId }: User, action: string, data?: Record<string, unknown>) =>
+const auditMember = (work: Work, { id, tenantId }: User, action: string, data?: Record<string, unknown>) =>
   audit(work, { action, target: { type: "user", id }, tenantId, ...(data ? { data } : {}) });
 
 /**
- * Makes another member OWNER in the caller's place, who becomes ADMIN. The caller has just proved who they
- * are.
+ * Makes another member OWNER in place of the caller, who becomes ADMIN. The caller has just reauthenticated.
  *
  * @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE
  */

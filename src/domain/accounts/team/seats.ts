@@ -3,10 +3,10 @@ import { limitsOf, planLimitExceeded } from "../../kernel/plans.ts";
 import type { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** Whether those who have asked to join count as well. */
+/** Whether users who have asked to join count as well. */
 type Counted = { withWaiting: boolean };
 
-/** Members that were accepted, and invitations that can still be. */
+/** Counts accepted members, and invitations that can still be accepted. */
 export const seatsTaken = async (
   { db, now }: Work,
   tenantId: string,
@@ -21,7 +21,7 @@ export const seatsTaken = async (
 };
 
 /**
- * Makes sure that the plan has room for one more. The tenant must be locked until the commit.
+ * Checks that the plan has room for one more. The tenant must be locked until the commit.
  *
  * @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
  */
@@ -30,6 +30,6 @@ export const requireSeat = async (work: Work, tenant: Tenant, counted?: Counted)
   if (members === null || (await seatsTaken(work, tenant.id, counted)) < members) return;
   throw planLimitExceeded(
     `The plan ${tenant.plan} has room for ${members} members, pending invitations included; ` +
-      "remove one or take a larger plan",
+      "remove one or choose a larger plan",
   );
 };

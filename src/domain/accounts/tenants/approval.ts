@@ -6,11 +6,11 @@ import { conflict } from "../../kernel/errors.ts";
 import { forgetProjects } from "../projects/resolve.ts";
 import type { Work } from "../../kernel/work.ts";
 import { lockTenant } from "./lock-tenant.ts";
-import { tellOwners } from "./tell-owners.ts";
+import { notifyOwners } from "./notify-owners.ts";
 import type { Tenant } from "./tenant.ts";
 import type { ApprovalStatus } from "../../kernel/caller.ts";
 
-/** How often an OWNER may ask for approval again. */
+/** Minimum time between two requests for approval by an OWNER. */
 export const APPROVAL_REQUEST_HOURS = 24;
 
 export type ApprovalParts = { mail: Mail };
@@ -56,11 +56,13 @@ export const approveTenant = async (
 ): Promise<Tenant> => {
   const tenant = await move(work, tenantId, APPROVE, null);
   const values = { tenantName: tenant.name };
-  await tellOwners(mail, work, tenantId, { template: "tenant-approved", values });
+  await notifyOwners(mail, work, tenantId, { template: "tenant-approved", values });
   return tenant;
 };
 
-/** PENDING becomes REJECTED; its OWNERs are told why. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+/**
+ * PENDING becomes REJECTED; its OWNERs are notified of the reason. @throws NOT_FOUND, CONFLICT INVALID_STATE
+ */
 export const rejectTenant = async (
   { mail }: ApprovalParts,
   work: Work,
@@ -69,13 +71,13 @@ export const rejectTenant = async (
 ): Promise<Tenant> => {
   const tenant = await move(work, tenantId, REJECT, reason);
   const values = { tenantName: tenant.name, reason };
-  await tellOwners(mail, work, tenantId, { template: "tenant-rejected", values });
+  await notifyOwners(mail, work, tenantId, { template: "tenant-rejected", values });
   return tenant;
 };
 
 /**
- * APPROVED becomes SUSPENDED: its keys, and most of what its people may do, answer 403 TENANT_SUSPENDED
- * within 5 s. @throws NOT_FOUND, CONFLICT INVALID_STATE
+ * APPROVED becomes SUSPENDED: requests with its keys, and most requests of its members, return 403
+ * TENANT_SUSPENDED within 5 s. @throws NOT_FOUND, CONFLICT INVALID_STATE
  */
 export const suspendTenant = async (
   { mail }: ApprovalParts,
@@ -85,11 +87,11 @@ export const suspendTenant = async (
 ): Promise<Tenant> => {
   const tenant = await move(work, tenantId, SUSPEND, reason);
   const values = { tenantName: tenant.name, reason };
-  await tellOwners(mail, work, tenantId, { template: "tenant-suspended", values });
+  await notifyOwners(mail, work, tenantId, { template: "tenant-suspended", values });
   return tenant;
 };
 
-/** SUSPENDED becomes APPROVED again; its OWNERs are told. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+/** SUSPENDED becomes APPROVED again; its OWNERs are notified. @throws NOT_FOUND, CONFLICT INVALID_STATE */
 export const unsuspendTenant = async (
   { mail }: ApprovalParts,
   work: Work,
@@ -97,12 +99,12 @@ export const unsuspendTenant = async (
 ): Promise<Tenant> => {
   const tenant = await move(work, tenantId, UNSUSPEND, null);
   const values = { tenantName: tenant.name };
-  await tellOwners(mail, work, tenantId, { template: "tenant-approved", values });
+  await notifyOwners(mail, work, tenantId, { template: "tenant-approved", values });
   return tenant;
 };
 
 /**
- * An OWNER asks once more: REJECTED becomes PENDING.
+ * Requests approval again: REJECTED becomes PENDING.
  *
  * @throws CONFLICT INVALID_STATE in another state, APPROVAL_REQUESTED_RECENTLY within a day of the last time
  */

@@ -9,16 +9,16 @@ import { forgetProjects } from "../projects/resolve.ts";
 import { endWebhooks } from "../projects/end-webhooks.ts";
 import type { Work } from "../../kernel/work.ts";
 import { lockTenant } from "./lock-tenant.ts";
-import { tellOwners } from "./tell-owners.ts";
+import { notifyOwners } from "./notify-owners.ts";
 import type { Tenant } from "./tenant.ts";
 
-/** How long a deletion can be taken back. */
+/** How long a deletion can be cancelled. */
 export const DELETION_GRACE_DAYS = 30;
-/** Tenants that one transaction deletes. */
+/** Maximum tenants deleted by one transaction. */
 const DELETED_AT_ONCE = 20;
 
 /**
- * Deletes a tenant in 30 days; until then it works as before and an OWNER can take it back.
+ * Schedules a tenant for deletion in 30 days; until then it works as before and an OWNER can cancel it.
  *
  * @throws CONFLICT INVALID_STATE when it is being deleted already
  */
@@ -34,11 +34,11 @@ export const deleteTenant = async (
   const data = { deleteAfter: deleteAfter.toISOString() };
   await audit(work, { ...about(tenantId), action: "tenant.deletion_requested", data });
   const values = { tenantName: tenant.name, ...data };
-  await tellOwners(mail, work, tenantId, { template: "tenant-deleted", values });
+  await notifyOwners(mail, work, tenantId, { template: "tenant-deleted", values });
   return tenant;
 };
 
-/** Takes a deletion back. @throws CONFLICT INVALID_STATE when the tenant is not being deleted */
+/** Cancels a deletion. @throws CONFLICT INVALID_STATE when the tenant is not being deleted */
 export const restoreTenant = async (work: Work, tenantId: string): Promise<Tenant> => {
   const tenant = await lockTenant(work, tenantId);
   if (!tenant.deleteAfter) throw conflict("INVALID_STATE", "The tenant is not being deleted");
@@ -50,9 +50,9 @@ export const restoreTenant = async (work: Work, tenantId: string): Promise<Tenan
 const about = (tenantId: string) => ({ target: { type: "tenant", id: tenantId }, tenantId });
 
 /**
- * Ends tenants whose grace is over: keys and sessions answer 401 within 5 s, and the accounts of their people
- * are gone, so that the addresses are free again. Projects and players stay in the database, where nobody
- * reaches them. Gives how many it ended; it takes a few at once.
+ * Deletes tenants whose grace period is over: requests with their keys and sessions return 401 within 5 s,
+ * and their users' accounts are deleted, which frees their addresses. Projects and players stay in the
+ * database, inaccessible. Deletes a few at a time and returns how many.
  */
 export const deleteDueTenants = async (work: Work): Promise<number> => {
   const { db, em, now } = work;

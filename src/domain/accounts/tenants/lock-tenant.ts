@@ -5,7 +5,7 @@ import type { Work } from "../../kernel/work.ts";
 import { Tenant } from "./tenant.ts";
 
 /**
- * The tenant, held against other changes until the commit; what only refers to it goes on.
+ * Locks the tenant until the commit; operations that only refer to it are not blocked.
  *
  * @throws NOT_FOUND also when it has been deleted
  */

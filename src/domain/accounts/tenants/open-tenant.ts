@@ -5,7 +5,7 @@ import { User } from "../auth/user.ts";
 import type { Plan } from "../../kernel/plans.ts";
 import { Tenant } from "./tenant.ts";
 
-/** How new tenants begin, from the configuration. */
+/** Initial state of new tenants, from the configuration. */
 export type TenantDefaults = { autoApproveTenants: boolean; defaultPlan: Plan };
 
 export type NewUser = {
@@ -40,7 +40,7 @@ export const openTenant = async (
     createdAt: now,
     updatedAt: now,
   });
-  // No relation tells the unit of work that the tenant goes first.
+  // No relation makes the unit of work insert the tenant first.
   await em.flush();
   return { tenant, user: await addUser(work, tenant.id, { ...owner, role: "OWNER", status: "ACTIVE" }) };
 };

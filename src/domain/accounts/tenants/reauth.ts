@@ -3,11 +3,11 @@ import { User } from "../auth/user.ts";
 import { forbidden, unauthorized } from "../../kernel/errors.ts";
 
 /**
- * Makes sure that whoever holds the session knows the password too, before what cannot be taken back lightly.
+ * Verifies that the holder of the session knows the password too, before an operation that is hard to undo.
  * Not to be called in a transaction.
  *
  * @throws FORBIDDEN INVALID_CREDENTIALS, REAUTHENTICATION_REQUIRED for a user without a password,
- *   UNAUTHORIZED SESSION_REVOKED, RateLimited LOGIN_THROTTLED
+ * UNAUTHORIZED SESSION_REVOKED, RateLimited LOGIN_THROTTLED
  */
 export const reauthenticate = async (
   parts: ProofParts,

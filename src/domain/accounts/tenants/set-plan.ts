@@ -10,7 +10,7 @@ import type { Tenant } from "./tenant.ts";
 export const PLAN_LIMIT_MAX = 1_000_000_000;
 const Limit = z.int().min(0).max(PLAN_LIMIT_MAX).nullable().optional();
 
-/** Limits of one tenant over its plan's; null is without limit, absent is the plan's. */
+/** Limits of one tenant that override its plan's; null is unlimited, absent is the plan's. */
 export const PlanOverrides = z.strictObject({
   requestsPerMinute: Limit,
   projects: Limit,
@@ -22,7 +22,7 @@ export const PlanOverrides = z.strictObject({
   deliveryLogDays: Limit,
 });
 
-/** What a super-admin may change; `planOverrides` replaces those of before. */
+/** Changes by a super-admin; `planOverrides` replaces the previous ones. */
 export const PlanChange = z.object({
   plan: z.enum(PLANS).optional(),
   planOverrides: PlanOverrides.optional(),
@@ -30,15 +30,15 @@ export const PlanChange = z.object({
 export type PlanChange = z.infer<typeof PlanChange>;
 
 /**
- * Gives a tenant another plan, or limits besides its plan's. What is beyond a lower limit stays; nothing is
- * added to it. @throws NOT_FOUND
+ * Changes a tenant's plan, or its limits besides the plan's. What exceeds a lowered limit is kept, but cannot
+ * grow. @throws NOT_FOUND
  */
 export const setPlan = async (work: Work, tenantId: string, change: PlanChange): Promise<Tenant> => {
   const { plan, planOverrides } = PlanChange.parse(change);
   const tenant = await lockTenant(work, tenantId);
   const from = { plan: tenant.plan, planOverrides: tenant.planOverrides };
   if (plan !== undefined) tenant.plan = plan;
-  // A round trip drops what is undefined.
+  // A round trip removes undefined values.
   if (planOverrides)
     tenant.planOverrides = JSON.parse(JSON.stringify(planOverrides)) as typeof from.planOverrides;
   tenant.updatedAt = work.now;

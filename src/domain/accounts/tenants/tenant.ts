@@ -9,15 +9,15 @@ export const TenantSchema = defineEntity({
     id: p.uuid().primary(),
     name: p.text(),
     approvalStatus: p.text().$type<ApprovalStatus>(),
-    /** Why it was rejected or suspended. */
+    /** The reason of a rejection or suspension. */
     approvalReason: p.text().nullable(),
     approvalRequestedAt: p.datetime(3).nullable(),
     plan: p.text().$type<Plan>(),
-    /** Limits that a super-admin has set besides the plan's. */
+    /** Limits set by a super-admin besides the plan's. */
     planOverrides: p.json<Partial<PlanLimits>>(),
-    /** Where OAuth may send people back to, exactly. */
+    /** The exact redirect URIs that OAuth may use. */
     redirectUris: p.array(),
-    /** Set when the OWNER deleted it: after this nothing of it answers any more. */
+    /** Set when the OWNER deleted it: from then on all its requests are rejected. */
     deleteAfter: p.datetime(3).nullable(),
     deletedAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),

@@ -21,7 +21,7 @@ export const getTenant = async ({ em }: Work, tenantId: string): Promise<Tenant>
   return tenant;
 };
 
-/** A tenant as its people see it, with what it uses of its plan. */
+/** Converts a tenant to the API representation for its members, with its usage of the plan. */
 export const showTenant = async (work: Work, tenant: Tenant) => ({
   id: tenant.id,
   name: tenant.name,
@@ -43,8 +43,8 @@ export const showTenant = async (work: Work, tenant: Tenant) => ({
 export type TenantChange = { name?: string | undefined; redirectUris?: string[] | undefined };
 
 /**
- * Changes what is given. Redirect URIs are an OWNER's: tokens of every member travel to them, so an ADMIN's
- * would make an OWNER of the ADMIN. In production, http://localhost is none.
+ * Changes the given fields. Only an OWNER may change redirect URIs: tokens of all members are sent to them,
+ * so an ADMIN could otherwise impersonate an OWNER. In production, http://localhost is not allowed.
  *
  * @throws FORBIDDEN INSUFFICIENT_ROLE, VALIDATION_ERROR REDIRECT_URI_NOT_ALLOWED
  */
@@ -69,7 +69,7 @@ export const updateTenant = async (
   return tenant;
 };
 
-/** By the row: the role that the request knows may be 5 s old. */
+/** Reads the row: the role of the request may be 5 s old. */
 const requireOwner = async ({ em }: Work, { tenantId, userId }: TeamActor): Promise<void> => {
   const user = await em.findOne(User, { id: userId, tenantId }, { refresh: true });
   if (user && isActiveOwner(user)) return;

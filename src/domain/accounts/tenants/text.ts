@@ -6,8 +6,8 @@ export const NAME_MAX = 255;
 const TOO_SHORT = `must have at least ${NAME_MIN} characters`;
 
 /**
- * A name of 2 to 255 characters on one line; outer blanks are cut. PostgreSQL counts code points, so this
- * does too.
+ * A name of 2 to 255 characters on one line; outer blanks are removed. Counted in code points, as in
+ * PostgreSQL.
  */
 export const Name = z
   .string()
@@ -15,4 +15,4 @@ export const Name = z
   .min(NAME_MIN, { abort: true, error: TOO_SHORT })
   .max(NAME_MAX, `must have at most ${NAME_MAX} characters`)
   .refine((name) => [...name].length >= NAME_MIN, TOO_SHORT)
-  .refine((name) => !/\p{Cc}/u.test(name), "must not hold control characters");
+  .refine((name) => !/\p{Cc}/u.test(name), "must not contain control characters");

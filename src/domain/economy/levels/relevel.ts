@@ -3,7 +3,7 @@ import { z } from "zod";
 import { DESIGNERS } from "../../kernel/access.ts";
 import { countRows } from "../../kernel/counting.ts";
 import type { Cause } from "../../kernel/events/events.ts";
-import { jobKind, type JobInHand, type Step } from "../../long-work/job-kind.ts";
+import { jobKind, type JobInProgress, type Step } from "../../long-work/job-kind.ts";
 import type { Work } from "../../kernel/work.ts";
 import { changePlayers } from "../../progression/change.ts";
 import { fittingPlayers } from "../../progression/load-states.ts";
@@ -59,7 +59,7 @@ const nextPage = async (work: Work, projectId: string, after: string | null): Pr
   return found.rows;
 };
 
-const step = async (work: Work, { projectId, createdBy, ...job }: JobInHand<object>): Promise<Step> => {
+const step = async (work: Work, { projectId, createdBy, ...job }: JobInProgress<object>): Promise<Step> => {
   const state = State.parse(job.state);
   const { raised, lowered } = state;
   const found = await nextPage(work, projectId, state.after);

@@ -4,7 +4,7 @@ import { ADMINS } from "../../kernel/access.ts";
 import { changePlayers } from "../../progression/change.ts";
 import { fittingPlayers } from "../../progression/load-states.ts";
 import type { Turn } from "../../evaluation/turn.ts";
-import { jobKind, type JobInHand, type Step } from "../../long-work/job-kind.ts";
+import { jobKind, type JobInProgress, type Step } from "../../long-work/job-kind.ts";
 import type { Work } from "../../kernel/work.ts";
 import { savepoint } from "../../kernel/savepoint.ts";
 import { RewardBundle } from "../../evaluation/rewards/bundle.ts";
@@ -48,7 +48,7 @@ const nextPage = async (
 
 /** @returns whether the grant was made: players who are not ACTIVE get none */
 const give =
-  ({ id, params: { bundle, reason }, createdBy }: JobInHand<Params>) =>
+  ({ id, params: { bundle, reason }, createdBy }: JobInProgress<Params>) =>
   (turn: Turn): boolean => {
     if (turn.player.status !== "ACTIVE") return false;
     const cause = { kind: "API" as const, actor: createdBy, refId: id, note: reason };
@@ -61,7 +61,7 @@ type Counts = Pick<State, "granted" | "skipped" | "failed">;
 
 const givePage = async (
   work: Work,
-  job: JobInHand<Params>,
+  job: JobInProgress<Params>,
   playerIds: readonly string[],
 ): Promise<Counts> => {
   const { projectId, params } = job;
@@ -73,7 +73,7 @@ const givePage = async (
 /** One by one, so that a failing player does not keep the others from getting it. */
 const giveEach = async (
   work: Work,
-  job: JobInHand<Params>,
+  job: JobInProgress<Params>,
   playerIds: readonly string[],
 ): Promise<Counts> => {
   const counts = { granted: 0, skipped: 0, failed: 0 };
@@ -86,7 +86,7 @@ const giveEach = async (
   return counts;
 };
 
-const step = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
+const step = async (work: Work, job: JobInProgress<Params>): Promise<Step> => {
   const state = State.parse(job.state);
   const { granted, skipped, failed } = state;
   const named = await nextPage(work, job.projectId, job.params, state);

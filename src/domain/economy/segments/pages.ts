@@ -85,7 +85,7 @@ export const refreshPage = async (
     refreshAllSegments(plan.segmentIndex, turn, which);
     scanned.push(player);
     steps.spend(stepsOf(turn.root.accounts));
-    await steps.rest();
+    await steps.pause();
   }
   const moving = scanned.filter(({ dirty }) => dirty.segments.size > 0).map(({ id }) => id);
   if (moving.length > 0) await refreshPlayers(work, plan.projectId, { playerIds: moving, which });

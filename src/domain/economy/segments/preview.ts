@@ -76,7 +76,7 @@ const isMember = async (segment: CompiledSegment, turn: Turn, steps: PacedBudget
   const { root } = turn;
   const isIn = segment.test!(turn);
   steps.spend(segment.steps + root.steps.spent);
-  await steps.rest();
+  await steps.pause();
   return isIn;
 };
 

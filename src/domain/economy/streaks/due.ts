@@ -3,7 +3,7 @@ import { changeFreePlayers, type PlayersOf } from "../../progression/change-free
 import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
 import { settledAt } from "../../evaluation/streaks/advance.ts";
-import { announce, keep } from "../../evaluation/streaks/announce.ts";
+import { announce, storeStreak } from "../../evaluation/streaks/announce.ts";
 import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
 import type { Streak } from "../../evaluation/streaks/state.ts";
 
@@ -47,7 +47,11 @@ export const settleDue = (turn: Turn, key: string): void => {
   }
   const { state, steps } = settledAt(streak, turn, nowMs);
   const isWarned = isAtRisk(streak, state, nowMs) && state.doc.warned !== state.deadlineMs;
-  keep(turn, streak, isWarned ? { ...state, doc: { ...state.doc, warned: state.deadlineMs! } } : state);
+  storeStreak(
+    turn,
+    streak,
+    isWarned ? { ...state, doc: { ...state.doc, warned: state.deadlineMs! } } : state,
+  );
   announce(turn, streak, steps);
   if (!isWarned) return;
   turn.emit("player.streak_at_risk", {

@@ -14,7 +14,7 @@ import type { Game } from "../../evaluation/game.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
 import { grantFreezes, settledAt, zoneOf } from "../../evaluation/streaks/advance.ts";
-import { announce, keep } from "../../evaluation/streaks/announce.ts";
+import { announce, storeStreak } from "../../evaluation/streaks/announce.ts";
 import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
 import { missedPeriods, repair, repairable, reset } from "../../evaluation/streaks/repair.ts";
 import { type PlayerStreak, showStreak } from "./show.ts";
@@ -66,7 +66,7 @@ const changeStreak = async (
     const streak = streakOf(turn.project, streakKey);
     const settled = settledAt(streak, turn, turn.nowMs);
     const { state, steps } = change(turn, streak, settled.state);
-    keep(turn, streak, state);
+    storeStreak(turn, streak, state);
     announce(turn, streak, [...settled.steps, ...steps]);
     return turn;
   });

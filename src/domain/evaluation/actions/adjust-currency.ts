@@ -16,7 +16,7 @@ const changeOf = (amount: unknown): readonly string[] => {
 /** Credits or debits a currency. `onInsufficient` decides when the balance, or the room, is insufficient. */
 export const adjustCurrency = actionKind({
   type: "adjust_currency",
-  summary: "Gives a currency, or takes it",
+  summary: "Adds or removes a currency",
   schema: z.strictObject({
     type: z.literal("adjust_currency"),
     ...actionFields,

@@ -29,7 +29,7 @@ type Resolved = Pick<LivesChange, "amount" | "refill" | "unlimitedSeconds"> & {
 /** Adds or removes lives, refills them, or makes them unlimited for a time. */
 export const adjustLives = actionKind<typeof schema, Resolved>({
   type: "adjust_lives",
-  summary: "Gives lives, takes them, refills them or makes them unlimited for a time",
+  summary: "Adds, removes or refills lives, or makes them unlimited for a time",
   schema,
   mentions: () => [],
   causes: () => CAUSES.lives,

@@ -26,7 +26,7 @@ const schema = z.strictObject({
 /** Starts a boost that multiplies later gains of the player. */
 export const applyBoost = actionKind({
   type: "apply_boost",
-  summary: "Multiplies what is granted later",
+  summary: "Multiplies later grants",
   schema,
   mentions: ({ applies }) => assetMentions("applies", applies),
   causes: ({ boostKey }) => about(CAUSES.boost, boostKey),

@@ -36,7 +36,7 @@ const TOO_LARGE = `the properties are larger than ${PASSED_ON_MAX_BYTES / 1_024}
 /** Emits an event of the integrator's own. Oversized properties fail the rule. */
 export const emitEvent = actionKind<typeof schema, Resolved>({
   type: "emit_event",
-  summary: "Brings about an event of your own, for other rules, webhooks, the live stream or the inbox",
+  summary: "Emits an event of your own, for other rules, webhooks, the live stream or the inbox",
   schema,
   mentions: () => [],
   causes: ({ eventType, channels }) => (channels.includes("rules") ? [eventType] : []),

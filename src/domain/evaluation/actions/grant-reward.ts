@@ -27,7 +27,7 @@ type Resolved = Pick<z.output<typeof schema>, "rewardKey" | "quantity" | "delive
  */
 export const grantReward = actionKind<typeof schema, Resolved>({
   type: "grant_reward",
-  summary: "Gives a reward of the catalogue",
+  summary: "Grants a reward of the catalogue",
   schema,
   mentions: ({ rewardKey }) => mentionsAt("rewardKey", "reward", rewardKey),
   causes: ({ rewardKey }) => about(CAUSES.reward, rewardKey),

@@ -16,7 +16,7 @@ const isName = (text: string): boolean => !text.includes(".") && isPath(text);
 /** Submits a score to a CUSTOM leaderboard. An inactive board is skipped with a warning. */
 export const submitScore = actionKind({
   type: "submit_score",
-  summary: "Submits a score to a leaderboard of CUSTOM",
+  summary: "Submits a score to a CUSTOM leaderboard",
   schema: z.strictObject({
     type: z.literal("submit_score"),
     ...actionFields,

@@ -21,9 +21,9 @@ const schema = z
   .superRefine(({ operation, tier, amount }, context) => {
     const refuse = (field: string, message: string): void =>
       context.addIssue({ code: "custom", path: [field], message });
-    if (operation === "PROGRESS" && amount === undefined) refuse("amount", "is needed for PROGRESS");
-    if (operation !== "PROGRESS" && amount !== undefined) refuse("amount", "goes with PROGRESS only");
-    if (operation !== "AWARD" && tier !== undefined) refuse("tier", "goes with AWARD only");
+    if (operation === "PROGRESS" && amount === undefined) refuse("amount", "is required for PROGRESS");
+    if (operation !== "PROGRESS" && amount !== undefined) refuse("amount", "is for PROGRESS only");
+    if (operation !== "AWARD" && tier !== undefined) refuse("tier", "is for AWARD only");
   });
 
 type Resolved = {
@@ -43,7 +43,7 @@ const change = (turn: Turn, { badgeKey, operation, tier, amount }: Resolved, rec
 /** Awards a tier of a badge (never lowers it), adds progress, or revokes the badge. */
 export const updateBadge = actionKind<typeof schema, Resolved>({
   type: "update_badge",
-  summary: "Awards a badge, adds progress to it or takes it away",
+  summary: "Awards a badge, adds progress to it or revokes it",
   schema,
   mentions: ({ badgeKey }) => mentionsAt("badgeKey", "badge", badgeKey),
   causes: ({ badgeKey, operation }) =>

@@ -38,7 +38,7 @@ export const badgeShape = z.strictObject({
   secret: z
     .boolean()
     .default(false)
-    .meta({ description: "For clients: to be hidden from players who do not hold it" }),
+    .meta({ description: "Hint for clients to hide the badge from players who do not hold it" }),
   tiers: z
     .array(Tier)
     .min(1)
@@ -52,7 +52,7 @@ export const badgeShape = z.strictObject({
     .default(false)
     .meta({ description: "May be awarded again; progress awards it at each multiple of the last threshold" }),
   maxAwards: z.int().min(1).max(AWARDS_MAX).optional().meta({
-    description: "A limited edition: this many awards among all players, each with a serial number",
+    description: "Limited edition: maximum awards across all players, each with a serial number",
   }),
   availableFrom: IsoTime.optional(),
   availableUntil: IsoTime.optional(),

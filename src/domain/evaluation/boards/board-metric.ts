@@ -20,7 +20,7 @@ const CurrencyMetric = z.strictObject(
     mode: z
       .enum(["BALANCE", "EARNED"])
       .default("BALANCE")
-      .describe("BALANCE: what the player has; EARNED: what was gained in the period"),
+      .describe("BALANCE: the player's balance; EARNED: the gains in the period"),
   },
   NOT_SUPPORTED,
 );

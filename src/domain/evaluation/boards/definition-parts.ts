@@ -26,15 +26,19 @@ export type Audience = z.output<typeof Audience>;
 export const Bounds = z
   .strictObject(
     {
-      min: z.number().optional().describe("Least score that may be submitted"),
-      max: z.number().optional().describe("Highest score that may be submitted"),
-      maxDelta: z.number().gt(0).optional().describe("How far one submission may move the player's score"),
+      min: z.number().optional().describe("Minimum score that may be submitted"),
+      max: z.number().optional().describe("Maximum score that may be submitted"),
+      maxDelta: z
+        .number()
+        .gt(0)
+        .optional()
+        .describe("Maximum change of the player's score by one submission"),
       maxPerMinute: z
         .int()
         .min(1)
         .max(PER_MINUTE_MAX)
         .optional()
-        .describe("Scores of a player within one minute of the clock"),
+        .describe("Maximum scores of a player per minute of the clock"),
       minIntervalSeconds: z.int().min(1).max(INTERVAL_SECONDS_MAX).optional(),
       onViolation: z
         .enum(["REJECT", "HOLD"])
@@ -103,8 +107,9 @@ export const Prize = z
   .superRefine(({ from, to, by }, context) => {
     const refuse = (path: "from" | "to", message: string): void =>
       context.addIssue({ code: "custom", path: [path], message });
-    if (by === "RANK" && !(Number.isInteger(from) && from >= 1)) refuse("from", "must be a place from 1 on");
-    if (by === "RANK" && !Number.isInteger(to)) refuse("to", "must be a place from 1 on");
+    if (by === "RANK" && !(Number.isInteger(from) && from >= 1))
+      refuse("from", "must be a rank of 1 or above");
+    if (by === "RANK" && !Number.isInteger(to)) refuse("to", "must be a rank of 1 or above");
     if (by === "PERCENTILE" && to > 100) refuse("to", "must be at most 100");
     if (by === "RANK" ? to < from : to <= from) refuse("to", `must not be less than ${from}`);
   });

@@ -21,29 +21,31 @@ const Name = z.string().min(1).max(NAME_MAX);
 const Description = z.string().max(DESCRIPTION_MAX);
 const TiesField = z
   .enum(TIES)
-  .describe("How equal scores rank: by who reached it first or last, 1-2-2-4 or 1-2-2-3");
+  .describe("Ranking of equal scores: by who reached it first or last, 1-2-2-4 or 1-2-2-3");
 const DisplayLimit = z
   .int()
   .min(1)
   .max(DISPLAY_LIMIT_MAX)
-  .describe("How many places the pages show; default all");
+  .describe("Maximum rank shown on pages; default: all");
 const Submissions = z
   .int()
   .min(1)
   .max(SUBMISSIONS_MAX)
-  .describe("Scores that a player may submit in one period");
-const MinScore = z.number().describe("A player without an entry enters with a score this good or better");
-const PrizeClaim = z.enum(PRIZE_CLAIMS).describe("AUTO: given at once; CLAIM: waits in the inbox");
+  .describe("Maximum scores that a player may submit in one period");
+const MinScore = z
+  .number()
+  .describe("Minimum first score: a player without an entry enters with a score this good or better");
+const PrizeClaim = z.enum(PRIZE_CLAIMS).describe("AUTO: granted at once; CLAIM: waits in the inbox");
 const PrizesForLate = z
   .boolean()
-  .describe("Whether periods that were over when their first score came give prizes");
+  .describe("Whether periods that were over when their first score arrived give prizes");
 
 /** Optional fields, in the definition as in responses. */
 const optional = {
   description: Description.optional(),
   audience: Audience.optional(),
   breakdownAttribute: Path.optional().describe(
-    "One ranking for each value of this attribute of players; without a value, no entry",
+    "One ranking per value of this player attribute; players without a value have no entry",
   ),
   minScoreToEnter: MinScore.optional(),
   displayLimit: DisplayLimit.optional(),
@@ -69,7 +71,7 @@ const fields = {
 };
 
 /**
- * What is stored and shown besides key and name: with the operator, which may be omitted on creation where it
+ * The stored definition besides key and name: with the operator, which may be omitted on creation where it
  * is implied.
  */
 export const Definition = z.object({ ...fields, operator: z.enum(OPERATORS) });
@@ -86,13 +88,13 @@ export const LeaderboardDefinition = boundBytes(
         name: Name,
         ...fields,
         operator: OperatorField.optional().describe(
-          "Needed for CUSTOM; for other sources it follows from the metric",
+          "Required for CUSTOM; for other sources it follows from the metric",
         ),
         league: z.never({ error: "leagues are not available yet" }).optional(),
         backfill: z
           .boolean()
           .default(false)
-          .describe("EVENT boards: count the events that were processed before"),
+          .describe("EVENT boards: whether to count events that were processed before"),
       },
       NOT_SUPPORTED,
     )

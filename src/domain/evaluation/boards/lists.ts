@@ -84,7 +84,7 @@ const FIND_STEPS = 20;
  * Marks the lists that evaluation at these times may touch, so that they are loaded with the player. Those of
  * boards with one ranking are always loaded. In slices.
  */
-export function* touchLists(
+export function* markLists(
   boards: readonly Board[],
   player: PlayerState,
   { timesMs, nowMs }: { timesMs: readonly number[]; nowMs: number },
@@ -95,12 +95,12 @@ export function* touchLists(
   for (const board of boards) {
     yield isPlain(board) ? 1 : FIND_STEPS * times.size;
     if (isPlain(board)) continue;
-    for (const atMs of times) touchList(player, findList(board, player, atMs));
+    for (const atMs of times) markList(player, findList(board, player, atMs));
   }
 }
 
 /** Marks one list to be loaded with the player. */
-export const touchList = (player: PlayerState, list: List | NoList): void => {
+export const markList = (player: PlayerState, list: List | NoList): void => {
   if (typeof list === "string" || player.lists.has(list.id)) return;
   player.lists.set(list.id, {
     ...list,

@@ -18,14 +18,16 @@ const CloseGraceSeconds = z
   .int()
   .min(0)
   .max(CLOSE_GRACE_SECONDS_MAX)
-  .describe("How long after the end of a window scores of before its end are taken");
+  .describe("How long after the end of a window scores from before its end are accepted");
 const KeepPeriods = z
   .int()
   .min(1)
   .max(KEEP_PERIODS_MAX)
-  .describe("Closed periods whose entries are kept; their results stay");
+  .describe("Number of closed periods whose entries are kept; results are kept for all");
 
-const timezone = Zone.default("UTC").describe("One zone for all, so that all compete in the same window");
+const timezone = Zone.default("UTC").describe(
+  "One time zone for all players, so that all compete in the same window",
+);
 const closing = {
   timezone,
   closeGraceSeconds: CloseGraceSeconds.default(CLOSE_GRACE_SECONDS_DEFAULT),

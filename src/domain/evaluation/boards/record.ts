@@ -2,7 +2,7 @@ import type { EntryState, PlayerState } from "../player-state.ts";
 import type { Turn } from "../turn.ts";
 import type { Board } from "./board.ts";
 import type { List, NoList } from "./list.ts";
-import { isPlain, openList, touchList } from "./lists.ts";
+import { isPlain, openList, markList } from "./lists.ts";
 import { fromRankScore, nextEntry, type Operation } from "./scoring.ts";
 
 /** Why a score did not count; part of API responses. */
@@ -117,7 +117,7 @@ const comingBack = ({ doc }: PlayerState, { id }: List, entry: EntryState): Entr
 };
 
 const setEntry = (player: PlayerState, list: List, entry: EntryState): void => {
-  if (!isPlain(list.board)) touchList(player, list);
+  if (!isPlain(list.board)) markList(player, list);
   player.entries.set(list.id, entry);
   player.dirty.entries.add(list.id);
 };

@@ -17,12 +17,14 @@ const Time = IsoTime.refine((text) => Date.parse(text) < Date.UTC(9999, 0), {
 });
 
 export const campaignBoostShape = z.strictObject({
-  key: Key.meta({ description: "Of boosts with one key the highest counts, players' own included" }),
+  key: Key.meta({
+    description: "Of boosts with the same key only the highest counts, including players' own boosts",
+  }),
   name: z.string().min(1).max(100),
   applies: BoostTarget.meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
   factor: BoostFactor,
-  startsAt: Time.meta({ description: "Gains of events from this time on" }),
-  expiresAt: Time.meta({ description: "Gains of events before this time" }),
+  startsAt: Time.meta({ description: "Applies to gains of events from this time on" }),
+  expiresAt: Time.meta({ description: "Applies to gains of events before this time" }),
   segmentKey: Key.optional().meta({ description: "Only for players of this segment; absent: for all" }),
 });
 

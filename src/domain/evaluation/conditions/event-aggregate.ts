@@ -16,7 +16,7 @@ const largestOf = (value: unknown): number => {
 /** Compares a metric of the player's events at the event's time, this event included. */
 export const eventAggregate = conditionKind({
   type: "event_aggregate",
-  summary: "What the player's events add up to, this one included",
+  summary: "An aggregate of the player's events, including this one",
   isExpensive: true,
   schema: z
     .strictObject({ type: z.literal("event_aggregate"), metric: Metric, ...numericFields })

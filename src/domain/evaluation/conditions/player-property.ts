@@ -9,7 +9,7 @@ import { conditionKind, reads, readsTimed } from "./condition.ts";
 /** Compares a value of the player at the moment the rule runs, after the rules before it. */
 export const playerProperty = conditionKind({
   type: "player_property",
-  summary: "A field of the player as it is now",
+  summary: "The current value of a field of the player",
   schema: z
     .strictObject({
       type: z.literal("player_property"),

@@ -13,15 +13,15 @@ export const currencyShape = z.strictObject({
     .optional(),
   /** For display only: amounts are whole numbers of the smallest unit. */
   decimals: z.int().min(0).max(4).default(0),
-  minBalance: amount.default(0).meta({ description: "Spending goes no lower" }),
+  minBalance: amount.default(0).meta({ description: "Minimum balance after spending" }),
   maxBalance: amount.optional(),
   initialBalance: amount
     .default(0)
-    .meta({ description: "What players have before the first change; in the ledger with it" }),
+    .meta({ description: "Initial balance; recorded in the ledger with the first change" }),
   overflow: z
     .enum(["CLAMP", "REJECT"])
     .default("CLAMP")
-    .meta({ description: "A gain beyond maxBalance is cut to what fits, or refused" }),
+    .meta({ description: "Whether a gain beyond maxBalance is reduced to what fits, or refused" }),
   expiryDays: z
     .int()
     .min(1)

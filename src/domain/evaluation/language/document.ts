@@ -108,7 +108,7 @@ const Actions = z
     const seen = new Set<string>();
     actions.forEach(({ id }, i) => {
       if (id !== undefined && seen.has(id)) {
-        context.addIssue({ code: "custom", path: [i, "id"], message: `"${id}" is taken by another action` });
+        context.addIssue({ code: "custom", path: [i, "id"], message: `"${id}" is used by another action` });
       }
       if (id !== undefined) seen.add(id);
     });

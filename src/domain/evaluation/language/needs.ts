@@ -7,7 +7,7 @@ import { fieldMentions, type Mention } from "./mention.ts";
 import { PLAYER } from "./references.ts";
 import { visitLeaves } from "./trees.ts";
 
-/** What a rule reads and changes besides the event and the player's own fields. */
+/** Definitions that a rule reads or changes, besides the event and the player's own fields. */
 export type RuleNeeds = {
   metrics: readonly Metric[];
   mentions: readonly Mention[];

@@ -48,7 +48,7 @@ const isScalar = (value: unknown): boolean => {
 
 const checkScalars = (items: unknown, context: z.RefinementCtx): unknown => {
   if (!Array.isArray(items) || items.every(isScalar)) return items;
-  const message = "must hold strings of at most 1,000 characters, numbers, booleans and null only";
+  const message = "must contain only strings of at most 1,000 characters, numbers, booleans and null";
   context.addIssue({ code: "custom", message, input: items });
   return z.NEVER;
 };

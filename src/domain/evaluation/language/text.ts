@@ -22,7 +22,7 @@ export const compareText = (a: string, b: string): number => {
 
 /**
  * Maximum length of a part searched for by the engine's own search, whose heuristics use at most 250
- * characters: for a longer part it compares anew at nearly every position of a hostile text.
+ * characters: for a longer part it restarts the comparison at nearly every position of a hostile text.
  */
 const ENGINE_PART_MAX = 64;
 

@@ -65,7 +65,7 @@ const groupProblems = (
 ): Problem[] => {
   const problems: Problem[] = Object.keys(node)
     .filter((name) => name !== key)
-    .map((name) => ({ path: [...path, name], message: `cannot stand beside "${key}"` }));
+    .map((name) => ({ path: [...path, name], message: `cannot be combined with "${key}"` }));
   const at = [...path, key];
   if (!Array.isArray(members)) problems.push({ path: at, message: "must be a list of conditions" });
   else if (members.length === 0 && key !== "all") problems.push({ path: at, message: "must not be empty" });

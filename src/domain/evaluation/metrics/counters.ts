@@ -41,7 +41,7 @@ export type Moment = { at: number; zone: string };
 
 /**
  * A counter of one player as JSON: the aggregate's state, or with a CALENDAR or ROLLING window the states by
- * number of the window or bucket, ascending. null stands for a window whose value is no longer known.
+ * number of the window or bucket, ascending. null stands for a window whose value is unknown.
  */
 export type CounterState = AggregateState | Windows;
 type Windows = readonly Counted[];

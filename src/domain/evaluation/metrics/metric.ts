@@ -10,7 +10,7 @@ export const EVENT_TYPES_MAX = 20;
 const MINUTE_SECONDS = 60;
 const YEAR_SECONDS = 31_536_000;
 
-const Source = EventPattern.refine(canTriggerRules, "is no event of a player");
+const Source = EventPattern.refine(canTriggerRules, "is not an event type of players");
 
 export const MetricWindow = z
   .discriminatedUnion(
@@ -33,7 +33,7 @@ const fields = {
   eventTypes: z.array(Source).min(1).max(EVENT_TYPES_MAX),
   filter: Filter.optional().describe("Which of these events count"),
   aggregate: z.enum(AGGREGATES),
-  property: Path.optional().describe("What is aggregated: needed by all but count"),
+  property: Path.optional().describe("The aggregated property: required by all aggregates but count"),
 };
 
 const checkProperty = (

@@ -15,20 +15,20 @@ export const rewardShape = z.strictObject({
     .max(2_048)
     .optional(),
   kind: z.enum(["BUNDLE", "PRIZE"], { error: "must be BUNDLE or PRIZE; MYSTERY_BOX is not available yet" }),
-  bundle: RewardBundle.optional().meta({ description: "What a BUNDLE gives" }),
+  bundle: RewardBundle.optional().meta({ description: "The contents of a BUNDLE" }),
   fulfilment: z.enum(["CODE", "EXTERNAL"]).optional().meta({
-    description: "Of a PRIZE. CODE: a code of its pool; EXTERNAL: you hand it over and say so with fulfil",
+    description: "For kind PRIZE. CODE: a code of its pool; EXTERNAL: you deliver it and confirm with fulfil",
   }),
   price: z
     .strictObject({ currencyKey: Key, amount: z.int().min(1).max(Number.MAX_SAFE_INTEGER) })
     .optional()
-    .meta({ description: "Without a price it can be granted and not bought" }),
+    .meta({ description: "A reward without a price can only be granted, not bought" }),
   stock: z
     .int()
     .min(0)
     .max(PIECES_MAX)
     .optional()
-    .meta({ description: "How many all players may get in all, with those that were granted before" }),
+    .meta({ description: "Maximum number granted to all players in total, including earlier grants" }),
   perPlayerLimit: z.int().min(1).max(PIECES_MAX).optional(),
   availableFrom: IsoTime.optional(),
   availableUntil: IsoTime.optional(),
@@ -37,7 +37,7 @@ export const rewardShape = z.strictObject({
     .min(60)
     .max(31_536_000)
     .optional()
-    .meta({ description: "How long a grant waits to be claimed; without it, for ever" }),
+    .meta({ description: "How long a grant can be claimed; default: without limit" }),
 });
 type RewardShape = z.output<typeof rewardShape>;
 

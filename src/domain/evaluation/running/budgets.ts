@@ -57,7 +57,7 @@ const compileBudget = (prefix: string, { asset, max, window }: Budget): Compiled
     scope,
     windowNo: rowNumber(window, project, atMs),
   });
-  const book = typeof window === "string" ? countingBook : rollingBook(window.rollingSeconds * 1_000);
+  const book = typeof window === "string" ? countingUsage : rollingUsage(window.rollingSeconds * 1_000);
   return {
     asset,
     keyOf,
@@ -127,14 +127,14 @@ const gainOf = ({ action }: SentAction, asset: string): number => {
 };
 
 /** How a row records grants. `times[0]` is when exhaustion was last reported. */
-type Book = {
+type UsageStore = {
   /** Undefined when it is no longer known. */
   used(shared: SharedCounters, key: SharedKey, atMs: number): number | undefined;
   add(shared: SharedCounters, key: SharedKey, gift: { atMs: number; amount: number }): void;
   mayTell(shared: SharedCounters, key: SharedKey, atMs: number): boolean;
 };
 
-const countingBook: Book = {
+const countingUsage: UsageStore = {
   used: (shared, key) => shared.used(key),
   add: (shared, key, { amount }) => shared.add(key, amount),
   mayTell: (shared, key, atMs) => {
@@ -149,7 +149,7 @@ const BUCKETS = 60;
 const NEVER_REPORTED = Number.MIN_SAFE_INTEGER;
 
 /** `times`: [reported, oldest known bucket, bucket, amount, bucket, amount, …], buckets ascending. */
-const rollingBook = (spanMs: number): Book => {
+const rollingUsage = (spanMs: number): UsageStore => {
   const bucketMs = Math.ceil(spanMs / BUCKETS);
   const read = (shared: SharedCounters, key: SharedKey) => {
     const [reportedMs = NEVER_REPORTED, oldest = Number.MIN_SAFE_INTEGER, ...pairs] = shared.times(key);

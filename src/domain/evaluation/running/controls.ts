@@ -5,7 +5,7 @@ import { type CompiledLimits, compileLimits } from "./limits.ts";
 import { type Bucket, compileRollout } from "./rollout.ts";
 import { compileSharedLimits, type SharedLimit } from "./shared-limits.ts";
 
-/** What determines, after its conditions, whether a rule fires. */
+/** Checks that decide, after its conditions, whether a rule fires. */
 export type RuleControls = {
   /** For one player. */
   limits: CompiledLimits | undefined;

@@ -95,7 +95,7 @@ const decide = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome 
   const unmet = testConditions(rule, turn);
   if (unmet) return unmet;
   const isHeld = bucket === "HELD";
-  const refusal = (ignoreLimits ? undefined : refusalOf(rule, turn, isHeld)) ?? guardRefusal(rule, turn);
+  const refusal = (ignoreLimits ? undefined : refusalOf(rule, turn, isHeld)) ?? loopRefusal(rule, turn);
   if (refusal) return { fired: false, ...refusal };
   return isHeld ? hold(rule, turn, ignoreLimits) : fire(rule, turn, ignoreLimits);
 };
@@ -133,7 +133,7 @@ const refusalOf = (rule: CompiledRule, turn: Turn, isHeld: boolean): Refusal | u
  * Refuses repeated firings: a rule fires once for a root, a reentrant one REENTRANT_MAX times. A rule
  * triggered by its own effects is a loop, which is reported; being triggered twice is not.
  */
-const guardRefusal = (
+const loopRefusal = (
   { id, step, definition }: CompiledRule,
   turn: Turn,
 ): { reason: "LOOP_GUARD"; detail: string } | undefined => {

@@ -10,7 +10,7 @@ export const SPAWNED_TYPES: ReadonlySet<string> = new Set(["system.grant", "syst
 /** Events that the service itself stores; these types are reserved. */
 const sentOf = ({ event }: Turn): SentAction => event.properties as SentAction;
 
-const deedOf = (turn: Turn, { rule, rootEventId, firing }: SentAction): ActionRecord => {
+const recordOf = (turn: Turn, { rule, rootEventId, firing }: SentAction): ActionRecord => {
   const kind = turn.event.type === "system.grant" ? "tgt" : "dly";
   return {
     key: keyOf(`${kind}:${rootEventId}`, rule, firing),
@@ -33,7 +33,7 @@ export const runSpawned = (turn: Turn): string | undefined => {
   const { ruleId, ruleKey } = sent.rule;
   turn.root.acting = { ruleId, ruleKey };
   try {
-    kind.perform(turn, resolved, deedOf(turn, sent));
+    kind.perform(turn, resolved, recordOf(turn, sent));
     return undefined;
   } catch (error) {
     if (!(error instanceof RuleFailure)) throw error;

@@ -5,7 +5,7 @@ import { HELD, type InputReader, type PlayerState } from "../player-state.ts";
 import { compilePath } from "../language/paths.ts";
 import { type Tree, visitLeaves } from "../language/trees.ts";
 
-/** What a segment's definition reads of a player; each name once. */
+/** Inputs of a segment's definition; each name once. */
 export type SegmentInputs = ConditionInputs;
 
 const CURRENCY = "currencies.";

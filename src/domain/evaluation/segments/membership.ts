@@ -28,7 +28,7 @@ export const watchSegments = ({ dynamic, readers }: SegmentIndex, player: Player
 const READERS_PER_STEP = 4;
 
 /** Updates the recorded inputs. @returns the indexes of those that have changed */
-const lookAgain = (
+const updateInputs = (
   { readers, dynamic }: SegmentIndex,
   { player, root }: Turn,
   { values }: Seen,
@@ -54,7 +54,7 @@ export const refreshSegments = (index: SegmentIndex, turn: Turn): void => {
   const seen = SEEN.get(turn.player)!;
   if (seen.isGivenUp) return;
   if (turn.root.accounts.upkeep.isSpent) return giveUp(turn, seen);
-  const changed = lookAgain(index, turn, seen);
+  const changed = updateInputs(index, turn, seen);
   if (changed || seen.isNew) refreshSome(index, turn, { seen, changed: changed ?? new Set(), isTime: false });
 };
 
@@ -62,7 +62,7 @@ export const refreshSegments = (index: SegmentIndex, turn: Turn): void => {
 export const refreshAllSegments = (index: SegmentIndex, turn: Turn, which: "ALL" | "TIMED"): void => {
   const seen = SEEN.get(turn.player);
   if (!seen) return;
-  const changed = lookAgain(index, turn, seen) ?? new Set();
+  const changed = updateInputs(index, turn, seen) ?? new Set();
   seen.isNew ||= which === "ALL";
   refreshSome(index, turn, { seen, changed, isTime: true });
 };

@@ -44,8 +44,8 @@ export const segmentShape = z.strictObject({
   kind: z
     .enum(["STATIC", "DYNAMIC"])
     .default("STATIC")
-    .describe("STATIC: members are put in and taken out. DYNAMIC: whoever meets the definition"),
-  definition: SegmentConditions.optional().describe("Of a DYNAMIC segment"),
+    .describe("STATIC: members are added and removed explicitly. DYNAMIC: players who meet the definition"),
+  definition: SegmentConditions.optional().describe("For DYNAMIC segments"),
 });
 
 const fits = ({ kind, definition }: z.output<typeof segmentShape>, context: z.RefinementCtx): void => {

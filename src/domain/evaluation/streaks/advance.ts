@@ -2,7 +2,7 @@ import type { Game } from "../game.ts";
 import type { Turn } from "../turn.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import { firstZone } from "../../kernel/zones.ts";
-import { announce, keep } from "./announce.ts";
+import { announce, storeStreak } from "./announce.ts";
 import type { CompiledStreak } from "./compile.ts";
 import { qualify } from "./qualify.ts";
 import { adoptZone, settle, type ZoneChange } from "./settle.ts";
@@ -59,7 +59,7 @@ const advance = (turn: Turn, streak: CompiledStreak): void => {
   const before = stateOf(streak, turn);
   const { state, steps } = qualify(streak, before, { context: turn, zone: zoneOf(streak, turn) });
   if (state === before) return;
-  keep(turn, streak, state);
+  storeStreak(turn, streak, state);
   announce(turn, streak, steps);
 };
 
@@ -76,7 +76,7 @@ export const grantFreezes = (turn: Turn, streakKey: string, amount: number): num
   const given = Math.max(0, Math.min(amount, freeze.max - state.freezes));
   if (given === 0) return 0;
   // Earlier missed periods stay missed: freezes count from now on.
-  keep(turn, streak, { ...state, freezes: state.freezes + given });
+  storeStreak(turn, streak, { ...state, freezes: state.freezes + given });
   announce(turn, streak, steps);
   return given;
 };

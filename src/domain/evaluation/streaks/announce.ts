@@ -24,7 +24,7 @@ const dueOf = (streak: CompiledStreak, { deadlineMs, doc }: Streak, nowMs: numbe
 };
 
 /** Stores a streak in the player's state, to be saved. */
-export const keep = ({ player, nowMs }: Turn, streak: CompiledStreak, state: Streak): void => {
+export const storeStreak = ({ player, nowMs }: Turn, streak: CompiledStreak, state: Streak): void => {
   const { key } = streak.definition;
   const { dueMs: _old, ...doc } = state.doc;
   const dueMs = dueOf(streak, state, nowMs);

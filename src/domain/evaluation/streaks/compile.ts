@@ -17,7 +17,7 @@ export type CompiledPart = {
   valueOf(state: AggregateState | null): number;
 };
 
-/** What an event of a type may do to a streak. */
+/** Possible effects of an event type on a streak. */
 type EventImpact = { parts: readonly number[]; mayBreak: boolean };
 
 /** A streak compiled for evaluation. */

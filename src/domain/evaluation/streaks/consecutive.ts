@@ -2,7 +2,7 @@ import type { EventContext } from "../rule-event.ts";
 import type { CompiledStreak } from "./compile.ts";
 import { earn } from "./extend.ts";
 import { firstDate, periodAt } from "./periods.ts";
-import { alone } from "./progress.ts";
+import { sufficesAlone } from "./progress.ts";
 import { breakRun } from "./settle.ts";
 import { NO_STEPS, type Run, type Settled, type Step, type Streak } from "./state.ts";
 
@@ -15,7 +15,9 @@ export const consecutive = (streak: CompiledStreak, before: Streak, context: Eve
   const { floor = -Infinity } = before.doc;
   if (event.at < floor) return { state: before, steps: NO_STEPS };
   if (streak.impactOf(event.type).mayBreak && streak.breaks(context)) return end(streak, before, event.at);
-  return alone(streak, context) ? lengthen(streak, before, event.at) : { state: before, steps: NO_STEPS };
+  return sufficesAlone(streak, context)
+    ? lengthen(streak, before, event.at)
+    : { state: before, steps: NO_STEPS };
 };
 
 const end = (streak: CompiledStreak, before: Streak, atMs: number): Settled => {

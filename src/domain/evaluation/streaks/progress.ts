@@ -39,7 +39,7 @@ export const isEnough = ({ parts, definition }: CompiledStreak, states: States):
 const nothing = ({ parts }: CompiledStreak): States => parts.map(() => null);
 
 /** Returns whether one event suffices by itself. */
-export const alone = (streak: CompiledStreak, context: EventContext): boolean => {
+export const sufficesAlone = (streak: CompiledStreak, context: EventContext): boolean => {
   const states = addTo(streak, nothing(streak), context);
   return states !== undefined && isEnough(streak, states);
 };

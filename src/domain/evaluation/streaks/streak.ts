@@ -19,7 +19,7 @@ const DAY_MINUTES = 1_440;
 
 const Part = z.strictObject({
   metric: WindowlessMetric,
-  threshold: z.number().gt(0).max(THRESHOLD_MAX).default(1).describe("The metric's value that is enough"),
+  threshold: z.number().gt(0).max(THRESHOLD_MAX).default(1).describe("The required value of the metric"),
 });
 
 const BreakOn = z.strictObject({
@@ -29,23 +29,25 @@ const BreakOn = z.strictObject({
 
 const Freeze = z.strictObject({
   enabled: z.boolean().default(true),
-  max: z.int().min(1).max(FREEZES_MAX).default(2).describe("Freezes that a player may hold"),
-  initial: z.int().min(0).max(FREEZES_MAX).default(0).describe("What a player begins with"),
+  max: z.int().min(1).max(FREEZES_MAX).default(2).describe("Maximum freezes that a player may hold"),
+  initial: z.int().min(0).max(FREEZES_MAX).default(0).describe("Initial freezes of a player"),
   autoEarnEvery: z
     .int()
     .min(2)
     .max(LENGTH_MAX)
     .optional()
-    .describe("One more with every so many periods of a run"),
+    .describe("Earns a freeze each time a run has grown by this many periods"),
   autoUse: z
     .boolean()
     .default(true)
-    .describe("A missed period uses one by itself; else a repair that pays uses one for each missed period"),
+    .describe(
+      "Whether a missed period uses a freeze automatically; otherwise a paid repair uses one for each",
+    ),
 });
 
 const Milestone = z.strictObject({
   length: z.int().min(1).max(LENGTH_MAX),
-  every: z.int().min(1).max(LENGTH_MAX).optional().describe("And again with every so many more"),
+  every: z.int().min(1).max(LENGTH_MAX).optional().describe("Repeats after this many more"),
   rewards: RewardBundle.default({}),
 });
 
@@ -60,12 +62,15 @@ export const streakShape = z.strictObject({
   period: z.enum(CALENDAR_UNITS).default("DAY").describe("Local days, weeks from Monday, or months"),
   qualify: z
     .strictObject({
-      mode: z.enum(["ALL", "ANY"]).default("ALL").describe("Whether every part is needed, or one"),
+      mode: z.enum(["ALL", "ANY"]).default("ALL").describe("Whether all parts are required, or one"),
       parts: z.array(Part).min(1).max(QUALIFY_PARTS_MAX),
     })
-    .describe("What a period takes to count; of CONSECUTIVE, what an event takes"),
+    .describe("Requirements for a period to count; with CONSECUTIVE, for an event"),
   breakOn: BreakOn.optional().describe("CONSECUTIVE only: an event that ends the run"),
-  timezonePolicy: z.enum(["PLAYER", "PROJECT"]).default("PLAYER").describe("Whose zone cuts the periods"),
+  timezonePolicy: z
+    .enum(["PLAYER", "PROJECT"])
+    .default("PLAYER")
+    .describe("Whose time zone determines the periods"),
   dayStartsAtMinutes: z
     .int()
     .min(0)
@@ -77,18 +82,18 @@ export const streakShape = z.strictObject({
     .min(0)
     .max(GRACE_SECONDS_MAX)
     .default(0)
-    .describe("How long after its end a period can still be done"),
-  freeze: Freeze.optional().describe("Freezes keep a run through missed periods"),
+    .describe("Grace time after the end of a period in which it can still be completed"),
+  freeze: Freeze.optional().describe("Freezes protect a run from missed periods"),
   repairWindowHours: z
     .int()
     .min(0)
     .max(REPAIR_HOURS_MAX)
     .default(0)
-    .describe("How long after it broke a run can be repaired; 0 for not at all"),
+    .describe("How long a broken run can be repaired; 0: not at all"),
   repairCost: z
     .strictObject({ currencyKey: Key, amount: z.int().min(1).max(Number.MAX_SAFE_INTEGER) })
     .optional()
-    .describe("What a repair that pays takes"),
+    .describe("The cost of a paid repair"),
   milestones: z.array(Milestone).max(MILESTONES_MAX).default([]),
 });
 
@@ -132,7 +137,7 @@ const checkEventTypes = (
   ];
   for (const { path, types } of lists) {
     types.forEach((type, i) => {
-      if (OWN_PATTERNS.has(type)) refuse([...path, i], "includes what streaks themselves cause");
+      if (OWN_PATTERNS.has(type)) refuse([...path, i], "includes events that streaks cause");
     });
   }
 };

@@ -33,18 +33,18 @@ export const keepTrace = (turn: PlanTurn, trace: Tracer | undefined): void => {
   const { root } = turn;
   const isHeld = root.guarded.length > 0 || root.loop !== undefined || stepsHitOf(turn) !== undefined;
   if (trace) write(turn, "traces", rowOf(turn, trace.result()));
-  else if (isHeld) write(turn, "traces", rowOf(turn, afterwards(turn)));
+  else if (isHeld) write(turn, "traces", rowOf(turn, traceAfterwards(turn)));
 };
 
 const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => ({
   projectId: project.projectId,
   eventId: root.id,
-  trace: fit(trace, root.accounts.explaining),
+  trace: truncateTrace(trace, root.accounts.explaining),
   expiresMs: nowMs + project.settings.tracesDays * DAY_MS,
 });
 
 /** Builds a trace afterwards for an event without a tracer: which rules fired, and the effects. */
-const afterwards = (turn: PlanTurn): EventTrace => {
+const traceAfterwards = (turn: PlanTurn): EventTrace => {
   const { event, player, root, project, nowMs } = turn;
   const about = {
     player: { playerId: player.id, externalUserId: player.externalUserId },
@@ -111,7 +111,7 @@ export const failedTrace = (
 };
 
 /** Truncates a trace to the maximum size. Serialising it is charged to `steps`. */
-export const fit = (trace: EventTrace, steps: StepBudget): EventTrace => {
+export const truncateTrace = (trace: EventTrace, steps: StepBudget): EventTrace => {
   if (isShort(trace, steps)) return trace;
   const bare = { ...bareTrace(trace), truncated: true };
   if (isShort(bare, steps)) return bare;

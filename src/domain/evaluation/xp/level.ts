@@ -28,7 +28,7 @@ export const Level = z.strictObject({
       "must be at most 8 KiB of JSON",
     )
     .default({})
-    .meta({ description: "Shown to players as they are; the service does nothing with them" }),
+    .meta({ description: "Shown to players unchanged; not used by the service" }),
 });
 
 export type Level = z.output<typeof Level>;

@@ -229,7 +229,7 @@ const count = async (
     steps.spend(events.length);
     const state = foldEvents(counter, whose, events, { state: states.get(counter.id), steps });
     if (state !== undefined) states.set(counter.id, state);
-    await steps.rest();
+    await steps.pause();
   }
 };
 

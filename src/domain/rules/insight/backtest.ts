@@ -197,7 +197,7 @@ const replayPage = async (
   for (const [i, event] of page.entries()) {
     if (steps.isSpent) return i;
     replay(run, one, { event, steps });
-    await steps.rest();
+    await steps.pause();
   }
   return page.length;
 };

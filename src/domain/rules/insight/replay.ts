@@ -11,7 +11,7 @@ import type { HistoryEvent } from "./history.ts";
 import { assetName, type Histogram } from "../../evaluation/running/stats.ts";
 import { failingLeaf } from "../../evaluation/trace/trace-rules.ts";
 import { createTrace, type EventTrace } from "../../evaluation/trace/trace.ts";
-import { fit } from "../../evaluation/trace/keep-trace.ts";
+import { truncateTrace } from "../../evaluation/trace/keep-trace.ts";
 
 /** Maximum number of traces shown of firings, and of events that did not fire. */
 const SAMPLES_OF_EACH = 10;
@@ -193,7 +193,7 @@ const rulesIn = ({ rules, derived }: EventTrace): EventTrace["rules"] => [
 
 const keepSample = (samples: unknown[], trace: EventTrace, steps: StepBudget): void => {
   if (samples.length >= SAMPLES_OF_EACH) return;
-  const short = fit(trace, steps);
+  const short = truncateTrace(trace, steps);
   if (JSON.stringify(short).length <= SAMPLE_MAX_CHARACTERS) samples.push(short);
 };
 

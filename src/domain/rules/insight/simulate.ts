@@ -27,7 +27,7 @@ import { loadPublishedInPages } from "../../progression/published-rules.ts";
 import { imaginePlayer, Snapshot } from "./snapshot-player.ts";
 import { Key } from "../../evaluation/language/syntax.ts";
 import { createTrace, type EventTrace } from "../../evaluation/trace/trace.ts";
-import { fit } from "../../evaluation/trace/keep-trace.ts";
+import { truncateTrace } from "../../evaluation/trace/keep-trace.ts";
 
 const DRAFTS_MAX = 100;
 const INLINE_MAX = 20;
@@ -110,7 +110,7 @@ export const simulate = async (
   const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
   const before = standingOf(plan, player, nowMs);
   evaluateEvent(turn);
-  const shown = fit(trace.result(), turn.root.accounts.explaining);
+  const shown = truncateTrace(trace.result(), turn.root.accounts.explaining);
   return { ...shown, resultingState: changeOf(before, standingOf(plan, player, nowMs)) };
 };
 

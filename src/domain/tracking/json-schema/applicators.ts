@@ -36,7 +36,7 @@ const oneOf = ofSchemas("oneOf", (checks) => (value, run) => {
 
 const not: Keyword = (given, { compile }) => {
   const check = compile(given, ["not"]);
-  return (value, run) => !quietly(run, check, value) || fail(run, "must not match what not says");
+  return (value, run) => !quietly(run, check, value) || fail(run, "must not match the schema of not");
 };
 
 const branch: Keyword = (given, { schema, compile }) => {
@@ -130,14 +130,14 @@ const contains: Keyword = (given, { schema, compile, refuse }) => {
   const least = boundOf(schema["minContains"], 1);
   const most = boundOf(schema["maxContains"], Infinity);
   if (least === undefined || most === undefined)
-    return refuse("goes with minContains and maxContains that are whole numbers");
+    return refuse("requires whole numbers for minContains and maxContains");
   const check = compile(given, ["contains"]);
   return (value, run) => {
     if (!Array.isArray(value)) return true;
     run.budget.charge(value.length);
     const count = value.filter((item) => quietly(run, check, item)).length;
-    if (count < least) return fail(run, `must hold at least ${least} of what contains says`);
-    return count <= most || fail(run, `must hold at most ${most} of what contains says`);
+    if (count < least) return fail(run, `must hold at least ${least} items that match contains`);
+    return count <= most || fail(run, `must hold at most ${most} items that match contains`);
   };
 };
 

@@ -116,7 +116,7 @@ const uniqueItems: Keyword = (given, { refuse }) => {
   return (value, run) => {
     if (!Array.isArray(value)) return true;
     run.budget.chargeValue(value);
-    return new Set(value.map(textOf)).size === value.length || fail(run, "must not hold a value twice");
+    return new Set(value.map(textOf)).size === value.length || fail(run, "must not contain a value twice");
   };
 };
 

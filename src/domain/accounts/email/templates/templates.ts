@@ -43,7 +43,7 @@ const TEMPLATES: Templates = {
 
 const SUBJECT_CHARACTERS_MAX = 200;
 
-/** What a mail says. A subject is one line whatever the values are. */
+/** Renders the contents of a mail. A subject is one line whatever the values are. */
 export const renderMail = <T extends MailTemplate>(
   template: T,
   values: MailValues[T],

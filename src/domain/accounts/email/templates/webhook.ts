@@ -11,8 +11,8 @@ export const webhookFailing = (values: MailValues["webhook-failing"]): MailConte
       `An event could not be delivered to ${host} in five attempts, and was given up. ` +
         `The webhook is ${oneLine(values.webhookId)}.`,
       `The last attempt: ${oneLine(values.error)}`,
-      "It still gets new events. Its deliveries tell what was sent and answered; once the endpoint is " +
-        "well, what was given up can be sent again.",
+      "It still gets new events. Its deliveries show what was sent and returned; once the endpoint " +
+        "works again, failed deliveries can be sent again.",
       "If it goes on failing for five days, it is disabled.",
     ],
     remark: ABOUT_WEBHOOK,
@@ -26,7 +26,7 @@ export const webhookDisabled = (values: MailValues["webhook-disabled"]): MailCon
     paragraphs: [
       `The webhook ${oneLine(values.webhookId)} to ${host} gets no events any more.`,
       `Reason: ${oneLine(values.reason)}`,
-      "Set it to ACTIVE once the endpoint is well; what it has missed can be sent again.",
+      "Set it to ACTIVE once the endpoint works again; missed events can be sent again.",
     ],
     remark: ABOUT_WEBHOOK,
   };

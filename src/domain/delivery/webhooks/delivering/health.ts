@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Mail } from "../../../accounts/email/mail.ts";
-import { tellAdmins } from "../../../accounts/tenants/tell-owners.ts";
+import { notifyAdmins } from "../../../accounts/tenants/notify-owners.ts";
 import type { Work } from "../../../kernel/work.ts";
 import type { Webhook, WebhookStatus } from "../webhook.ts";
 import { dateOf } from "./claim.ts";
@@ -142,9 +142,9 @@ const notifyTeam = async (
   // Its path and query may contain a token.
   const about = { webhookId, host: new URL(url).host };
   if (health.status === "FAILED")
-    await tellAdmins(mail, work, tenantId, { template: "webhook-failing", values: { ...about, error } });
+    await notifyAdmins(mail, work, tenantId, { template: "webhook-failing", values: { ...about, error } });
   if (health.status === "DISABLED") {
     const values = { ...about, reason: health.disabledReason ?? "" };
-    await tellAdmins(mail, work, tenantId, { template: "webhook-disabled", values });
+    await notifyAdmins(mail, work, tenantId, { template: "webhook-disabled", values });
   }
 };

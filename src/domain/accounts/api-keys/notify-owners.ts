@@ -1,12 +1,12 @@
 import { actorOf } from "../../kernel/caller.ts";
 import type { Mail } from "../email/mail.ts";
 import { Project } from "../projects/project.ts";
-import { ownersOf } from "../tenants/tell-owners.ts";
+import { ownersOf } from "../tenants/notify-owners.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { ApiKey } from "./api-key.ts";
 
-/** Mails the OWNERS that there is a new key, except the one who made it. */
-export const tellOwnersOfKey = async (work: Work, mail: Mail, key: ApiKey): Promise<void> => {
+/** Notifies the OWNERS of a new key by mail, except its creator. */
+export const notifyOwnersOfKey = async (work: Work, mail: Mail, key: ApiKey): Promise<void> => {
   const { em, by } = work;
   const { tenantId, name: projectName } = await em.findOneOrFail(Project, { id: key.projectId });
   const maker = by ? actorOf(by.caller) : "";

@@ -2,32 +2,35 @@ import { User } from "../auth/user.ts";
 import type { Mail, MailTemplate, MailValues } from "../email/mail.ts";
 import type { Work } from "../../kernel/work.ts";
 
-const whoActs = ({ em }: Work, tenantId: string, roles: readonly User["role"][]): Promise<User[]> =>
+const membersWithRole = ({ em }: Work, tenantId: string, roles: readonly User["role"][]): Promise<User[]> =>
   em.find(
     User,
     { tenantId, role: { $in: [...roles] }, status: "ACTIVE", disabledAt: null },
     { orderBy: { id: "asc" } },
   );
 
-/** The OWNERs who can act for a tenant. */
-export const ownersOf = (work: Work, tenantId: string): Promise<User[]> => whoActs(work, tenantId, ["OWNER"]);
+/** Returns the OWNERs who can act for a tenant. */
+export const ownersOf = (work: Work, tenantId: string): Promise<User[]> =>
+  membersWithRole(work, tenantId, ["OWNER"]);
 
 type Notice<T extends MailTemplate> = { template: T; values: MailValues[T] };
 
-/** As tellOwners, every ADMIN too. */
-export const tellAdmins = async <T extends MailTemplate>(
+/** As `notifyOwners`, including all ADMINs. */
+export const notifyAdmins = async <T extends MailTemplate>(
   mail: Mail,
   work: Work,
   tenantId: string,
   { template, values }: Notice<T>,
 ): Promise<void> => {
-  for (const { id: userId, email: to } of await whoActs(work, tenantId, ["OWNER", "ADMIN"])) {
+  for (const { id: userId, email: to } of await membersWithRole(work, tenantId, ["OWNER", "ADMIN"])) {
     await mail.queue(work, { template, to, values, tenantId, userId });
   }
 };
 
-/** Mails every OWNER of a tenant, where mail is sent at all: such a mail is a notice and fails nothing. */
-export const tellOwners = async <T extends MailTemplate>(
+/**
+ * Mails all OWNERs of a tenant, if mail is sent at all: such a mail is a notice and never fails an operation.
+ */
+export const notifyOwners = async <T extends MailTemplate>(
   mail: Mail,
   work: Work,
   tenantId: string,
