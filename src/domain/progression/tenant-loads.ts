@@ -9,7 +9,8 @@ const PROJECTS_MAX = 2_000;
 
 export type ProjectOwner = { projectId: string; tenantId: string };
 
-type Load = { tenantId: string; steps: number; atMs: number };
+type Charge = { steps: number; atMs: number };
+type Load = Charge & { tenantId: string };
 
 /** Fractions of an equal share; tenants above one of them come after those below it. */
 const TIERS = [1 / 8, 1];
@@ -36,6 +37,8 @@ const NO_ORDER: Order = { putOff: [], loads: new Map(), maxOf: [] };
 export class TenantLoads {
   readonly #nowMs: () => number;
   readonly #projects = new Map<string, Load>();
+  /** Consumption of all projects, forgotten ones included: usually too little to look at each. */
+  #all: Charge = { steps: 0, atMs: 0 };
 
   /** @param nowMs a monotonic clock */
   constructor(nowMs: () => number) {
@@ -50,6 +53,7 @@ export class TenantLoads {
     const known = this.#projects.get(projectId);
     this.#projects.delete(projectId);
     const atMs = this.#nowMs();
+    this.#all = { steps: leftOf(this.#all, atMs) + steps, atMs };
     this.#projects.set(projectId, { tenantId, steps: steps + (known ? leftOf(known, atMs) : 0), atMs });
     if (this.#projects.size > PROJECTS_MAX) this.#projects.delete(this.#projects.keys().next().value!);
   }
@@ -57,6 +61,7 @@ export class TenantLoads {
   /** Returns which projects are put off now. */
   order(): Order {
     const nowMs = this.#nowMs();
+    if (leftOf(this.#all, nowMs) < BUSY_STEPS) return NO_ORDER;
     const projects = [...this.#projects].map(([id, load]) => ({ ...load, id, steps: leftOf(load, nowMs) }));
     const byTenant = new Map<string, number>();
     for (const { tenantId, steps } of projects) byTenant.set(tenantId, (byTenant.get(tenantId) ?? 0) + steps);
@@ -75,4 +80,5 @@ export class TenantLoads {
   }
 }
 
-const leftOf = ({ steps, atMs }: Load, nowMs: number): number => steps * 2 ** ((atMs - nowMs) / HALF_LIFE_MS);
+const leftOf = ({ steps, atMs }: Charge, nowMs: number): number =>
+  steps * 2 ** ((atMs - nowMs) / HALF_LIFE_MS);
