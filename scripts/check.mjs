@@ -31,7 +31,7 @@ step("dead code", tool("knip"), []);
 
 rmSync(coverage, { recursive: true, force: true });
 mkdirSync(rawCoverage, { recursive: true });
-// Node itself writes the coverage of this and of every process that the tests start.
+// Node itself writes the coverage of this and of every process of mocha; those that tests start write none.
 step("tests", process.execPath, ["scripts/test.mjs", ...process.argv.slice(2)], {
   NODE_V8_COVERAGE: rawCoverage,
   TEST_TOTAL_FILE: totalFile,

@@ -83,11 +83,15 @@ const common = {
 
 const IN_MEMORY = "memory://";
 
-/** @param dataDir where PGlite keeps its files, or `memory://` */
-export const openEmbeddedDatabase = async (dataDir: string): Promise<Database> => {
+/**
+ * @param dataDir where PGlite keeps its files, or `memory://`
+ * @param cluster what a database in memory begins as, in place of an empty one
+ */
+export const openEmbeddedDatabase = async (dataDir: string, cluster?: Blob): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/pglite");
   if (dataDir !== IN_MEMORY) await makeDataDir(dataDir);
-  const driverOptions = dataDir === IN_MEMORY ? { loadDataDir: cloneable(await emptyCluster()) } : {};
+  const driverOptions =
+    dataDir === IN_MEMORY ? { loadDataDir: cloneable(cluster ?? (await emptyCluster())) } : {};
   const orm = await MikroORM.init({ ...common, dbName: dataDir, driverOptions });
   const engine = await orm.em.getConnection().getNativeClient();
   keepFewParsers(engine.parsers);

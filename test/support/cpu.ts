@@ -1,5 +1,7 @@
+import { isCovered } from "./coverage.ts";
+
 /** What collecting coverage makes of the CPU that code takes, at most: bounds of CPU are multiplied by it. */
-export const CPU_SLACK = process.env["NODE_V8_COVERAGE"] === undefined ? 1 : 6;
+export const CPU_SLACK = isCovered ? 6 : 1;
 
 /** CPU of this thread in ms since `start`. */
 const sinceMs = (start: NodeJS.CpuUsage): number => {

@@ -30,12 +30,6 @@ export type Laurel = {
   ended: Promise<number | string>;
 };
 
-const { NODE_V8_COVERAGE } = process.env;
-/** Code from the cache of compiled modules counts whole functions, however little of them ran. */
-const coverage: Record<string, string> = NODE_V8_COVERAGE
-  ? { NODE_V8_COVERAGE, NODE_DISABLE_COMPILE_CACHE: "1" }
-  : {};
-
 const running = new Set<ChildProcess>();
 // A test that fails leaves its processes to nobody: they go with this one.
 process.on("exit", () => {
@@ -45,7 +39,7 @@ process.on("exit", () => {
 /** Runs `laurel` as a process of its own, with nothing of this process's settings. */
 export const laurel = (args: readonly string[], env: Record<string, string> = {}): Laurel => {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env["PATH"] ?? "", ...coverage, ...env },
+    env: { PATH: process.env["PATH"] ?? "", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   running.add(child);
