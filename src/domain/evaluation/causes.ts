@@ -40,3 +40,26 @@ export const USES_BOOSTS = about(["player.boost_ended"], ANY_KEY);
 
 /** Not an event, but segments can read it. */
 export const SCORE = "#score";
+
+export const LEVEL_UP = "player.level_up";
+
+/** The part of a kind of definition in loops. */
+export type LoopRole = {
+  /** Events that its definitions cause by themselves, when an event or an input that they follow occurs. */
+  follows: readonly string[];
+  /** Events with which its definitions give their bundles. */
+  gives: readonly string[];
+};
+
+const NO_ROLE: LoopRole = { follows: [], gives: [] };
+
+/** By the kind of definition. A kind that is missing here would hide endless loops: a test compares them. */
+export const LOOP_ROLES = {
+  badge: { follows: CAUSES.badge, gives: CAUSES.badge },
+  streak: { follows: CAUSES.streak, gives: ["player.streak_extended"] },
+  segment: { follows: CAUSES.segment, gives: [] },
+  reward: { follows: [], gives: CAUSES.reward },
+  level: { follows: [], gives: [LEVEL_UP] },
+  currency: NO_ROLE,
+  boost: NO_ROLE,
+} satisfies Record<string, LoopRole>;

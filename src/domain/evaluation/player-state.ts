@@ -175,6 +175,11 @@ export type InputReader = (player: PlayerState) => unknown;
 type HeldKind = {
   /** Readers of inputs of segments: by the word before the colon, a function of the key after it. */
   inputs: Readonly<Record<string, (key: string) => InputReader>>;
+  /**
+   * Inputs that events of the server change, by the beginning of the event's type; the key of the event's
+   * subject is appended. The check for endless loops follows them.
+   */
+  changedBy: Readonly<Record<string, string>>;
 };
 
 export const HELD: Readonly<Record<HeldName, HeldKind>> = {
@@ -183,13 +188,27 @@ export const HELD: Readonly<Record<HeldName, HeldKind>> = {
     inputs: {
       entries: () => (player) => [...player.entries.values()].reduce((sum, { version }) => sum + version, 0),
     },
+    // By whatever boards count.
+    changedBy: {},
   },
-  balances: { inputs: { currency: (key) => (player) => player.balances.get(key) } },
-  lots: { inputs: {} },
-  badges: { inputs: { badge: (key) => (player) => player.badges.get(key) } },
-  streaks: { inputs: { streak: (key) => (player) => player.streaks.get(key) } },
-  segments: { inputs: { segment: (key) => (player) => player.segments.has(key) } },
-  boosts: { inputs: {} },
+  balances: {
+    inputs: { currency: (key) => (player) => player.balances.get(key) },
+    changedBy: { "player.currency_": "field:currencies." },
+  },
+  lots: { inputs: {}, changedBy: {} },
+  badges: {
+    inputs: { badge: (key) => (player) => player.badges.get(key) },
+    changedBy: { "player.badge_": "badge:" },
+  },
+  streaks: {
+    inputs: { streak: (key) => (player) => player.streaks.get(key) },
+    changedBy: { "player.streak_": "streak:" },
+  },
+  segments: {
+    inputs: { segment: (key) => (player) => player.segments.has(key) },
+    changedBy: { "player.segment_": "segment:" },
+  },
+  boosts: { inputs: {}, changedBy: {} },
 };
 
 export const HELD_NAMES = Object.keys(HELD) as readonly HeldName[];

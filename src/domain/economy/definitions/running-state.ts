@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { LOOP_KINDS } from "../loops/causes.ts";
 import { COUNTERS_MAX } from "../../kernel/limits.ts";
 import type { Work } from "../../kernel/work.ts";
 
@@ -15,6 +16,9 @@ export type RunningState = {
   links: string;
 };
 
+/** Rules, and the definitions that may be part of a loop. */
+const LINKING = `{${["rule", ...LOOP_KINDS].join(",")}}`;
+
 /** Maximum number of metrics of one document: each condition may have its own. */
 const DOCUMENT_METRICS_MAX = 50;
 
@@ -28,7 +32,7 @@ export const readRunningState = async (work: Work, projectId: string): Promise<R
       count(*) filter (where kind = 'rule') as rules,
       count(*) filter (where kind not in ('rule', 'leaderboard')) as definitions,
       md5(string_agg(kind || ' ' || key || ' ' || digest, ',' order by kind, key)
-        filter (where kind in ('rule', 'badge', 'level', 'reward', 'segment', 'streak'))) as links
+        filter (where kind = any(${LINKING}::text[]))) as links
     from (
       select 'rule' as kind, r.key, v.bytes, v.digest, v.has_metric
       from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version

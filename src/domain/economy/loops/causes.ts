@@ -2,9 +2,18 @@ import { isJsonObject } from "../../kernel/json.ts";
 import type { Stored } from "../../evaluation/live.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { kindOf } from "../../evaluation/actions/action-kinds.ts";
-import { about, ANY_KEY, CAUSES, partsOf, SCORE } from "../../evaluation/causes.ts";
+import {
+  about,
+  ANY_KEY,
+  LEVEL_UP,
+  LOOP_ROLES,
+  type LoopRole,
+  partsOf,
+  SCORE,
+} from "../../evaluation/causes.ts";
 import { causesOfBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { inputsOf } from "../../evaluation/segments/inputs.ts";
+import { HELD } from "../../evaluation/player-state.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 
@@ -39,14 +48,11 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
   "player.updated": ["field:attributes.*", "field:tags"],
 };
 /** The same for types about one thing, by prefix: the thing's key is appended. */
-const KEYED_CHANGES: readonly (readonly [type: string, input: string])[] = [
-  ["player.currency_", "field:currencies."],
-  ["player.badge_", "badge:"],
-  ["player.streak_", "streak:"],
-  ["player.segment_", "segment:"],
-];
+const KEYED_CHANGES: readonly (readonly [type: string, input: string])[] = Object.values(HELD).flatMap(
+  ({ changedBy }) => Object.entries(changedBy),
+);
 
-const changedBy = (type: string, key = ANY_KEY): readonly string[] => {
+const inputsChangedBy = (type: string, key = ANY_KEY): readonly string[] => {
   const keyed = KEYED_CHANGES.find(([start]) => type.startsWith(start));
   // Boards of currencies, badges and streaks change with them.
   return keyed ? [`${keyed[1]}${key}`, "entries"] : (CHANGES[type] ?? []);
@@ -58,18 +64,19 @@ const matches = (name: string, changed: string): boolean =>
 /** A part of a project that acts by itself on events of its patterns, or when an input changes. */
 type Follower = { patterns: ReadonlySet<string>; inputs: readonly string[]; causes: readonly string[] };
 
-const follower = (kind: string, { definition }: Stored): Follower => {
-  const { key } = definition;
-  const patterns = new Set(patternsIn(definition));
-  if (kind === "badge") return { patterns, inputs: [], causes: about(CAUSES.badge, key) };
-  if (kind === "streak") return { patterns, inputs: [], causes: about(CAUSES.streak, key) };
+const follower = (types: readonly string[], { definition }: Stored): Follower => {
   const conditions = (definition as Json)["definition"];
   return {
-    patterns,
+    patterns: new Set(patternsIn(definition)),
     inputs: isJsonObject(conditions) ? inputsOf(conditions).names : [],
-    causes: about(CAUSES.segment, key),
+    causes: about(types, definition.key),
   };
 };
+
+/** Kinds of definitions whose changes may open or close a loop. */
+export const LOOP_KINDS: readonly string[] = Object.entries(LOOP_ROLES).flatMap(
+  ([kind, { follows, gives }]) => (follows.length + gives.length > 0 ? [kind] : []),
+);
 
 /** Returns the event types that a rule's actions directly cause, including SCORE. */
 export const directCauses = ({ actions }: RuleDocument): string[] => [
@@ -79,23 +86,20 @@ export const directCauses = ({ actions }: RuleDocument): string[] => [
 /** Creates a function that maps the direct causes of any rule of a project to everything it can cause. */
 export const createCauses = (definitions: Definitions): ((direct: readonly string[]) => Set<string>) => {
   const all = (kind: string): readonly Stored[] => definitions.get(kind) ?? [];
-  const followers = ["badge", "streak", "segment"].flatMap((kind) =>
-    all(kind).map((stored) => follower(kind, stored)),
+  const roles: [kind: string, LoopRole][] = Object.entries(LOOP_ROLES);
+  const followers = roles.flatMap(([kind, { follows }]) =>
+    follows.length === 0 ? [] : all(kind).map((stored) => follower(follows, stored)),
   );
-  const bundles = (kind: string, types: readonly string[]): [cause: string, causes: string[]][] =>
-    all(kind).flatMap(({ definition }) => {
+  const given = new Map<string, string[]>();
+  for (const [kind, { gives }] of roles)
+    for (const { definition } of all(kind)) {
       const causes = bundlesIn(definition).flatMap(causesOfBundle);
-      return types.map((type) => [`${type} ${definition.key}`, causes] as [string, string[]]);
-    });
-  const given = new Map([
-    ...bundles("badge", CAUSES.badge),
-    ...bundles("reward", CAUSES.reward),
-    ...bundles("streak", ["player.streak_extended"]),
-    [
-      "player.level_up",
-      all("level").flatMap(({ definition }) => bundlesIn(definition).flatMap(causesOfBundle)),
-    ],
-  ]);
+      for (const type of gives) {
+        // Levels have no key in their event.
+        const cause = type === LEVEL_UP ? type : `${type} ${definition.key}`;
+        given.set(cause, [...(given.get(cause) ?? []), ...causes]);
+      }
+    }
   const known = new Map<string, readonly string[]>();
   const next = (cause: string): readonly string[] => {
     const found = known.get(cause) ?? follow(cause);
@@ -104,7 +108,7 @@ export const createCauses = (definitions: Definitions): ((direct: readonly strin
   };
   const follow = (cause: string): readonly string[] => {
     const { type, key } = partsOf(cause);
-    const [patterns, changed] = [patternsOf(type), changedBy(type, key)];
+    const [patterns, changed] = [patternsOf(type), inputsChangedBy(type, key)];
     const followed = followers.filter(
       ({ patterns: own, inputs }) =>
         patterns.some((one) => own.has(one)) || inputs.some((name) => changed.some((c) => matches(name, c))),

@@ -1,7 +1,8 @@
+import type { LOOP_ROLES } from "../causes.ts";
 import { currencyOf } from "./references.ts";
 
 /** The kinds of definitions that a rule can name by key. */
-export type NamedKind = "currency" | "streak" | "badge" | "leaderboard" | "segment" | "reward";
+export type NamedKind = Exclude<keyof typeof LOOP_ROLES, "level" | "boost"> | "leaderboard";
 
 /** A mention of another definition; `path` leads to it from the rule, such as `actions.0.currencyKey`. */
 export type Mention = { kind: NamedKind; key: string; path: string };
