@@ -3,7 +3,8 @@ import type { LoadedList } from "./boards/list.ts";
 
 /**
  * A player's state in evaluation: loaded once for a batch, changed in memory, saved once. Every value here is
- * replaced and never edited in place, so that a shallow copy can be restored (snapshot.ts).
+ * replaced and never edited in place, so that a shallow copy can be restored (snapshot.ts); only the fields
+ * EDITED_IN_PLACE of the document are copied one level deeper.
  */
 export type PlayerState = {
   id: string;
@@ -91,6 +92,9 @@ export type PlayerDoc = {
   z?: Readonly<Record<string, number>>;
   s?: Readonly<Record<string, readonly [minute: number, scores: number]>>;
 };
+
+/** Fields of the document whose own fields are assigned; all others are replaced as a whole. */
+export const EDITED_IN_PLACE = ["l", "c"] as const satisfies readonly (keyof PlayerDoc)[];
 
 /**
  * Size of a player's document as JSON, in bytes. For a small one it is an upper bound, which saves measuring
