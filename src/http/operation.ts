@@ -12,6 +12,7 @@ import { clientIp, identify } from "./caller.ts";
 import { keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
 import { isLong, sendLong } from "./long-json.ts";
+import { hasLargePages, type PageSlots } from "./page-slots.ts";
 import { projectOf } from "./project.ts";
 import { type AnyRoute, type Reply, takesBody } from "./route.ts";
 import { ownerOf, type UnreadResponses } from "./unread.ts";
@@ -105,13 +106,17 @@ const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
   if (deprecated) response.set({ "X-Deprecated": "true", Sunset: deprecated.sunset.toUTCString() });
 };
 
+/** What all operations of a process share to bound its memory. */
+export type MemoryBounds = { unread: UnreadResponses; pages: PageSlots };
+
 /**
  * Serves a route. The order of checks is part of the contract: blocked address, size and type, credentials,
  * limits, state of the tenant, role or scope, approval and plan, project, then the values. The result of
  * `run` is sent unchanged; tests validate it against the route's `response`.
  */
-export const operation = (app: App, route: AnyRoute, unread: UnreadResponses): RequestHandler => {
+export const operation = (app: App, route: AnyRoute, { unread, pages }: MemoryBounds): RequestHandler => {
   const checkQuery = queryChecker(route);
+  const isPage = hasLargePages(route);
   const accounts: App = { ...app, transact: app.transactAs({ role: "accounts" }) };
   return async (request, response) => {
     response.locals["route"] = route.path;
@@ -140,10 +145,13 @@ export const operation = (app: App, route: AnyRoute, unread: UnreadResponses): R
     const keyed = await keyedRequest(request, execution, raw);
     try {
       const run = () => (keyed ? runKeyed(scoped, execution, keyed) : runOnce(scoped, execution));
-      const reply = await (route.timeouts ? withTimeouts(route.timeouts, run) : run());
-      // Others may have been answered meanwhile. What was written is not refused afterwards.
-      if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));
-      await send(response, reply);
+      const answer = async (): Promise<void> => {
+        const reply = await (route.timeouts ? withTimeouts(route.timeouts, run) : run());
+        // Others may have been answered meanwhile. What was written is not refused afterwards.
+        if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));
+        await send(response, reply);
+      };
+      await (isPage ? pages.run(actor, answer) : answer());
     } catch (error) {
       await route.onRefused?.(scoped, execution.context, error);
       throw error;

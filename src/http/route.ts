@@ -108,6 +108,8 @@ export type Route<
   limits?: readonly LimitName[];
   /** POST only: takes no X-Idempotency-Key, because its work is not one transaction (signing in). */
   takesNoIdempotencyKey?: true;
+  /** A page whose rows are never large: as many as come may be made at once. */
+  hasSmallRows?: true;
   /** Time limits of its database work; default: those of requests. */
   timeouts?: Timeouts;
   /** Announces removal; responses have X-Deprecated and Sunset. */

@@ -7,9 +7,10 @@ import { isHiddenFrom } from "./admin-network.ts";
 import { clientIp } from "./caller.ts";
 import { asDomainError, internalError, sendError } from "./errors.ts";
 import { nameRequest, observe } from "./observe.ts";
-import { operation } from "./operation.ts";
+import { type MemoryBounds, operation } from "./operation.ts";
 import type { AnyRoute } from "./route.ts";
 import { bySpecificity, checkRoutes, expressPath, pathPattern } from "./route-list.ts";
+import { PageSlots } from "./page-slots.ts";
 import { trackUnread, UnreadResponses } from "./unread.ts";
 import { systemRouter } from "./system.ts";
 
@@ -45,10 +46,10 @@ const refuseMethod = (app: App, routes: readonly AnyRoute[]): RequestHandler => 
   };
 };
 
-const operations = (app: App, routes: readonly AnyRoute[], unread: UnreadResponses): Router => {
+const operations = (app: App, routes: readonly AnyRoute[], bounds: MemoryBounds): Router => {
   const router = Router({ caseSensitive: true });
   for (const route of routes.toSorted(bySpecificity)) {
-    router[route.method](expressPath(route.path), operation(app, route, unread));
+    router[route.method](expressPath(route.path), operation(app, route, bounds));
   }
   router.use(refuseMethod(app, routes));
   return router;
@@ -99,7 +100,7 @@ export const createHttp = (app: App, routes: readonly AnyRoute[]): express.Expre
   const unread = new UnreadResponses();
   http.use(nameRequest(app), observe(app), trackUnread(app, unread), refuseNul);
   http.use(systemRouter(app, routes));
-  const api = operations(app, routes, unread);
+  const api = operations(app, routes, { unread, pages: new PageSlots() });
   http.use(PREFIXES, api);
   http.use(api);
   http.use(() => {

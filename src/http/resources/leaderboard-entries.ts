@@ -101,6 +101,7 @@ export const leaderboardEntryRoutes = [
     method: "get",
     path: "/leaderboards/{leaderboardId}/entries",
     id: "listLeaderboardEntries",
+    hasSmallRows: true,
     summary: "Read a leaderboard: a page, or the places around a player",
     params: LeaderboardParams,
     query: EntriesQuery,
