@@ -1,5 +1,6 @@
 import { type IncomingMessage, Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import { Pipelining } from "./pipelining.ts";
 import { DomainError, invalid } from "../domain/kernel/errors.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { errorBody } from "./errors.ts";
@@ -94,8 +95,17 @@ export type OnThrow = (error: unknown, event: string) => void;
 class GuardedServer extends Server {
   onThrow: OnThrow = () => undefined;
 
+  readonly #pipelining = new Pipelining();
+
   override emit(event: string, ...values: unknown[]): boolean {
     if (event !== "request" && event !== "upgrade") return super.emit(event, ...values);
+    const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
+    if (event === "upgrade") return this.#serve(event, values);
+    this.#pipelining.enter(request.socket, other as ServerResponse, () => void this.#serve(event, values));
+    return true;
+  }
+
+  #serve(event: "request" | "upgrade", values: unknown[]): boolean {
     const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
     try {
       const error = refusalOf(request);

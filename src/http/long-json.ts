@@ -30,7 +30,12 @@ export const isLong = (body: unknown): body is object => body instanceof JsonTex
 /** Yields the bytes of a long body, with a pause after each chunk. */
 export function* chunksOf(body: object): Steps<Buffer[]> {
   if (body instanceof JsonText) return [Buffer.from(body.text)];
-  return (yield* jsonChunks(body)).map((text) => Buffer.from(text));
+  const chunks: Buffer[] = [];
+  for (const text of yield* jsonChunks(body)) {
+    chunks.push(Buffer.from(text));
+    yield;
+  }
+  return chunks;
 }
 
 /**

@@ -62,10 +62,11 @@ const metrics =
   };
 
 const openApi = (routes: readonly AnyRoute[]): RequestHandler => {
-  let text: string | undefined;
+  // One copy for all responses, however many clients read it slowly.
+  let bytes: Buffer | undefined;
   return (_request, response) => {
-    text ??= JSON.stringify(openApiDocument(routes));
-    response.type("json").send(text);
+    bytes ??= Buffer.from(JSON.stringify(openApiDocument(routes)));
+    response.type("json").send(bytes);
   };
 };
 

@@ -1,0 +1,53 @@
+import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+/** Requests of one connection that may wait behind the current one; no known client sends so many ahead. */
+const PIPELINED_MAX = 32;
+
+type Waiting = { response: ServerResponse; serve: () => void };
+
+/**
+ * Serves the requests of each connection one after another: the next one begins when the response before it
+ * has been sent. Node passes on all requests of a 64 KiB read at once, more than a thousand of them, whose
+ * responses would be made together and wait in memory for a client that may never read them.
+ */
+export class Pipelining {
+  /** Requests waiting on connections that have one in progress. */
+  readonly #waiting = new WeakMap<Socket, Waiting[]>();
+
+  /** Runs `serve` now, or in turn. A connection with too many requests ahead is closed. */
+  enter(socket: Socket, response: ServerResponse, serve: () => void): void {
+    const waiting = this.#waiting.get(socket);
+    if (!waiting) {
+      this.#waiting.set(socket, []);
+      return this.#run(socket, { response, serve });
+    }
+    if (socket.destroyed) return;
+    if (waiting.length >= PIPELINED_MAX) {
+      waiting.length = 0;
+      socket.destroy();
+      return;
+    }
+    waiting.push({ response, serve });
+    // What comes behind them stays in the network.
+    socket.pause();
+  }
+
+  #run(socket: Socket, { response, serve }: Waiting): void {
+    response.once("close", () => this.#next(socket));
+    serve();
+  }
+
+  #next(socket: Socket): void {
+    const waiting = this.#waiting.get(socket) ?? [];
+    const next = waiting.shift();
+    if (next && !socket.destroyed) {
+      if (waiting.length === 0) socket.resume();
+      // Other connections have their turn in between.
+      setImmediate(() => (socket.destroyed ? this.#waiting.delete(socket) : this.#run(socket, next)));
+      return;
+    }
+    this.#waiting.delete(socket);
+    if (!socket.destroyed) socket.resume();
+  }
+}

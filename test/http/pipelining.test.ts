@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { eventually } from "../support/eventually.ts";
+
+describe("requests that a client sends ahead on one connection", () => {
+  let api: TestApp;
+  before(async () => {
+    api = await startApp();
+  });
+
+  const open = (text: string) => {
+    const { hostname, port } = new URL(api.url);
+    const socket = connect({ host: hostname, port: Number(port) });
+    socket.on("error", () => undefined);
+    let received = "";
+    socket.on("data", (bytes) => (received += bytes.toString("latin1")));
+    socket.write(text);
+    const statuses = () => [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
+    return { socket, statuses, received: () => received };
+  };
+  const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+
+  it("are answered in their order, with their bodies read", async () => {
+    const { key } = await aTenant(api);
+    const posts = Array.from({ length: 10 }, (_, n) => {
+      const body = JSON.stringify({ externalUserId: `u${n}`, eventType: "goal" });
+      const headers = `Host: localhost\r\nX-API-Key: ${key}\r\nContent-Type: application/json`;
+      return `POST /api/v1/events HTTP/1.1\r\n${headers}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    });
+    const client = open(posts.flatMap((post) => [post, get("/nothing")]).join(""));
+    await eventually(() => client.statuses().length === 2 * posts.length);
+    assert.deepEqual(
+      client.statuses().map((status) => (status < 300 ? "stored" : status)),
+      posts.flatMap(() => ["stored", 404]),
+    );
+    client.socket.destroy();
+  });
+
+  it("go on after a pause", async () => {
+    const client = open(get("/health/live").repeat(5));
+    await eventually(() => client.statuses().length === 5);
+    client.socket.write(get("/health/live").repeat(5));
+    await eventually(() => client.statuses().length === 10);
+    assert.ok(client.statuses().every((status) => status === 200));
+    client.socket.destroy();
+  });
+
+  it("are served one after another, and so many of them end the connection", async () => {
+    const { socket, statuses } = open(get("/openapi.json").repeat(1_400));
+    await eventually(() => socket.closed);
+    assert.ok(statuses().length <= 2, `${statuses().length} responses`);
+    assert.equal((await api.get("/health/live")).status, 200);
+  });
+});
