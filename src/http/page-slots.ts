@@ -16,8 +16,8 @@ export const hasLargePages = ({ method, query, hasSmallRows }: AnyRoute): boolea
 const shapeOf = (schema: z.ZodType): object => ("shape" in schema ? (schema.shape as object) : {});
 
 /**
- * Bounds the memory of pages: a page of 100 large documents takes a hundred megabytes while it is made. So only
- * a few are made at once, and further requests wait in the order of their arrival.
+ * Bounds the memory of pages: a page of 100 large documents takes a hundred megabytes while it is made. So
+ * only a few are made at once, and further requests wait in the order of their arrival.
  */
 export class PageSlots {
   readonly #lanes = createLanes();
