@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
-import { PARTITIONS } from "../kernel/ids.ts";
+import { PARTITIONS, NIL_ID } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept, unanswered } from "../kernel/statements.ts";
 import { storedBytes } from "../kernel/stored-bytes.ts";
@@ -26,7 +26,7 @@ export type QueuedEvent = {
 /** A partition and the project after which its next claim begins; FIRST_PROJECT to start over. */
 export type PartitionCursor = { part: number; afterProject: string };
 
-export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
+export const FIRST_PROJECT = NIL_ID;
 const LAST_PROJECT = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 /**

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { TIERS_MAX } from "../../evaluation/badges/tiers.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { newId } from "../../kernel/ids.ts";
 import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../evaluation/metrics/aggregates.ts";
@@ -48,7 +49,10 @@ export const Snapshot = z.strictObject({
   currencies: byKey(whole).describe("Balances by key"),
   lives: z.int().min(0).max(1_000_000).optional(),
   badges: byKey(
-    z.strictObject({ tier: z.int().min(0).max(20).default(1), progress: z.number().min(0).default(0) }),
+    z.strictObject({
+      tier: z.int().min(0).max(TIERS_MAX).default(1),
+      progress: z.number().min(0).default(0),
+    }),
   ).describe("By key; tier 0 is progress without the badge"),
   streaks: byKey(
     z.strictObject({
