@@ -3,6 +3,7 @@ import type { Json } from "../kernel/events/events.ts";
 import { PARTITIONS, NIL_ID } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept, unanswered } from "../kernel/statements.ts";
+import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
 import { storedBytes } from "../kernel/stored-bytes.ts";
 
 /** First key of the advisory locks that assign a partition to one worker. */
@@ -235,12 +236,6 @@ const isAllTaken = (
   claimLimit: number,
   large: ReadonlySet<number>,
 ): boolean => waiting < claimLimit && afterProject === FIRST_PROJECT && !large.has(part);
-
-/**
- * Delays before the 2nd, 3rd and 4th attempt of an event whose evaluation failed, in ms; after the 4th it is
- * FAILED.
- */
-export const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
 
 /** Postpones a failed event until it is due, so that it blocks no others. */
 export const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Promise<void> => {

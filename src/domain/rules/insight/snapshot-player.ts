@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
 import { TIERS_MAX } from "../../evaluation/badges/tiers.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { newId } from "../../kernel/ids.ts";
@@ -28,7 +29,7 @@ const byKey = <S extends z.ZodType>(item: S) =>
 
 /** Omitted fields are as for a new player. */
 export const Snapshot = z.strictObject({
-  externalUserId: z.string().min(1).max(255).default("simulated"),
+  externalUserId: z.string().min(1).max(EXTERNAL_ID_MAX).default("simulated"),
   displayName: z.string().max(100).optional(),
   status: z.enum(["ACTIVE", "SUSPENDED", "BANNED"]).default("ACTIVE"),
   xp: whole.default(0),
