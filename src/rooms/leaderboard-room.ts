@@ -1,8 +1,10 @@
 import type { AuthContext } from "@colyseus/core";
 import { StateView } from "@colyseus/schema";
 import { z } from "zod";
+import { KEY_MAX } from "../domain/evaluation/language/syntax.ts";
 import type { App } from "../app.ts";
 import type { BoardList } from "../domain/leaderboards/board-list.ts";
+import { BREAKDOWN_VALUE_MAX } from "../domain/evaluation/boards/lists.ts";
 import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/evaluation/boards/moved.ts";
 import type { LeaderboardEvents } from "../domain/kernel/events/realtime-events.ts";
 import { boardTopic, periodTopic } from "../domain/kernel/events/topics.ts";
@@ -31,12 +33,9 @@ const PAUSE_FOR = { watcher: 0.5, room: 2.5 } as const;
 /** A board without reported changes is read again this often, in case a publish was lost. */
 export const REREAD_EVERY_MS = 5_000;
 
-/** Maximum length of a breakdown's value. */
-const BOARD_VALUE_MAX = 64;
-
 const JoinOptions = z.object({
-  leaderboardKey: z.string().min(1).max(255),
-  board: z.string().max(BOARD_VALUE_MAX).default(""),
+  leaderboardKey: z.string().min(1).max(KEY_MAX),
+  board: z.string().max(BREAKDOWN_VALUE_MAX).default(""),
   top: z.int().min(1).max(TOP_MAX).default(TOP_DEFAULT),
   around: z.int().min(0).max(AROUND_MAX).default(0),
 });

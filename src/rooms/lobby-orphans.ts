@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { matchMaker } from "@colyseus/core";
+import { NIL_ID } from "../domain/kernel/ids.ts";
 import type { App } from "../app.ts";
 import { disconnectMember } from "../domain/social/lobbies/commands.ts";
 import {
@@ -17,7 +18,6 @@ const EVERY_MS = 60_000;
 const LOOK_UPS_MAX = 100;
 /** Time in which listings that were lost with Redis are restored, in ms. */
 const RELISTED_MS = 6_000;
-const NO_ID = "00000000-0000-0000-0000-000000000000";
 
 /** Whether a lobby has a room: in this process, where no listing is needed, or in another one. */
 const hasRoom = async ({ projectId, lobbyId }: SocketMembers): Promise<boolean> => {
@@ -52,7 +52,7 @@ const disconnectAll = async (app: App, { projectId, lobbyId, playerIds }: Socket
  * there is a room, it does so itself.
  */
 export const settleOrphans = async (app: App): Promise<void> => {
-  let after = NO_ID;
+  let after = NIL_ID;
   for (;;) {
     const found = await app.transact((work) => findSocketMembers(work, after));
     const orphans = await stillWithoutRoom(app, await withoutRoom(found));

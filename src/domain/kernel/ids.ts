@@ -1,5 +1,5 @@
 import { hash, randomFillSync } from "node:crypto";
-import { v7, validate } from "uuid";
+import { NIL, v7, validate } from "uuid";
 
 /**
  * Number of ids for which random bytes are fetched at once: one call per id costs more than the rest of it.
@@ -41,6 +41,9 @@ export const newId = (): string => {
   }
   return v7({ msecs: lastMs, seq: sequence, random });
 };
+
+/** The nil UUID, which sorts before every id. */
+export const NIL_ID: string = NIL;
 
 export const isId = (text: string): boolean => validate(text);
 

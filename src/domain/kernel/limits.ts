@@ -38,3 +38,8 @@ export const PATCH_MORE_BYTES = 1024;
 
 /** Maximum problems reported at once. */
 export const PROBLEMS_MAX = 100;
+/** Maximum length of a player's external id. */
+export const EXTERNAL_ID_MAX = 255;
+/** Time for which a replaced key or secret works beside the new one, in seconds, unless a caller says. */
+export const ROTATION_GRACE_SECONDS = 86_400;
+export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { NIL_ID } from "../kernel/ids.ts";
 import { conflict } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { PacedBudget } from "../kernel/pace.ts";
@@ -22,7 +23,6 @@ export const BACKFILL_STEPS_MAX = 100 * BACKFILL_EVENTS_MAX;
 const ENTRY_STEPS = 20;
 const BACKFILL_PAGE = 2_000;
 const WRITE_PAGE = 500;
-const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /** Deletes all entries of an all-time board, and its periods. */
 export const deleteEntries = async (
@@ -138,7 +138,7 @@ async function* processedEvents(
   const isPrefix = (pattern: string): boolean => pattern.endsWith("*");
   const exact = event.eventTypes.filter((pattern) => !isPrefix(pattern));
   const prefixes = event.eventTypes.filter(isPrefix).map((pattern) => pattern.slice(0, -1));
-  for (let after: string | undefined = FIRST_ID; after !== undefined;) {
+  for (let after: string | undefined = NIL_ID; after !== undefined;) {
     const result: { rows: EventRow[] } = await sql<EventRow>`
       select e.id, coalesce(p.merged_into, p.id) as player_id, e.event_type, e.properties,
         least(e.occurred_at, e.received_at) as at, t.attributes, (

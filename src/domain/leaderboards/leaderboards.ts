@@ -5,7 +5,7 @@ import { changeRunning } from "../economy/definitions/running.ts";
 import { checkSize } from "../economy/definitions/size.ts";
 import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
-import { isId, newId } from "../kernel/ids.ts";
+import { isId, newId, NIL_ID } from "../kernel/ids.ts";
 import { type PageQuery, offsetOf } from "../kernel/paging.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import type { BoardStatus } from "../evaluation/boards/board.ts";
@@ -25,8 +25,6 @@ export const LEADERBOARDS_MAX = 100;
 export const LEADERBOARDS_WITH_ARCHIVED_MAX = 1_000;
 
 const SOURCE_PAGE = 1_000;
-
-const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /**
  * Creates a leaderboard, active at once. A board of total XP starts with the XP of every player, an EVENT
@@ -244,7 +242,7 @@ const changeOf = ({ player_id, rank_score, rank_tie, version, hidden }: EntryRow
 /** Reads a period's entries page by page, each page in a transaction of its own. */
 export const entrySource = (transact: Transact): EntrySource =>
   async function* (projectId, periodId) {
-    for (let after: string | undefined = FIRST_ID; after !== undefined;) {
+    for (let after: string | undefined = NIL_ID; after !== undefined;) {
       const cursor: string = after;
       const rows: EntryRow[] = await transact(async ({ db }) => {
         const result = await sql<EntryRow>`

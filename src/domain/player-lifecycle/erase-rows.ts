@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { eraseReports } from "../social/chat/moderation/personal.ts";
-import { idFloor } from "../kernel/ids.ts";
+import { idFloor, NIL_ID } from "../kernel/ids.ts";
 import { eraseLobbies } from "../social/lobbies/personal.ts";
 import type { Work } from "../kernel/work.ts";
 import { PERSONAL_TABLES } from "./personal-tables.ts";
@@ -196,7 +196,7 @@ export const eraseLedger = async (
   { projectId, ids }: Person,
   { after, rows }: Paged,
 ): Promise<(string | number)[] | undefined> => {
-  const [player, seq] = after.length === 2 ? after : ["00000000-0000-0000-0000-000000000000", 0];
+  const [player, seq] = after.length === 2 ? after : [NIL_ID, 0];
   const changed = await sql<{ player_id: string; seq: string | number }>`
     with page as (
       select player_id, seq from ledger_entries
@@ -219,7 +219,7 @@ export const eraseOutbox = async (
   { projectId, ids }: Person,
   { after, rows }: Paged,
 ): Promise<(string | number)[] | undefined> => {
-  const [player, seq] = after.length === 2 ? after : ["00000000-0000-0000-0000-000000000000", 0];
+  const [player, seq] = after.length === 2 ? after : [NIL_ID, 0];
   if (after.length === 0) await eraseSilent(work, { projectId, ids, rows });
   const found = await sql<{ player_id: string; player_seq: string | number }>`
     with page as (

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { NIL_ID } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 
 /** A player with something due, and its position in the page order. */
@@ -9,8 +10,8 @@ export const DUE_PAGE = 200;
 
 const BEGINNING: Due = {
   at: "-infinity",
-  projectId: "00000000-0000-0000-0000-000000000000",
-  playerId: "00000000-0000-0000-0000-000000000000",
+  projectId: NIL_ID,
+  playerId: NIL_ID,
 };
 
 /**

@@ -2,7 +2,8 @@ import { failedTrace } from "../evaluation/trace/keep-trace.ts";
 import type { Work } from "../kernel/work.ts";
 import { outboxRow } from "../kernel/outbox-row.ts";
 import { noEffects } from "../evaluation/evaluate.ts";
-import { postponeEvent, type QueuedEvent, RETRY_DELAYS_MS } from "./queue.ts";
+import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
+import { postponeEvent, type QueuedEvent } from "./queue.ts";
 import { saveBatch } from "./save.ts";
 import { noSharedCounters } from "../evaluation/shared-counters.ts";
 

@@ -1,8 +1,9 @@
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
-import { PARTITIONS } from "../kernel/ids.ts";
+import { PARTITIONS, NIL_ID } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept, unanswered } from "../kernel/statements.ts";
+import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
 import { storedBytes } from "../kernel/stored-bytes.ts";
 
 /** First key of the advisory locks that assign a partition to one worker. */
@@ -26,7 +27,7 @@ export type QueuedEvent = {
 /** A partition and the project after which its next claim begins; FIRST_PROJECT to start over. */
 export type PartitionCursor = { part: number; afterProject: string };
 
-export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
+export const FIRST_PROJECT = NIL_ID;
 const LAST_PROJECT = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 /**
@@ -235,12 +236,6 @@ const isAllTaken = (
   claimLimit: number,
   large: ReadonlySet<number>,
 ): boolean => waiting < claimLimit && afterProject === FIRST_PROJECT && !large.has(part);
-
-/**
- * Delays before the 2nd, 3rd and 4th attempt of an event whose evaluation failed, in ms; after the 4th it is
- * FAILED.
- */
-export const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
 
 /** Postpones a failed event until it is due, so that it blocks no others. */
 export const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Promise<void> => {

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { idFor, partitionOf } from "../kernel/ids.ts";
+import { idFor, NIL_ID, partitionOf } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { lastRunMs, nextRunMs } from "../evaluation/language/cron.ts";
 import type { RuleDocument, ScheduleTrigger } from "../evaluation/language/document.ts";
@@ -150,15 +150,13 @@ const isBacklogged = async ({ db }: Work, projectId: string): Promise<boolean> =
 
 type PagedPlayer = { id: string; external_user_id: string };
 
-const NO_PLAYER = "00000000-0000-0000-0000-000000000000";
-
 /** Reads the next ACTIVE players, or those of them in a segment, in id order. */
 const readPage = async (
   { db }: Work,
   { projectId, afterPlayer }: Due,
   segmentKey: string | undefined,
 ): Promise<PagedPlayer[]> => {
-  const after = afterPlayer ?? NO_PLAYER;
+  const after = afterPlayer ?? NIL_ID;
   const page =
     segmentKey === undefined
       ? sql<PagedPlayer>`

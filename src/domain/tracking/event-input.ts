@@ -1,4 +1,5 @@
 import { isJsonObject } from "../kernel/json.ts";
+import { EXTERNAL_ID_MAX } from "../kernel/limits.ts";
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { DomainError, invalidField, type FieldProblem } from "../kernel/errors.ts";
@@ -43,7 +44,7 @@ export const EventInput = z.object({
     .uuid("projectId must be a UUID")
     .optional()
     .meta({ description: "Required only when the credentials name no project" }),
-  externalUserId: text("externalUserId", 255),
+  externalUserId: text("externalUserId", EXTERNAL_ID_MAX),
   eventType: text("eventType", 100).regex(
     /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/,
     "eventType may contain letters, digits and _ . : - and must not start with a punctuation mark",

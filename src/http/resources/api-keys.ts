@@ -13,19 +13,18 @@ import {
   updateApiKey,
 } from "../../domain/accounts/api-keys/api-keys.ts";
 import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
-import { ROTATION_GRACE_SECONDS_MAX, rotateApiKey } from "../../domain/accounts/api-keys/rotate.ts";
+import { rotateApiKey } from "../../domain/accounts/api-keys/rotate.ts";
 import { ENVIRONMENTS } from "../../domain/accounts/api-keys/secret.ts";
 import { notifyOwnersOfKey } from "../../domain/accounts/api-keys/notify-owners.ts";
 import { type Caller, userOf } from "../../domain/kernel/caller.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
+import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireVerifiedEmail } from "../access.ts";
 import { route } from "../route.ts";
 
 const RATE_LIMIT_MAX = 1_000_000;
 const SCOPE_NAMES_MAX = 100;
-
-const ROTATION_GRACE_SECONDS = 86_400;
 
 const Scopes = z
   .array(z.string().max(64))

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { PROGRESS_MAX, RARITIES, TIERS_MAX } from "../../domain/evaluation/badges/badge.ts";
+import { PROGRESS_MAX, RARITIES } from "../../domain/evaluation/badges/badge.ts";
+import { TIERS_MAX } from "../../domain/evaluation/badges/tiers.ts";
 import { listHolders } from "../../domain/economy/badges/holders.ts";
 import {
   awardByHand,

@@ -1,14 +1,17 @@
 import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { BoostFactor, BoostTarget } from "../../domain/evaluation/boosts/campaign-boost.ts";
+import {
+  BoostFactor,
+  BoostSeconds,
+  BoostStacking,
+  BoostTarget,
+  BoostUses,
+} from "../../domain/evaluation/boosts/boost-fields.ts";
 import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/operations.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
-
-const SECONDS_MAX = 2_592_000;
-const USES_MAX = 10_000;
 
 export const PlayerBoost = z
   .object({
@@ -59,9 +62,9 @@ export const boostRoutes = [
       boostKey: Key,
       applies: BoostTarget,
       factor: BoostFactor,
-      durationSeconds: z.int().min(1).max(SECONDS_MAX),
-      uses: z.int().min(1).max(USES_MAX).optional().meta({ description: "Ends after so many gains" }),
-      stacking: z.enum(["MAX", "MULTIPLY", "EXTEND", "REPLACE"]).default("MAX"),
+      durationSeconds: BoostSeconds,
+      uses: BoostUses.optional().meta({ description: "Ends after so many gains" }),
+      stacking: BoostStacking.default("MAX"),
     }),
     status: 201,
     response: PlayerBoost,

@@ -14,7 +14,7 @@ import {
   sendMessages,
   type Sent,
 } from "../../domain/social/chat/messages.ts";
-import { react, type React } from "../../domain/social/chat/react.ts";
+import { react, type React, REACTIONS_MAX } from "../../domain/social/chat/react.ts";
 import { markRead } from "../../domain/social/chat/read-marker.ts";
 import type { ChatActor } from "../../domain/kernel/events/chat-views.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
@@ -122,7 +122,7 @@ const reactRoute = (method: "put" | "delete", texts: { id: string; summary: stri
     ...texts,
     method,
     path: "/chat/channels/{channelId}/messages/{seq}/reactions/{emoji}",
-    description: "Done twice it is done once. A message has at most 20 different reactions.",
+    description: `Done twice it is done once. A message has at most ${REACTIONS_MAX} different reactions.`,
     params: ReactionParams,
     query: ActingQuery,
     response: z.object({ seq: z.int(), reactions: ReactionList }),

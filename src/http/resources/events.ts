@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
 import { DEVELOPERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
@@ -246,7 +247,7 @@ export const eventRoutes = [
       limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
       cursor: z.uuid().optional().meta({ description: "pagination.nextCursor of the page before" }),
       eventType: z.string().max(100).optional(),
-      externalUserId: z.string().max(255).optional(),
+      externalUserId: z.string().max(EXTERNAL_ID_MAX).optional(),
       playerId: z
         .string()
         .max(259)

@@ -1,13 +1,10 @@
 import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { LIVES_MAX } from "../../domain/evaluation/lives/lives.ts";
+import { LIVES_MAX, UNLIMITED_SECONDS_MAX } from "../../domain/evaluation/lives/lives.ts";
 import { changeLives, readLives } from "../../domain/economy/lives/operations.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
-
-/** Maximum seconds of unlimited lives per grant. */
-const UNLIMITED_SECONDS_MAX = 2_592_000;
 
 /** Lives as the API shows them. */
 export const LivesBody = z

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { invalid } from "../../domain/kernel/errors.ts";
+import { LIMITS } from "../../domain/accounts/rate-limits/limits.ts";
 import { checkPasscode } from "../../domain/social/lobbies/commands.ts";
 import { createLobby, Mode, NewLobby } from "../../domain/social/lobbies/create.ts";
 import { Data, PlayerText } from "../../domain/social/lobbies/fields.ts";
@@ -25,6 +26,7 @@ import {
   writesLobbies,
 } from "./lobby-bodies.ts";
 
+const PASSCODES_A_MINUTE = LIMITS.lobbyPasscode.points;
 const META_MAX = 10;
 const META_KEY = /^meta\.([A-Za-z0-9_-]{1,64})$/;
 
@@ -163,7 +165,7 @@ const join = route({
   path: "/lobbies/{lobbyId}/join",
   id: "joinLobby",
   summary: "Join a lobby",
-  description: "A member keeps the existing seat. 5 passcodes a minute may be tried.",
+  description: `A member keeps the existing seat. ${PASSCODES_A_MINUTE} passcodes a minute may be tried.`,
   params: LobbyParams,
   body: z.object({
     playerId: PlayerText,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { fitsBytes } from "../../domain/kernel/oversize.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
@@ -6,7 +7,7 @@ import { Zone } from "../../domain/evaluation/language/syntax.ts";
 import { LivesBody } from "./lives.ts";
 
 export const Tag = z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be 1 to 64 of a-z 0-9 _ -");
-export const ExternalUserId = z.string().min(1).max(255);
+export const ExternalUserId = z.string().min(1).max(EXTERNAL_ID_MAX);
 
 const Attributes = z
   .record(

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
+import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { showEntry } from "../../domain/economy/ledger/entries.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { INCLUDES, type Include, showIncluded } from "../../domain/player-lifecycle/includes.ts";
@@ -51,9 +52,9 @@ const list = route({
       .union([
         z
           .string()
-          .max(255)
+          .max(EXTERNAL_ID_MAX)
           .transform((one) => [one]),
-        z.array(z.string().max(255)).max(EXTERNAL_IDS_MAX),
+        z.array(z.string().max(EXTERNAL_ID_MAX)).max(EXTERNAL_IDS_MAX),
       ])
       .optional()
       .meta({

@@ -11,7 +11,7 @@ import {
   rotateSecret,
   updateWebhook,
 } from "../../domain/delivery/webhooks/registration.ts";
-import { ROTATION_GRACE_SECONDS_MAX } from "../../domain/delivery/webhooks/secrets.ts";
+import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import { showWebhook } from "../../domain/delivery/webhooks/show.ts";
 import { WEBHOOK_STATUSES } from "../../domain/delivery/webhooks/webhook.ts";
 import { route } from "../route.ts";
@@ -27,8 +27,6 @@ import {
   WebhookBody,
   WebhookParams,
 } from "./webhook-bodies.ts";
-
-const ROTATION_GRACE_SECONDS = 86_400;
 
 const common = { tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] } as const;
 const read = { ...common, access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } } as const;

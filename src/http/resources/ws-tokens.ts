@@ -2,6 +2,7 @@ import { z } from "zod";
 import { EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { issueWsToken } from "../../domain/player-lifecycle/ws-tokens.ts";
 import { route } from "../route.ts";
+import { ExternalUserId } from "./player-bodies.ts";
 
 const WsTokenBody = z.object({
   playerId: z
@@ -10,7 +11,7 @@ const WsTokenBody = z.object({
     .max(260)
     .optional()
     .meta({ description: "UUID, or ext: and the externalUserId" }),
-  externalUserId: z.string().min(1).max(255).optional(),
+  externalUserId: ExternalUserId.optional(),
   projectId: z
     .uuid()
     .optional()

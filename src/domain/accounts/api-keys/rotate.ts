@@ -15,9 +15,6 @@ import { checkKeyFields, checkRoom } from "./checks.ts";
 import { checkCeiling } from "./scopes.ts";
 import type { ApiKeyHasher } from "./secret.ts";
 
-/** Maximum grace period of the old key. */
-export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;
-
 export type Rotation = {
   keyId: string;
   gracePeriodSeconds: number;

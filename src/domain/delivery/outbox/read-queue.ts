@@ -1,9 +1,10 @@
 import { sql } from "kysely";
+import { NIL_ID } from "../../kernel/ids.ts";
 import type { EventType } from "../../kernel/events/domain-events.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
 import { kept } from "../../kernel/statements.ts";
-import { BEFORE_ALL, type RelaySchedule, type RoundPlan } from "./relay-schedule.ts";
+import type { RelaySchedule, RoundPlan } from "./relay-schedule.ts";
 
 /** Limits of a round: commits per partition, projects, and minimum commits per project. */
 const RELAY_COMMITS = 50;
@@ -69,7 +70,7 @@ const partsAgain = (
   return parts.filter((part) => {
     const here = lanes.filter(([first]) => first!.part === part);
     const isFull = here.length >= RELAY_PROJECTS;
-    const hadBefore = schedule.placeOf(part) !== BEFORE_ALL;
+    const hadBefore = schedule.placeOf(part) !== NIL_ID;
     schedule.goOnBehind(part, isFull ? here.at(-1)![0]!.project_id : undefined);
     const commits = found.get(part)?.length ?? 0;
     const hasRest = commits > (whole.get(part)?.length ?? 0);

@@ -1,3 +1,5 @@
+import { NIL_ID } from "../../kernel/ids.ts";
+
 /** Maximum number of outbox rows of all partitions, and bytes of their data, relayed in one round. */
 export const RELAY_ROWS = 4_000;
 export const RELAY_BYTES = 2 * 1024 * 1024;
@@ -13,9 +15,6 @@ const REST_MS = 1_000;
 const REST_MAX_MS = 60_000;
 /** Maximum number of projects with rounds of their own that a process remembers; the oldest is evicted. */
 const APART_MAX = 1_000;
-
-/** Sorts before every project id. */
-export const BEFORE_ALL = "00000000-0000-0000-0000-000000000000";
 
 export type RoundSize = { rows: number; bytes: number };
 
@@ -69,7 +68,7 @@ export class RelaySchedule {
 
   /** Returns the project after which a shared round begins in a partition. */
   placeOf(part: number): string {
-    return this.#after.get(part) ?? BEFORE_ALL;
+    return this.#after.get(part) ?? NIL_ID;
   }
 
   /** Sets the project after which the partition's next shared round begins; undefined: at the first one. */

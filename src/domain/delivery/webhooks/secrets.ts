@@ -12,8 +12,6 @@ const SECRET_BYTES = 32;
 export const SECRET_UNREADABLE = "The secret of the webhook can no longer be read; rotate it";
 export const SECRET_LOST = "a webhook's secret cannot be read: is its key in ENCRYPTION_KEYS?";
 const HINT_CHARACTERS = 4;
-/** Maximum time for which the old secret signs beside the new one, in seconds. */
-export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;
 
 /**
  * Generates `whsec_` and 32 random bytes in base64, which receivers of Standard Webhooks accept unchanged.

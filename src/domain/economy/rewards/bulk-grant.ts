@@ -7,7 +7,7 @@ import type { Turn } from "../../evaluation/turn.ts";
 import { jobKind, type JobInProgress, type Step } from "../../long-work/job-kind.ts";
 import type { Work } from "../../kernel/work.ts";
 import { savepoint } from "../../kernel/savepoint.ts";
-import { RewardBundle } from "../../evaluation/rewards/bundle.ts";
+import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { grantBundle } from "../../evaluation/rewards/grant-bundle.ts";
 
 /** Number of players per step. */
@@ -16,7 +16,8 @@ const PAGE = 200;
 const Params = z.object({
   segmentKey: z.string().optional(),
   playerIds: z.array(z.string()).optional(),
-  bundle: RewardBundle,
+  /** Validated when the job was started: the schema may have changed since. */
+  bundle: z.custom<RewardBundle>((given) => typeof given === "object" && given !== null),
   reason: z.string(),
 });
 type Params = z.output<typeof Params>;

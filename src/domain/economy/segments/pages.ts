@@ -10,14 +10,14 @@ import { noSharedCounters } from "../../evaluation/shared-counters.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { PacedBudget } from "../../kernel/pace.ts";
 import type { StepBudget } from "../../kernel/step-budget.ts";
-import { newId } from "../../kernel/ids.ts";
+import { newId, NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { refreshAllSegments } from "../../evaluation/segments/membership.ts";
 
 /** Maximum number of players per transaction. */
 export const SEGMENT_PAGE = 500;
 /** Sorts before every id. */
-export const FIRST_PLAYER = "00000000-0000-0000-0000-000000000000";
+export const FIRST_PLAYER = NIL_ID;
 /** Sorts after every id. */
 export const LAST_PLAYER = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 

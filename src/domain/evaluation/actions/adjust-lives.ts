@@ -1,11 +1,9 @@
 import { z } from "zod";
 import { CAUSES } from "../causes.ts";
-import { adjustLives as adjust, type LivesChange } from "../lives/lives.ts";
+import { adjustLives as adjust, type LivesChange, UNLIMITED_SECONDS_MAX } from "../lives/lives.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { actionFields, actionKind, OnInsufficient, publishes } from "./action.ts";
-
-const UNLIMITED_MAX_SECONDS = 2_592_000;
 
 const schema = z
   .strictObject({
@@ -13,7 +11,7 @@ const schema = z
     ...actionFields,
     amount: Expression.optional(),
     refill: z.literal("FULL").optional(),
-    unlimitedSeconds: z.int().min(1).max(UNLIMITED_MAX_SECONDS).optional(),
+    unlimitedSeconds: z.int().min(1).max(UNLIMITED_SECONDS_MAX).optional(),
     onInsufficient: OnInsufficient.default("CLAMP"),
   })
   .refine(

@@ -1,4 +1,5 @@
 import type { Json } from "../../kernel/events/events.ts";
+import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
 import { newId } from "../../kernel/ids.ts";
 import { write } from "../event-steps.ts";
 import { recordLoop } from "../loop-guard.ts";
@@ -16,7 +17,6 @@ import { isPassable, PASSED_ON_MAX_BYTES } from "./values.ts";
  */
 export const SENT_MAX = [100, 10, 3, 1, 1];
 
-const EXTERNAL_ID_MAX = 255;
 const TOO_LARGE = `what is sent is larger than ${PASSED_ON_MAX_BYTES / 1_024} KiB`;
 
 /** Properties of an event that carries an action, with all numbers and references evaluated. */

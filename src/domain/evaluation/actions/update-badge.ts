@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { TIERS_MAX } from "../badges/tiers.ts";
 import { about, CAUSES } from "../causes.ts";
 import { mentionsAt } from "../language/mention.ts";
 import { awardBadge, type BadgeProblem, progressBadge, revokeBadge } from "../badges/award.ts";
@@ -7,15 +8,13 @@ import { compileExpression, Expression } from "../language/expressions.ts";
 import { Key } from "../language/syntax.ts";
 import { actionFields, actionKind, type ActionRecord, publishes, grants } from "./action.ts";
 
-const TIER_MAX = 20;
-
 const schema = z
   .strictObject({
     type: z.literal("update_badge"),
     ...actionFields,
     badgeKey: Key,
     operation: z.enum(["AWARD", "PROGRESS", "REVOKE"]),
-    tier: z.int().min(1).max(TIER_MAX).optional(),
+    tier: z.int().min(1).max(TIERS_MAX).optional(),
     amount: Expression.optional(),
   })
   .superRefine(({ operation, tier, amount }, context) => {

@@ -2,9 +2,9 @@ import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { Metric } from "../metrics/metric.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
+import { TIERS_MAX } from "./tiers.ts";
 import { Key } from "../language/syntax.ts";
 
-export const TIERS_MAX = 20;
 export const RARITIES = ["COMMON", "UNCOMMON", "RARE", "EPIC", "LEGENDARY"] as const;
 /** Maximum awards of a limited edition. */
 const AWARDS_MAX = 1_000_000_000;

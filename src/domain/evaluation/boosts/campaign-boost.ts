@@ -3,14 +3,7 @@ import { IsoTime } from "../../kernel/iso-time.ts";
 import type { Live } from "../live.ts";
 import type { BoostView } from "../../kernel/events/events.ts";
 import { Key } from "../language/syntax.ts";
-
-/** The target whose gains a boost multiplies. */
-export const BoostTarget = z
-  .string()
-  .regex(/^(xp|currency:[a-z0-9][a-z0-9_-]{0,63}|score:[a-z0-9][a-z0-9_-]{0,63})$/, {
-    error: "must be xp, currency:{key} or score:{key of a leaderboard}",
-  });
-export const BoostFactor = z.number().gt(0).max(100);
+import { BoostFactor, BoostTarget } from "./boost-fields.ts";
 
 const Time = IsoTime.refine((text) => Date.parse(text) < Date.UTC(9999, 0), {
   error: "must be a time before the year 9999",

@@ -1,11 +1,11 @@
 import { z } from "zod";
+import { TIERS_MAX } from "../badges/tiers.ts";
 import type { Turn } from "../turn.ts";
 import { Key } from "../language/syntax.ts";
 import { mentionsAt } from "../language/mention.ts";
 import { conditionKind, reads } from "./condition.ts";
 
 const NOT_YET = ["quest", "quest_step", "adventure"];
-const TIERS_MAX = 20;
 
 const schema = z.strictObject({
   type: z.literal("progress_state"),

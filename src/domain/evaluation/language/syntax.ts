@@ -1,12 +1,15 @@
 import { z } from "zod";
 import { isIanaName } from "../../kernel/zones.ts";
 
+/** Maximum length of a definition's key. */
+export const KEY_MAX = 64;
+
 /** The stable key by which definitions refer to one another. */
 export const Key = z
   .string()
   .regex(
-    /^[a-z0-9][a-z0-9_-]{0,63}$/,
-    "must be 1 to 64 lower-case letters, digits, - or _, not starting with - or _",
+    new RegExp(`^[a-z0-9][a-z0-9_-]{0,${KEY_MAX - 1}}$`),
+    `must be 1 to ${KEY_MAX} lower-case letters, digits, - or _, not starting with - or _`,
   );
 
 /** Event types that a rule listens to: an exact type, `prefix.*`, or `*` for every custom event. */

@@ -7,6 +7,8 @@ import type { Turn } from "../turn.ts";
 
 /** Maximum lives of a player, also where grants may exceed the project's maximum. */
 export const LIVES_MAX = 1_000_000;
+/** Maximum seconds of unlimited lives per grant. */
+export const UNLIMITED_SECONDS_MAX = 30 * 86_400;
 /** How far ahead unlimited lives may last, in ms. */
 export const UNLIMITED_AHEAD_MAX_MS = 365 * 86_400_000;
 

@@ -4,6 +4,7 @@ import { DomainError } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { jsonText } from "../../kernel/json-text.ts";
 import { outageOf } from "../../kernel/outages.ts";
+import { RETRY_DELAYS_MS } from "../../kernel/retries.ts";
 import { inSlices } from "../../kernel/slices.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import type { JobKind, Step } from "../../long-work/job-kind.ts";
@@ -14,8 +15,6 @@ import type { JobRow } from "../../long-work/project-jobs.ts";
 /** `due`: exact time since when. */
 type Row = JobRow & { due: string };
 
-/** Delays before a failed step is retried, in ms; after the last one the job is FAILED. */
-const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
 /** Maximum number of attempts per step. */
 const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
 /** Time after which a step whose process has died is retried, in ms after it began. */

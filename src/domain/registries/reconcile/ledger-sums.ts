@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { NIL_ID } from "../../kernel/ids.ts";
 import { chainHash, type Chained } from "../../evaluation/ledger/chain.ts";
 import type { Work } from "../../kernel/work.ts";
 import { idsOf, type Page } from "./finding.ts";
@@ -61,7 +62,7 @@ const problemOf = (
 /** Sums the ledgers of a page's players, by player; one without entries is absent. */
 export const sumLedgers = async ({ db }: Work, page: Page): Promise<Map<string, Sum>> => {
   const sums = new Map<string, Sum>();
-  let [afterPlayer, afterSeq] = ["00000000-0000-0000-0000-000000000000", 0];
+  let [afterPlayer, afterSeq] = [NIL_ID, 0];
   for (;;) {
     const { rows } = await sql<LedgerRow>`
       select player_id, seq, idempotency_key, asset, currency_key, amount, balance_after, hash

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { NIL_ID } from "../../kernel/ids.ts";
 import { notFound } from "../../kernel/errors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import type { Check, Finding, Page } from "./finding.ts";
@@ -8,7 +9,6 @@ import { checkResults } from "./result-checks.ts";
 
 /** Number of players per transaction: they are locked meanwhile, so their events wait. */
 const PAGE = 200;
-const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /** In this order: levels and boards are compared with XP, which the ledger check may have repaired. */
 const CHECKS: readonly Check[] = [
@@ -40,7 +40,7 @@ export const reconcile = async (transact: Transact, options: ReconcileOptions): 
     throw notFound(`the project ${options.projectId}`);
   const total: Reconciliation = { projects: projectIds.length, players: 0, findings: 0 };
   for (const projectId of projectIds) {
-    for (let after: string | undefined = FIRST_ID; after !== undefined;) {
+    for (let after: string | undefined = NIL_ID; after !== undefined;) {
       const from: string = after;
       const done = await transact((work) =>
         reconcilePage(work, { projectId, after: from, repair: options.repair }),

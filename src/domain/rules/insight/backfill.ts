@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { z } from "zod";
+import { NIL_ID } from "../../kernel/ids.ts";
 import { DESIGNERS } from "../../kernel/access.ts";
 import { countRows } from "../../kernel/counting.ts";
 import { DERIVED_EVENT_TYPES } from "../../kernel/events/event-types.ts";
@@ -18,7 +19,6 @@ import { doc as docPart } from "../../progression/parts/doc.ts";
 import { loadPlans, projectPlans } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
-  FIRST_ID,
   type HistoryDigest,
   type HistoryEvent,
   NO_EVENTS,
@@ -55,7 +55,7 @@ const Part = z.object({
 type Part = z.output<typeof Part>;
 
 const State = z.object({
-  after: z.string().default(FIRST_ID),
+  after: z.string().default(NIL_ID),
   part: Part.optional(),
   unsettled: z.number().default(0),
   full: z.number().default(0),
@@ -177,7 +177,7 @@ const recountPlayer = async (work: Work, plan: ProjectPlan, recounted: Recounted
   const { player, counters, steps, part } = recounted;
   const { projectId } = plan;
   const playerId = player.id;
-  const begun: Part = part ?? { playerId, after: FIRST_ID, states: {}, ...NO_EVENTS, restarts: 0 };
+  const begun: Part = part ?? { playerId, after: NIL_ID, states: {}, ...NO_EVENTS, restarts: 0 };
   const states = new Map(Object.entries(begun.states as Record<string, CounterState>));
   const restarts = begun.restarts;
   let digest: HistoryDigest = begun;
@@ -203,7 +203,7 @@ const recountPlayer = async (work: Work, plan: ProjectPlan, recounted: Recounted
   return { events: read(), isFull: !keep(plan, player, { counters, states }) };
 };
 
-const NOTHING_YET = { after: FIRST_ID, states: {}, ...NO_EVENTS };
+const NOTHING_YET = { after: NIL_ID, states: {}, ...NO_EVENTS };
 
 const isStill = async (
   work: Work,

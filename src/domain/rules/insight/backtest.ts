@@ -3,7 +3,7 @@ import { z } from "zod";
 import { DESIGNERS } from "../../kernel/access.ts";
 import { countRows } from "../../kernel/counting.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
-import { fnv1a } from "../../kernel/ids.ts";
+import { fnv1a, NIL_ID } from "../../kernel/ids.ts";
 import { PacedBudget } from "../../kernel/pace.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
@@ -33,7 +33,6 @@ const EVENTS_AT_ONCE = 4_000;
 const STEPS_AT_ONCE = 20_000_000;
 /** Maximum number of events per player; of more, the first ones of the span are used. */
 const PLAYER_EVENTS_MAX = 20_000;
-const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 const DAY_MS = 86_400_000;
 
 /** Limited to what the database can compare, and to the age that an event can have. */
@@ -99,7 +98,7 @@ export const backtestParams = async (
 };
 
 const State = z.object({
-  after: z.string().default(FIRST_ID),
+  after: z.string().default(NIL_ID),
   looked: z.number().default(0),
   total: z.number().optional(),
   replay: ReplayState.optional(),

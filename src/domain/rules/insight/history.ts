@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { NIL_ID } from "../../kernel/ids.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
 
@@ -7,8 +8,6 @@ export type HistoryEvent = { id: string; type: string; at: number; properties: J
 
 /** Number of rows per statement. */
 const PAGE = 2_000;
-/** Sorts before every id. */
-export const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 export type HistorySpan = {
   /** By the event's time: from inclusive, to exclusive. */
@@ -75,7 +74,7 @@ export const readDigest = async (
 export async function* playerHistory(
   { db }: Work,
   { projectId, playerId }: { projectId: string; playerId: string },
-  { fromMs, toMs, afterId = FIRST_ID }: HistorySpan = {},
+  { fromMs, toMs, afterId = NIL_ID }: HistorySpan = {},
 ): AsyncGenerator<HistoryEvent[]> {
   for (let after: string | undefined = afterId; after !== undefined;) {
     const found: { rows: Row[] } = await sql<Row>`

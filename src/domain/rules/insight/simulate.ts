@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
 import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
@@ -49,7 +50,7 @@ export const Simulation = z.strictObject({
     ruleKey: Key.optional().describe("With system.schedule: the rule that it is for"),
   }),
   player: z.union([
-    z.strictObject({ externalUserId: z.string().min(1).max(255) }),
+    z.strictObject({ externalUserId: z.string().min(1).max(EXTERNAL_ID_MAX) }),
     z.strictObject({ snapshot: Snapshot }),
   ]),
   include: z

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
+import { TIERS_MAX } from "../../evaluation/badges/tiers.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { newId } from "../../kernel/ids.ts";
 import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../evaluation/metrics/aggregates.ts";
@@ -27,7 +29,7 @@ const byKey = <S extends z.ZodType>(item: S) =>
 
 /** Omitted fields are as for a new player. */
 export const Snapshot = z.strictObject({
-  externalUserId: z.string().min(1).max(255).default("simulated"),
+  externalUserId: z.string().min(1).max(EXTERNAL_ID_MAX).default("simulated"),
   displayName: z.string().max(100).optional(),
   status: z.enum(["ACTIVE", "SUSPENDED", "BANNED"]).default("ACTIVE"),
   xp: whole.default(0),
@@ -48,7 +50,10 @@ export const Snapshot = z.strictObject({
   currencies: byKey(whole).describe("Balances by key"),
   lives: z.int().min(0).max(1_000_000).optional(),
   badges: byKey(
-    z.strictObject({ tier: z.int().min(0).max(20).default(1), progress: z.number().min(0).default(0) }),
+    z.strictObject({
+      tier: z.int().min(0).max(TIERS_MAX).default(1),
+      progress: z.number().min(0).default(0),
+    }),
   ).describe("By key; tier 0 is progress without the badge"),
   streaks: byKey(
     z.strictObject({

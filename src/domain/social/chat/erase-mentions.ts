@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { MENTION_TYPE } from "./mentions.ts";
 import { renameIn } from "./text.ts";
@@ -9,7 +10,7 @@ const LOOKED_AT_ONCE = 5_000;
 const INBOX_AT_ONCE = 1_000;
 /** Replacement for a name: `@erased`. */
 const ERASED = "erased";
-const FIRST = ["00000000-0000-0000-0000-000000000000", 0] as const;
+const FIRST = [NIL_ID, 0] as const;
 
 type Row = {
   channel_id: string;

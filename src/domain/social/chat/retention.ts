@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { retentionDaysOf } from "./settings.ts";
 import { CHANNEL_KINDS } from "../../kernel/events/chat-views.ts";
@@ -11,8 +12,8 @@ const MESSAGES_AT_ONCE = 200;
 /** Position of a sweep over all channels. */
 export type RetentionCursor = { projectId: string; channelId: string };
 export const FIRST_CHANNEL: RetentionCursor = {
-  projectId: "00000000-0000-0000-0000-000000000000",
-  channelId: "00000000-0000-0000-0000-000000000000",
+  projectId: NIL_ID,
+  channelId: NIL_ID,
 };
 
 type Row = { project_id: string; channel_id: string; is_over: boolean; gone: string | number };

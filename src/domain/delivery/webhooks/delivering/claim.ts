@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { NIL_ID } from "../../../kernel/ids.ts";
 import { hasFeature, PLANS } from "../../../kernel/plans.ts";
 import type { Work } from "../../../kernel/work.ts";
 import { ERASED_ERROR, concernsErased } from "../persons.ts";
@@ -11,7 +12,7 @@ export const LEASE_MS = SEND_TIMEOUT_MS + 15_000;
 const SWEPT_AT_ONCE = 2_000;
 
 /** Where a sweep begins. */
-export const FIRST_WEBHOOK = "00000000-0000-0000-0000-000000000000";
+export const FIRST_WEBHOOK = NIL_ID;
 
 const PLANS_WITH = PLANS.filter((plan) => hasFeature({ plan }, "webhooks"));
 /** Whether a webhook `w` of tenant `t` is being delivered to. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { TIERS_MAX } from "../../badges/tiers.ts";
 import { about, CAUSES } from "../../causes.ts";
 import { Key } from "../../language/syntax.ts";
 import { bundlePart } from "./part.ts";
@@ -7,7 +8,7 @@ import { bundlePart } from "./part.ts";
 const TIMES_MAX = 100;
 
 export const badges = bundlePart({
-  schema: z.array(z.strictObject({ badgeKey: Key, tier: z.int().min(1).max(20).optional() })).max(20),
+  schema: z.array(z.strictObject({ badgeKey: Key, tier: z.int().min(1).max(TIERS_MAX).optional() })).max(20),
   // One that is not repeatable counts once.
   times: (list, times) =>
     list.flatMap((badge) => Array.from({ length: Math.min(TIMES_MAX, times) }, () => badge)),

@@ -1,0 +1,2 @@
+/** Maximum tiers of a badge. */
+export const TIERS_MAX = 20;
