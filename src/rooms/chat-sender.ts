@@ -32,11 +32,7 @@ export class ChatSender {
   readonly #parts: ChatSenderParts;
   readonly #group = new GroupSender<Sending, Sent>(
     (group) => this.#commit(group),
-    ({ actor, send }) => {
-      // Only texts of players are checked for banned words.
-      if (actor.kind === "PLAYER")
-        prepareText(this.#parts.ref().projectId, this.#parts.settings(), send.content);
-    },
+    (sending) => this.#prepare(sending),
   );
   /** By sender and `clientMsgId`, so that simultaneous duplicates are sent once. */
   readonly #pending = new Map<string, Promise<ChatMessage>>();
@@ -76,6 +72,13 @@ export class ChatSender {
       await giveBack(error);
       throw error;
     }
+  }
+
+  /** Only texts of players are screened. */
+  #prepare({ actor, send }: Sending): Sending {
+    if (actor.kind !== "PLAYER") return { actor, send };
+    const { ref, settings } = this.#parts;
+    return { actor, send, screening: prepareText(ref().projectId, settings(), send.content) };
   }
 
   async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {

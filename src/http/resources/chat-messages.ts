@@ -7,6 +7,7 @@ import { admitSend, type GiveBack } from "../../domain/social/chat/admit-send.ts
 import { deleteMessage, editMessage } from "../../domain/social/chat/change-message.ts";
 import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
 import { readChannel, readSettings } from "../../domain/social/chat/channels.ts";
+import { prepareText } from "../../domain/social/chat/moderating.ts";
 import { prepareFilter } from "../../domain/social/chat/moderation/filters.ts";
 import {
   type HistoryQuery,
@@ -86,7 +87,7 @@ const rangeOf = async (
 };
 
 /**
- * Rate-limits a send before its transaction, and loads the word lists for it.
+ * Rate-limits a send before its transaction, loads the word lists for it, and screens its text.
  * @throws RateLimited, and as readChannel
  */
 const admit = async (
@@ -99,7 +100,10 @@ const admit = async (
     return { ...access, settings: await readSettings(work, access.ref, access.actor) };
   });
   await prepareFilter(app, ref.projectId);
-  return { actor, ref, giveBack: await admitSend(app, ref, { actor, send, settings }) };
+  const giveBack = await admitSend(app, ref, { actor, send, settings });
+  const isPlayer = actor.kind === "PLAYER";
+  const screening = isPlayer ? prepareText(ref.projectId, settings, send.content) : undefined;
+  return { actor, ref, giveBack, screening };
 };
 
 /** By the context of a send: its transaction may fail after `run` has ended. */
@@ -179,10 +183,10 @@ export const chatMessageRoutes = [
       giveBacks.set(context, giveBack);
       return access;
     },
-    run: (app, { body, prepared: { actor, ref } }) =>
+    run: (app, { body, prepared: { actor, ref, screening } }) =>
       app.transact(async (work) => {
         const { playerId: _, ...send } = body;
-        const { sent } = await sendMessages(work, ref, [{ actor, send }]);
+        const { sent } = await sendMessages(work, ref, [{ actor, send, screening }]);
         return answerOf(sent[0]!);
       }),
     onRefused: async (app, context, error) => {
