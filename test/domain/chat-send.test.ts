@@ -4,8 +4,10 @@ import { sql } from "kysely";
 import { deleteMessage, editMessage } from "../../src/domain/social/chat/change-message.ts";
 import { readChannel } from "../../src/domain/social/chat/channels.ts";
 import { prepareText } from "../../src/domain/social/chat/moderating.ts";
-import { type Sending, readLastSeqs } from "../../src/domain/social/chat/messages.ts";
+import { type Sending, readLastSeqs, sendMessages } from "../../src/domain/social/chat/messages.ts";
 import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { aTalk, messageOf, noteStatements, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
@@ -69,6 +71,33 @@ describe("sends to a channel", function () {
     const changed = { ...other!, send: { content: "another text" } };
     assert.equal(messageOf((await talk.send(changed)).sent[0]).content, "another text");
     assert.equal(prepareText(talk.projectId, settings, " "), undefined);
+  });
+
+  it("are retried once word lists are compiled, once however often these change", async () => {
+    const talk = await aTalk(domain, 1);
+    const sendings = [{ actor: talk.players[0]!, send: { content: "a turnip and a leek" } }];
+    const setWord = ({ db }: Pick<Work, "db">, word: string) =>
+      sql`
+        insert into chat_word_lists (project_id, key, action, match, words, version, created_at, updated_at)
+        values (${talk.projectId}, 'greens', 'MASK', 'WORD', ${JSON.stringify([word])}::json, ${newId()},
+          now(), now())
+        on conflict (project_id, key) do update
+        set words = excluded.words, version = excluded.version`.execute(db);
+    /** Sends in a transaction that may begin with a change, and counts its attempts. */
+    const send = async (change: (work: Work, attempt: number) => Promise<unknown>) => {
+      let attempts = 0;
+      const { sent } = await domain.transact(async (work) => {
+        attempts += 1;
+        await change(work, attempts);
+        return sendMessages(work, talk.ref, sendings);
+      });
+      return [attempts, messageOf(sent[0]).content];
+    };
+    await domain.transact((work) => setWord(work, "turnip"));
+    assert.deepEqual(await send(async () => undefined), [2, "a ****** and a leek"]);
+    assert.deepEqual(await send(async () => undefined), [1, "a ****** and a leek"]);
+    const changing = (work: Work, attempt: number) => setWord(work, attempt === 2 ? "leek" : "and");
+    assert.deepEqual(await send(changing), [2, "a turnip and a ****"]);
   });
 
   it("are all there or none of them, wherever the process dies", async () => {

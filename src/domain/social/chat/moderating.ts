@@ -2,7 +2,7 @@ import { conflict, type DomainError, forbidden, notFound } from "../../kernel/er
 import type { Work } from "../../kernel/work.ts";
 import { isMember } from "./access.ts";
 import type { Channel } from "./channel-row.ts";
-import { filterOf, guessFilter, type WhenUnready } from "./moderation/filters.ts";
+import { filterOf, guessFilter } from "./moderation/filters.ts";
 import {
   moderate,
   type ModerationContext,
@@ -24,18 +24,17 @@ export type ModerationScope = {
 };
 
 /**
- * Uses what was read for the scene; needs no statement, or a few after a change of the project's word lists.
- * @throws FilterUnready for "throw"
+ * Uses what was read for the scene; needs no statement.
+ * @throws FilterUnready after a change of the project's word lists
  */
 export const openModeration = async (
   work: Work,
   { channel, sanctions, listsVersion }: Pick<Scene, "channel" | "sanctions" | "listsVersion">,
-  whenUnready?: WhenUnready,
 ): Promise<ModerationScope> => ({
   now: work.now,
   channel,
   sanctions,
-  filter: await filterOf(work, channel.projectId, listsVersion, whenUnready),
+  filter: await filterOf(work, channel.projectId, listsVersion),
 });
 
 /** The author; `sender` for a player. */

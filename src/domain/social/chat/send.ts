@@ -14,7 +14,6 @@ import {
   type Passed,
   type Author,
 } from "./moderating.ts";
-import type { WhenUnready } from "./moderation/filters.ts";
 import type { Screening } from "./moderation/moderate.ts";
 import { lockMentioned, MENTIONS_MAX, mentionedIn, resolveMentions, notifyMentioned } from "./mentions.ts";
 import { readRows, showMessage, tombstoneOf } from "./message-view.ts";
@@ -239,19 +238,18 @@ const readKnown = async (
  * Commits a group of sends to one channel, in as many statements for 200 as for one: seqs without gaps, in
  * the given order. A refused send takes no seq and does not affect the others.
  * @returns outcomes in order, and the lines for the channel's readers once the commit is durable
- * @throws FilterUnready for "throw"
+ * @throws FilterUnready as `openModeration` does
  */
 export const sendMessages = async (
   work: Work,
   ref: ChannelRef,
   sendings: readonly Sending[],
-  whenUnready?: WhenUnready,
 ): Promise<{ sent: Sent[]; lines: ChatLine[] }> => {
   const question = questionOf(sendings);
   const locked = await lockMentioned(work, ref.projectId, question);
   const scene = await lockScene(work, ref, question);
   const { channel } = scene;
-  const scope = await openModeration(work, scene, whenUnready);
+  const scope = await openModeration(work, scene);
   const decisions = await decide(scope, scene, sendings);
   const known = await readKnown(work, channel, decisions);
   const accepted = decisions.flatMap((one) => ("accepted" in one && !one.isDuplicate ? [one.accepted] : []));
