@@ -3,7 +3,7 @@ import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import type { Caller } from "../../domain/kernel/caller.ts";
 import { chatActorOf } from "../../domain/social/chat/actor.ts";
-import { admitSend, type GiveBack } from "../../domain/social/chat/admit-send.ts";
+import { admitSend } from "../../domain/social/chat/admit-send.ts";
 import { deleteMessage, editMessage } from "../../domain/social/chat/change-message.ts";
 import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
 import { readChannel, readSettings } from "../../domain/social/chat/channels.ts";
@@ -106,9 +106,6 @@ const admit = async (
   return { actor, ref, giveBack, screening };
 };
 
-/** By the context of a send: its transaction may fail after `run` has ended. */
-const giveBacks = new WeakMap<object, GiveBack>();
-
 const answerOf = (sent: Sent): Reply<z.input<typeof ChatMessageBody>> => {
   if ("error" in sent) throw sent.error;
   return new Reply(sent.isDuplicate ? 200 : 201, sent.message);
@@ -176,22 +173,16 @@ export const chatMessageRoutes = [
     otherStatus: 200,
     errors: ["RATE_LIMITED"],
     response: ChatMessageBody,
-    prepare: async (app, context) => {
-      const { projectId, caller, params, body } = context;
-      const asked = { projectId, caller, ...params, playerId: body.playerId };
-      const { giveBack, ...access } = await admit(app, asked, body);
-      giveBacks.set(context, giveBack);
-      return access;
-    },
+    prepare: (app, { projectId, caller, params, body }) =>
+      admit(app, { projectId, caller, ...params, playerId: body.playerId }, body),
     run: (app, { body, prepared: { actor, ref, screening } }) =>
       app.transact(async (work) => {
         const { playerId: _, ...send } = body;
         const { sent } = await sendMessages(work, ref, [{ actor, send, screening }]);
         return answerOf(sent[0]!);
       }),
-    onRefused: async (app, context, error) => {
-      const { projectId, params, body } = context;
-      await giveBacks.get(context)?.(error);
+    onRefused: async (app, { projectId, params, body, prepared }, error) => {
+      await prepared?.giveBack(error);
       await countBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error);
     },
   }),
