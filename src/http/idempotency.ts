@@ -47,11 +47,17 @@ const scopesHash = (scopes: readonly string[]): string =>
     .update([...new Set(scopes)].toSorted().join(" "))
     .digest("base64url");
 
-type Execution = {
+export type Execution = {
   route: AnyRoute;
   context: RouteContext<unknown, unknown, unknown>;
   /** The rows that the operation may see. */
   rowScope: RowScope;
+  /** What the route's `prepare` returned; undefined until then. */
+  prepared?: unknown;
+};
+
+const prepare = async (app: App, execution: Execution): Promise<void> => {
+  execution.prepared = await execution.route.prepare?.(app, execution.context);
 };
 
 /**
@@ -82,19 +88,15 @@ export const keyedRequest = async (
   };
 };
 
-const runWith = async (
-  app: App,
-  { route, context }: Execution,
-  prepared: unknown,
-): Promise<Reply<unknown>> => {
+const runPrepared = async (app: App, { route, context, prepared }: Execution): Promise<Reply<unknown>> => {
   const result: unknown = await route.run(app, { ...context, prepared });
   return result instanceof Reply ? result : new Reply(route.status ?? 200, result);
 };
 
 /** Runs an operation whose request has no key. `app` is the operation's own. */
 export const runOnce = async (app: App, execution: Execution): Promise<Reply<unknown>> => {
-  const prepared: unknown = await execution.route.prepare?.(app, execution.context);
-  const reply = await runWith(app, execution, prepared);
+  await prepare(app, execution);
+  const reply = await runPrepared(app, execution);
   return reply.finish ? new Reply(reply.status, await reply.finish(app), reply.headers) : reply;
 };
 
@@ -119,7 +121,7 @@ export const runKeyed = async (
   }
   let reply: Reply<unknown>;
   try {
-    const prepared: unknown = await execution.route.prepare?.(app, execution.context);
+    await prepare(app, execution);
     reply = await transact(async (work) => {
       const rival = await claimKey(work, secretBox, request);
       if (rival) return replay(rival);
@@ -133,7 +135,7 @@ export const runKeyed = async (
           return transactAs(rowScope)((joined) => app.ingestIn(joined)(events));
         },
       };
-      const made = await runWith(own, execution, prepared);
+      const made = await runPrepared(own, execution);
       await storeResponse(work, secretBox, request, made);
       return made;
     });

@@ -9,7 +9,7 @@ import { requireAccess } from "./access.ts";
 import { refuseOutsiders } from "./admin-network.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";
 import { clientIp, identify } from "./caller.ts";
-import { keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
+import { type Execution, keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
 import { isLong, sendLong } from "./long-json.ts";
 import { hasLargePages, type PageSlots } from "./page-slots.ts";
@@ -140,7 +140,7 @@ export const operation = (app: App, route: AnyRoute, { unread, pages }: MemoryBo
     const cookie = request.get("cookie") ?? "";
     const deviceToken = request.get("x-device-token") ?? "";
     const given = { params, query, body, cookie, deviceToken };
-    const execution = { route, rowScope, context: { caller, projectId, actor, signal, ...given } };
+    const execution: Execution = { route, rowScope, context: { caller, projectId, actor, signal, ...given } };
     const scoped: App = { ...app, transact: whilePresent(app.transactAs(rowScope), signal) };
     const keyed = await keyedRequest(request, execution, raw);
     try {
@@ -153,7 +153,7 @@ export const operation = (app: App, route: AnyRoute, { unread, pages }: MemoryBo
       };
       await (isPage ? pages.run(actor, answer) : answer());
     } catch (error) {
-      await route.onRefused?.(scoped, execution.context, error);
+      await route.onRefused?.(scoped, { ...execution.context, prepared: execution.prepared }, error);
       throw error;
     }
   };

@@ -128,9 +128,14 @@ export type Route<
   ): Promise<z.input<R> | Reply<z.input<R>>>;
   /**
    * Runs after `run` has thrown and its transaction was rolled back, before the error is returned: with an
-   * idempotency key too. Not called for a refusal that is repeated for a key.
+   * idempotency key too, and when `prepare` has thrown: `prepared` is undefined then. Not called for a
+   * refusal that is repeated for a key.
    */
-  onRefused?(app: App, context: RouteContext<Out<P>, Out<Q>, Out<B>>, error: unknown): Promise<void>;
+  onRefused?(
+    app: App,
+    context: RouteContext<Out<P>, Out<Q>, Out<B>> & { prepared: X | undefined },
+    error: unknown,
+  ): Promise<void>;
 };
 
 // oxlint-disable-next-line typescript/no-explicit-any -- the list holds routes of every shape

@@ -4,7 +4,6 @@ import { admitSend, type GiveBack } from "../domain/social/chat/admit-send.ts";
 import type { SendBody } from "../domain/social/chat/bodies.ts";
 import type { ChannelRef } from "../domain/social/chat/channels.ts";
 import { prepareText } from "../domain/social/chat/moderating.ts";
-import { FilterUnready, prepareFilter } from "../domain/social/chat/moderation/filters.ts";
 import { type Sending, sendMessages, type Sent } from "../domain/social/chat/messages.ts";
 import type {
   ChannelSettings,
@@ -32,11 +31,7 @@ export class ChatSender {
   readonly #parts: ChatSenderParts;
   readonly #group = new GroupSender<Sending, Sent>(
     (group) => this.#commit(group),
-    ({ actor, send }) => {
-      // Only texts of players are checked for banned words.
-      if (actor.kind === "PLAYER")
-        prepareText(this.#parts.ref().projectId, this.#parts.settings(), send.content);
-    },
+    (sending) => this.#prepare(sending),
   );
   /** By sender and `clientMsgId`, so that simultaneous duplicates are sent once. */
   readonly #pending = new Map<string, Promise<ChatMessage>>();
@@ -78,25 +73,20 @@ export class ChatSender {
     }
   }
 
+  /** Only texts of players are screened. */
+  #prepare({ actor, send }: Sending): Sending {
+    if (actor.kind !== "PLAYER") return { actor, send };
+    const { ref, settings } = this.#parts;
+    return { actor, send, screening: prepareText(ref().projectId, settings(), send.content) };
+  }
+
   async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {
-    const { sent, lines } = await this.#transact(group);
+    const { app, ref } = this.#parts;
+    const transact = transactIn(app(), ref().projectId);
+    const { sent, lines } = await transact((work) => sendMessages(work, ref(), group));
     // Starts the next group's commit before a crowd is notified of this one.
     setImmediate(() => this.#reportCommitted(lines));
     return sent;
-  }
-
-  /** Changed word lists are compiled between two transactions, while no channel is locked. */
-  async #transact(group: readonly Sending[]): Promise<{ sent: Sent[]; lines: ChatLine[] }> {
-    const { app, ref } = this.#parts;
-    const { projectId } = ref();
-    const transact = transactIn(app(), projectId);
-    try {
-      return await transact((work) => sendMessages(work, ref(), group, "throw"));
-    } catch (error) {
-      if (!(error instanceof FilterUnready)) throw error;
-      await prepareFilter({ transact }, projectId);
-      return transact((work) => sendMessages(work, ref(), group));
-    }
   }
 
   #reportCommitted(lines: readonly ChatLine[]): void {

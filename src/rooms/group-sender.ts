@@ -16,18 +16,19 @@ type Waiting<I, O> = { item: I; resolve(outcome: O): void; reject(error: unknown
  */
 export class GroupSender<I, O> {
   readonly #commit: (items: readonly I[]) => Promise<readonly O[]>;
-  readonly #prepare: (item: I) => void;
+  readonly #prepare: (item: I) => I;
   #waiting: Waiting<I, O>[] = [];
   #isRunning = false;
   #beganAtMs = -Infinity;
 
   /**
    * @param commit returns outcomes in the order of the items; an exception is the outcome of all
-   * @param prepare called with an item that arrives while another group is being committed; must not throw
+   * @param prepare called with an item that arrives while another group is being committed, and returns the
+   *   item to commit in its place; must not throw
    */
   constructor(
     commit: (items: readonly I[]) => Promise<readonly O[]>,
-    prepare: (item: I) => void = () => undefined,
+    prepare: (item: I) => I = (item) => item,
   ) {
     this.#commit = commit;
     this.#prepare = prepare;
@@ -41,9 +42,8 @@ export class GroupSender<I, O> {
       });
     }
     return new Promise<O>((resolve, reject) => {
-      this.#waiting.push({ item, resolve, reject });
-      if (this.#isRunning) this.#prepare(item);
-      else void this.#run();
+      this.#waiting.push({ item: this.#isRunning ? this.#prepare(item) : item, resolve, reject });
+      if (!this.#isRunning) void this.#run();
     });
   }
 

@@ -2,11 +2,15 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { deleteMessage, editMessage } from "../../src/domain/social/chat/change-message.ts";
-import { type Sending, readLastSeqs } from "../../src/domain/social/chat/messages.ts";
+import { readChannel } from "../../src/domain/social/chat/channels.ts";
+import { prepareText } from "../../src/domain/social/chat/moderating.ts";
+import { type Sending, readLastSeqs, sendMessages } from "../../src/domain/social/chat/messages.ts";
 import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import type { Database } from "../../src/platform/database.ts";
-import { aTalk, noteStatements, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
+import { aTalk, messageOf, noteStatements, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
@@ -48,6 +52,52 @@ describe("sends to a channel", function () {
     };
     await count(2);
     assert.equal(await count(200), await count(2));
+  });
+
+  it("are not screened again in the transaction when they were before", async () => {
+    const talk = await aTalk(domain, 1);
+    const [actor] = talk.players;
+    const { settings } = await domain.transact((work) => readChannel(work, talk.ref, actor!));
+    const texts = upTo(1_200).map((i) => `text ${i}`);
+    // Not what the lists make of them, so that a second screening would show.
+    const sendings = texts.map((content): Sending => {
+      const screening = prepareText(talk.projectId, settings, content)!;
+      const verdict = { outcome: "MASKED" as const, content: "****", flags: ["word:ahead"] };
+      return { actor: actor!, send: { content }, screening: { ...screening, verdict } };
+    });
+    const { sent } = await talk.send(...sendings);
+    assert.deepEqual(new Set(sent.map((one) => messageOf(one).content)), new Set(["****"]));
+    const [other] = sendings;
+    const changed = { ...other!, send: { content: "another text" } };
+    assert.equal(messageOf((await talk.send(changed)).sent[0]).content, "another text");
+    assert.equal(prepareText(talk.projectId, settings, " "), undefined);
+  });
+
+  it("are retried once word lists are compiled, once however often these change", async () => {
+    const talk = await aTalk(domain, 1);
+    const sendings = [{ actor: talk.players[0]!, send: { content: "a turnip and a leek" } }];
+    const setWord = ({ db }: Pick<Work, "db">, word: string) =>
+      sql`
+        insert into chat_word_lists (project_id, key, action, match, words, version, created_at, updated_at)
+        values (${talk.projectId}, 'greens', 'MASK', 'WORD', ${JSON.stringify([word])}::json, ${newId()},
+          now(), now())
+        on conflict (project_id, key) do update
+        set words = excluded.words, version = excluded.version`.execute(db);
+    /** Sends in a transaction that may begin with a change, and counts its attempts. */
+    const send = async (change: (work: Work, attempt: number) => Promise<unknown>) => {
+      let attempts = 0;
+      const { sent } = await domain.transact(async (work) => {
+        attempts += 1;
+        await change(work, attempts);
+        return sendMessages(work, talk.ref, sendings);
+      });
+      return [attempts, messageOf(sent[0]).content];
+    };
+    await domain.transact((work) => setWord(work, "turnip"));
+    assert.deepEqual(await send(async () => undefined), [2, "a ****** and a leek"]);
+    assert.deepEqual(await send(async () => undefined), [1, "a ****** and a leek"]);
+    const changing = (work: Work, attempt: number) => setWord(work, attempt === 2 ? "leek" : "and");
+    assert.deepEqual(await send(changing), [2, "a turnip and a ****"]);
   });
 
   it("are all there or none of them, wherever the process dies", async () => {

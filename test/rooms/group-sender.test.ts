@@ -39,6 +39,21 @@ describe("sends of one room that are committed in groups", () => {
       assert.ok(atMs - commits[i]!.atMs > COMMIT_EVERY_MS - EARLY_MS, `commit ${i + 1}`);
   });
 
+  it("are prepared while they wait for another group, and committed as prepared", async () => {
+    const groups: (readonly string[])[] = [];
+    const sender = new GroupSender<string, string>(
+      async (group) => {
+        groups.push(group);
+        await turn();
+        return group;
+      },
+      (item) => `${item}, prepared`,
+    );
+    const sends = ["a", "b", "c"].map((item) => sender.send(item));
+    assert.deepEqual(await Promise.all(sends), ["a", "b, prepared", "c, prepared"]);
+    assert.equal(groups.length, 1);
+  });
+
   it("do not wait when a group is full, and are refused when too many wait", async () => {
     const { sender, commits } = aSender();
     const sends = range(1, WAITING_MAX).map((n) => sender.send(n));

@@ -3,10 +3,11 @@ import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import type { Caller } from "../../domain/kernel/caller.ts";
 import { chatActorOf } from "../../domain/social/chat/actor.ts";
-import { admitSend, type GiveBack } from "../../domain/social/chat/admit-send.ts";
+import { admitSend } from "../../domain/social/chat/admit-send.ts";
 import { deleteMessage, editMessage } from "../../domain/social/chat/change-message.ts";
 import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
 import { readChannel, readSettings } from "../../domain/social/chat/channels.ts";
+import { prepareText } from "../../domain/social/chat/moderating.ts";
 import { prepareFilter } from "../../domain/social/chat/moderation/filters.ts";
 import {
   type HistoryQuery,
@@ -86,7 +87,7 @@ const rangeOf = async (
 };
 
 /**
- * Rate-limits a send before its transaction, and loads the word lists for it.
+ * Rate-limits a send before its transaction, loads the word lists for it, and screens its text.
  * @throws RateLimited, and as readChannel
  */
 const admit = async (
@@ -99,11 +100,11 @@ const admit = async (
     return { ...access, settings: await readSettings(work, access.ref, access.actor) };
   });
   await prepareFilter(app, ref.projectId);
-  return { actor, ref, giveBack: await admitSend(app, ref, { actor, send, settings }) };
+  const giveBack = await admitSend(app, ref, { actor, send, settings });
+  const isPlayer = actor.kind === "PLAYER";
+  const screening = isPlayer ? prepareText(ref.projectId, settings, send.content) : undefined;
+  return { actor, ref, giveBack, screening };
 };
-
-/** By the context of a send: its transaction may fail after `run` has ended. */
-const giveBacks = new WeakMap<object, GiveBack>();
 
 const answerOf = (sent: Sent): Reply<z.input<typeof ChatMessageBody>> => {
   if ("error" in sent) throw sent.error;
@@ -172,22 +173,16 @@ export const chatMessageRoutes = [
     otherStatus: 200,
     errors: ["RATE_LIMITED"],
     response: ChatMessageBody,
-    prepare: async (app, context) => {
-      const { projectId, caller, params, body } = context;
-      const asked = { projectId, caller, ...params, playerId: body.playerId };
-      const { giveBack, ...access } = await admit(app, asked, body);
-      giveBacks.set(context, giveBack);
-      return access;
-    },
-    run: (app, { body, prepared: { actor, ref } }) =>
+    prepare: (app, { projectId, caller, params, body }) =>
+      admit(app, { projectId, caller, ...params, playerId: body.playerId }, body),
+    run: (app, { body, prepared: { actor, ref, screening } }) =>
       app.transact(async (work) => {
         const { playerId: _, ...send } = body;
-        const { sent } = await sendMessages(work, ref, [{ actor, send }]);
+        const { sent } = await sendMessages(work, ref, [{ actor, send, screening }]);
         return answerOf(sent[0]!);
       }),
-    onRefused: async (app, context, error) => {
-      const { projectId, params, body } = context;
-      await giveBacks.get(context)?.(error);
+    onRefused: async (app, { projectId, params, body, prepared }, error) => {
+      await prepared?.giveBack(error);
       await countBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error);
     },
   }),

@@ -2,12 +2,17 @@ import { conflict, type DomainError, forbidden, notFound } from "../../kernel/er
 import type { Work } from "../../kernel/work.ts";
 import { isMember } from "./access.ts";
 import type { Channel } from "./channel-row.ts";
-import { filterOf, guessFilter, type WhenUnready } from "./moderation/filters.ts";
-import { moderate, type ModerationContext, type Verdict } from "./moderation/moderate.ts";
+import { filterOf, guessFilter } from "./moderation/filters.ts";
+import {
+  moderate,
+  type ModerationContext,
+  type Screening,
+  screenText,
+  type Verdict,
+} from "./moderation/moderate.ts";
 import { CONTENT_MAX } from "./settings.ts";
 import type { Scene, SceneSender } from "./scene.ts";
 import { readContent } from "./text.ts";
-import { screenAhead } from "./moderation/words.ts";
 import type { ChannelSettings, ChatActor } from "../../kernel/events/chat-views.ts";
 
 /** Everything that texts of one channel are moderated by, read once for a group. */
@@ -19,18 +24,17 @@ export type ModerationScope = {
 };
 
 /**
- * Uses what was read for the scene; needs no statement, or a few after a change of the project's word lists.
- * @throws FilterUnready for "throw"
+ * Uses what was read for the scene; needs no statement.
+ * @throws FilterUnready after a change of the project's word lists
  */
 export const openModeration = async (
   work: Work,
   { channel, sanctions, listsVersion }: Pick<Scene, "channel" | "sanctions" | "listsVersion">,
-  whenUnready?: WhenUnready,
 ): Promise<ModerationScope> => ({
   now: work.now,
   channel,
   sanctions,
-  filter: await filterOf(work, channel.projectId, listsVersion, whenUnready),
+  filter: await filterOf(work, channel.projectId, listsVersion),
 });
 
 /** The author; `sender` for a player. */
@@ -73,26 +77,36 @@ export const checkAuthor = ({ channel, now }: ModerationScope, { actor, sender }
 export type Passed = Exclude<Verdict, { error: DomainError }>;
 
 /**
- * Cleans a text and moderates it. Servers may use all of CONTENT_MAX.
+ * Cleans a text and moderates it. Servers may use all of CONTENT_MAX. `ahead` is of `prepareText`.
  * @throws DomainError VALIDATION_ERROR, and the error of a refusing verdict
  */
-export const passText = (scope: ModerationScope, author: Author, text: string): Passed & { text: string } => {
+export const passText = (
+  scope: ModerationScope,
+  author: Author,
+  text: string,
+  ahead?: Screening,
+): Passed & { text: string } => {
   const isServer = author.actor.kind !== "PLAYER";
   const content = readContent(text, isServer ? CONTENT_MAX : scope.channel.settings.maxLength);
-  const verdict = moderate(contextOf(scope, author), content);
+  const verdict = moderate(contextOf(scope, author), content, ahead);
   if ("error" in verdict) throw verdict.error;
   return { ...verdict, text: content };
 };
 
-/** Performs part of `passText` before the transaction, for a text that waits for it; never throws. */
+/**
+ * Performs part of `passText` before the transaction, so that its CPU is not spent while the channel is
+ * locked. Returns undefined, and never throws, for an invalid text, which is refused when it is sent.
+ */
 export const prepareText = (
   projectId: string,
   { profanity, maxLength }: Pick<ChannelSettings, "profanity" | "maxLength">,
   text: string,
-): void => {
+): Screening | undefined => {
+  let content: string;
   try {
-    screenAhead(guessFilter(projectId), profanity, readContent(text, maxLength));
+    content = readContent(text, maxLength);
   } catch {
-    // An invalid text is refused later, when it is sent.
+    return undefined;
   }
+  return screenText(guessFilter(projectId), profanity, content);
 };

@@ -14,7 +14,7 @@ import {
   type Passed,
   type Author,
 } from "./moderating.ts";
-import type { WhenUnready } from "./moderation/filters.ts";
+import type { Screening } from "./moderation/moderate.ts";
 import { lockMentioned, MENTIONS_MAX, mentionedIn, resolveMentions, notifyMentioned } from "./mentions.ts";
 import { readRows, showMessage, tombstoneOf } from "./message-view.ts";
 import {
@@ -28,8 +28,8 @@ import {
 import { namesEveryone } from "./text.ts";
 import type { ChatActor, ChatLine, ChatMessage, ChatSend } from "../../kernel/events/chat-views.ts";
 
-/** One send of a group. */
-export type Sending = { actor: ChatActor; send: ChatSend };
+/** One send of a group; `screening` is what `prepareText` returned for its text. */
+export type Sending = { actor: ChatActor; send: ChatSend; screening?: Screening | undefined };
 /** Its outcome: the message as its sender sees it (the earlier one, for a duplicate), or the error. */
 export type Sent = { message: ChatMessage; isDuplicate: boolean } | { error: DomainError };
 
@@ -87,13 +87,13 @@ const shownSender = (sender: SceneSender | undefined): ChatMessage["sender"] => 
 };
 
 /** @throws DomainError for a refused send */
-const accept = ({ scope, scene, lastSeq }: Deciding, { actor, send }: Sending): Accepted => {
+const accept = ({ scope, scene, lastSeq }: Deciding, { actor, send, screening }: Sending): Accepted => {
   const sender = actor.kind === "PLAYER" ? scene.senders.get(actor.playerId) : undefined;
   const author: Author = { actor, sender };
   checkAuthor(scope, author);
   if (sender && !scene.isDirectAllowed)
     throw forbidden("CHANNEL_RESTRICTED", "direct messages are disabled in this project");
-  const verdict = passText(scope, author, send.content);
+  const verdict = passText(scope, author, send.content, screening);
   const { replyTo = null } = send;
   // A message of this very group has no stored seq yet: its sender cannot know it.
   if (replyTo !== null && !scene.replies.has(replyTo)) throw invalid("replyTo", "there is no such message");
@@ -238,19 +238,18 @@ const readKnown = async (
  * Commits a group of sends to one channel, in as many statements for 200 as for one: seqs without gaps, in
  * the given order. A refused send takes no seq and does not affect the others.
  * @returns outcomes in order, and the lines for the channel's readers once the commit is durable
- * @throws FilterUnready for "throw"
+ * @throws FilterUnready as `openModeration` does
  */
 export const sendMessages = async (
   work: Work,
   ref: ChannelRef,
   sendings: readonly Sending[],
-  whenUnready?: WhenUnready,
 ): Promise<{ sent: Sent[]; lines: ChatLine[] }> => {
   const question = questionOf(sendings);
   const locked = await lockMentioned(work, ref.projectId, question);
   const scene = await lockScene(work, ref, question);
   const { channel } = scene;
-  const scope = await openModeration(work, scene, whenUnready);
+  const scope = await openModeration(work, scene);
   const decisions = await decide(scope, scene, sendings);
   const known = await readKnown(work, channel, decisions);
   const accepted = decisions.flatMap((one) => ("accepted" in one && !one.isDuplicate ? [one.accepted] : []));

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { createSizedCache } from "../../../kernel/sized-cache.ts";
 import { inSlices } from "../../../kernel/slices.ts";
+import { Unprepared } from "../../../kernel/unprepared.ts";
 import type { Transact, Work } from "../../../kernel/work.ts";
 import { type CompiledList, compileList, joinLists, NO_LISTS } from "./compile-words.ts";
 import type { ListAction, ListMatch, WordFilter } from "./word-filter.ts";
@@ -115,29 +116,42 @@ export const prepareFilter = async (
   }
 };
 
-/** Thrown by `filterOf` for callers who prefer to compile the lists outside of the transaction. */
-export class FilterUnready extends Error {}
+/** Transactions whose lists were compiled once, in case these have changed again before the retry. */
+const prepared = new WeakSet<Work["lanes"]>();
+
+/** Thrown when a project's lists are not compiled, so that no channel is locked meanwhile. */
+class FilterUnready extends Unprepared {
+  readonly #projectId: string;
+  readonly #lanes: Work["lanes"];
+
+  constructor(projectId: string, lanes: Work["lanes"]) {
+    super("the word lists of a project are not compiled");
+    this.#projectId = projectId;
+    this.#lanes = lanes;
+  }
+
+  override async prepare(transact: Transact): Promise<void> {
+    await prepareFilter({ transact }, this.#projectId);
+    prepared.add(this.#lanes);
+  }
+}
 
 /**
- * What to do when lists are not compiled: compile them in the transaction, in slices, or throw FilterUnready.
- */
-export type WhenUnready = "compile" | "throw";
-
-/**
- * Returns the compiled word lists of a project, with one small statement in this transaction, and more after
- * a change: everything committed before the statement applies, in all processes.
+ * Returns the compiled word lists of a project, with one small statement in this transaction: everything
+ * committed before the statement applies, in all processes. @throws FilterUnready as `filterOf` does
  */
 export const readFilter = async (work: Work, projectId: string): Promise<WordFilter> =>
   filterOf(work, projectId, await readVersion(work, projectId));
 
 /**
- * As `readFilter`, given the `listsVersion` that this transaction has read. @throws FilterUnready for "throw"
+ * As `readFilter`, given the `listsVersion` that this transaction has read. Lists that have changed again
+ * since they were compiled for it are compiled in the transaction, in slices.
+ * @throws FilterUnready, once in a transaction
  */
 export const filterOf = async (
-  work: Pick<Work, "db">,
+  work: Pick<Work, "db" | "lanes">,
   projectId: string,
   version: string | null,
-  whenUnready: WhenUnready = "compile",
 ): Promise<WordFilter> => {
   if (version === null) {
     kept.drop(projectId);
@@ -145,7 +159,7 @@ export const filterOf = async (
   }
   const known = kept.get(projectId);
   if (known?.version !== version) {
-    if (whenUnready === "throw") throw new FilterUnready();
+    if (!prepared.has(work.lanes)) throw new FilterUnready(projectId, work.lanes);
     return compileFilter((run) => run(work), projectId);
   }
   return known;

@@ -54,6 +54,17 @@ export type Verdict =
     }
   | { error: DomainError };
 
+/**
+ * What the word lists make of a text. It can be made before the text's transaction, to spend its CPU while no
+ * channel is locked; it holds for this filter, setting and text only.
+ */
+export type Screening = {
+  filter: WordFilter;
+  profanity: ChannelSettings["profanity"];
+  text: string;
+  verdict: Omit<Exclude<Verdict, { error: DomainError }>, "isShadowed"> | { error: DomainError };
+};
+
 const restricted = (message: string): DomainError => forbidden("CHANNEL_RESTRICTED", message);
 
 const until = ({ expiresAt, reason }: ActiveSanction): string =>
@@ -112,9 +123,17 @@ const ofLinks = ({ channel: { settings } }: ModerationContext, text: string): Do
   return invalid("content", `may not link to ${what}`, "LINK_NOT_ALLOWED");
 };
 
-/** Applies the word lists to a text: the strongest of the matching actions. */
-const ofWords = ({ filter, channel }: ModerationContext, text: string, isShadowed: boolean): Verdict => {
-  const { matches } = screenWords(filter, channel.settings.profanity, text);
+/** Applies the word lists to a text: the strongest of the matching actions. Pure, as `moderate`. */
+export const screenText = (
+  filter: WordFilter,
+  profanity: ChannelSettings["profanity"],
+  text: string,
+): Screening => {
+  const { matches } = screenWords(filter, profanity, text);
+  return { filter, profanity, text, verdict: verdictOf(matches, text) };
+};
+
+const verdictOf = (matches: readonly WordMatch[], text: string): Screening["verdict"] => {
   if (matches.some(({ action }) => action === "BLOCK"))
     return { error: invalid("content", "contains words that are not allowed here", "MESSAGE_BLOCKED") };
   const isHeld = matches.some(({ action }) => action === "HOLD");
@@ -125,7 +144,6 @@ const ofWords = ({ filter, channel }: ModerationContext, text: string, isShadowe
       matches.filter(({ action }) => action === "MASK"),
     ),
     flags: flagsOf(matches),
-    isShadowed,
   };
 };
 
@@ -133,21 +151,31 @@ const flagsOf = (matches: readonly WordMatch[]): string[] => [
   ...new Set(matches.map(({ list }) => `word:${list}`)),
 ];
 
+/** Screens a text, unless `ahead` was made of the same text by the same words. */
+const ofWords = (
+  { filter, channel, sanctions }: ModerationContext,
+  text: string,
+  ahead: Screening | undefined,
+): Verdict => {
+  const { profanity } = channel.settings;
+  const isCurrent = ahead?.filter === filter && ahead.profanity === profanity && ahead.text === text;
+  const { verdict } = isCurrent ? ahead : screenText(filter, profanity, text);
+  if ("error" in verdict) return verdict;
+  return { ...verdict, isShadowed: sanctions.some(({ kind }) => kind === "SHADOW_MUTE") };
+};
+
 /**
  * Moderates a text: sanctions, rules of the channel, links, words, in this order; the first refusal wins.
  * Texts of servers and console users are accepted unchanged. Pure, total for any string, and linear in its
  * length. Rates are the limiter's: see spam.ts.
+ * @param ahead of a text that was screened before, used while it is current
  */
-export const moderate = (context: ModerationContext, text: string): Verdict => {
+export const moderate = (context: ModerationContext, text: string, ahead?: Screening): Verdict => {
   const isPlayer = context.sender.kind === "PLAYER";
   const early = (isPlayer ? ofSanctions(context) : undefined) ?? ofChannel(context);
   if (early) return { error: early };
   if (!isPlayer) return { outcome: "VISIBLE", content: text, flags: [], isShadowed: false };
   const link = ofLinks(context, text);
   if (link) return { error: link };
-  return ofWords(
-    context,
-    text,
-    context.sanctions.some(({ kind }) => kind === "SHADOW_MUTE"),
-  );
+  return ofWords(context, text, ahead);
 };

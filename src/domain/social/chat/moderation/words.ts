@@ -26,28 +26,6 @@ const UNREAD = "@unread";
 
 const STRONGEST_FIRST: readonly WordAction[] = ["BLOCK", "HOLD", "MASK"];
 
-/** Maximum number of screenings made in advance and not used yet, of all channels. */
-const AHEAD_MAX = 1_000;
-const ahead = new Map<string, { filter: WordFilter; screened: Screened }>();
-
-const aheadKey = (profanity: string, text: string): string => `${profanity}:${text}`;
-
-/**
- * Screens a text in advance, so that it need not be done while its channel is locked. If the filter has
- * changed by then, the text is screened again.
- */
-export const screenAhead = (
-  filter: WordFilter,
-  profanity: ChannelSettings["profanity"],
-  text: string,
-): void => {
-  for (const oldest of ahead.keys()) {
-    if (ahead.size < AHEAD_MAX) break;
-    ahead.delete(oldest);
-  }
-  ahead.set(aheadKey(profanity, text), { filter, screened: screen(filter, profanity, text) });
-};
-
 /**
  * Finds the words of a project's lists and of the built-in one in a text, except inside an allowed one.
  * `steps` is the work that it took, so that tests can check that it is linear.
@@ -57,13 +35,6 @@ export const screenWords = (
   profanity: ChannelSettings["profanity"],
   text: string,
 ): Screened => {
-  const key = aheadKey(profanity, text);
-  const known = ahead.get(key);
-  if (known) ahead.delete(key);
-  return known?.filter === filter ? known.screened : screen(filter, profanity, text);
-};
-
-const screen = (filter: WordFilter, profanity: ChannelSettings["profanity"], text: string): Screened => {
   const lines = readingsOf(text).map(lineOf);
   const own = findWords(filter, lines);
   const builtIn = profanity === "OFF" ? NOTHING_FOUND : findWords(BUILT_IN_WORDS, lines);
