@@ -16,6 +16,7 @@ import { BoardPlace, LeaderboardState, syncRows } from "./leaderboard-state.ts";
 import type { LiveClient } from "./live-client.ts";
 import { LiveRoom } from "./live-room.ts";
 import { live } from "./messages.ts";
+import { refreshPauseMs, type RefreshSlots } from "./refresh-slots.ts";
 import { Refresher } from "./refresher.ts";
 import { BOARD_SHARDS, leaderboardRoomId } from "./room-ids.ts";
 import { assignChanged } from "./state-sync.ts";
@@ -28,8 +29,6 @@ export const AROUND_MAX = 25;
 export const WATCHERS_MAX = 500;
 /** Pause between two reads of a constantly changing board, in ms. */
 const REFRESH_PAUSE_MS = { min: 50, max: 250 } as const;
-/** Milliseconds that each watcher, and each leaderboard room of the process, adds to that pause. */
-const PAUSE_FOR = { watcher: 0.5, room: 2.5 } as const;
 /** A board without reported changes is read again this often, in case a publish was lost. */
 export const REREAD_EVERY_MS = 5_000;
 
@@ -56,13 +55,6 @@ type Watcher = {
   view: StateView;
 };
 
-/** Pause between two reads of a board: it grows with the cost of a read. */
-const refreshPauseMs = (watchers: number, rooms: number): number =>
-  Math.min(
-    REFRESH_PAUSE_MS.max,
-    Math.max(REFRESH_PAUSE_MS.min, PAUSE_FOR.watcher * watchers + PAUSE_FOR.room * rooms),
-  );
-
 type Closed = LeaderboardEvents["leaderboard.period_closed"];
 
 /**
@@ -72,9 +64,11 @@ type Closed = LeaderboardEvents["leaderboard.period_closed"];
  */
 abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements OpenRoom {
   protected abstract readonly open: Ticker<OpenRoom>;
+  protected abstract readonly slots: RefreshSlots;
   protected override readonly stateBytes = 16_384;
   override state = new LeaderboardState();
   override maxClients = WATCHERS_MAX;
+  #projectId = "";
   #read!: BoardReader;
   #top = TOP_DEFAULT;
   #periodId = "";
@@ -86,8 +80,9 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   /** Players who may have moved since the last read. */
   #moved: Moved | undefined = ALL_MOVED;
   readonly #refresher = new Refresher({
-    everyMs: () => refreshPauseMs(this.clients.length, this.open.count()),
-    run: () => this.#refresh(),
+    everyMs: () =>
+      refreshPauseMs(REFRESH_PAUSE_MS, { watchers: this.clients.length, rooms: this.open.count() }),
+    run: () => this.slots.run(this.#projectId, () => this.#refresh()),
     later: (delayMs, run) => this.later(delayMs, run),
     onError: (error) => this.report(error, "refresh"),
   });
@@ -95,6 +90,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
 
   protected override async begin(options: object): Promise<void> {
     const key = parse(RoomOptions, options);
+    this.#projectId = key.projectId;
     this.#read = createBoardReader(this.app, key);
     this.#top = key.top;
     this.state.board = key.board;
@@ -231,7 +227,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
 }
 
 /** Creates the class of room `leaderboard` for an application. */
-export const leaderboardRoom = (app: App) => {
+export const leaderboardRoom = (app: App, slots: RefreshSlots) => {
   const requirePlayer = createPlayerCheck(app);
   const open: Ticker<OpenRoom> = createTicker({
     everyMs: REREAD_EVERY_MS,
@@ -243,6 +239,7 @@ export const leaderboardRoom = (app: App) => {
   return class extends LeaderboardRoom {
     protected readonly app = app;
     protected readonly open = open;
+    protected readonly slots = slots;
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);

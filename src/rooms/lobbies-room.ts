@@ -13,6 +13,7 @@ import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
 import { parse } from "./errors.ts";
 import { freeRoomId } from "./free-room-id.ts";
 import { LiveRoom } from "./live-room.ts";
+import { refreshPauseMs, type RefreshSlots } from "./refresh-slots.ts";
 import { Refresher } from "./refresher.ts";
 import { LOBBIES_SHARDS, lobbiesRoomId } from "./room-ids.ts";
 import { transactIn } from "./project-transact.ts";
@@ -21,8 +22,8 @@ import { createTicker, type Ticker } from "./ticker.ts";
 
 /** Maximum number of watchers in one room; further watchers get another room of the same list. */
 export const LOBBIES_WATCHERS_MAX = 500;
-/** Minimum milliseconds between reads of a constantly changing list. */
-export const REFRESH_EVERY_MS = 250;
+/** Pause between two reads of a constantly changing list, in ms. */
+const REFRESH_PAUSE_MS = { min: 250, max: 2_500 } as const;
 /** A list without reported changes is read again this often, in case a publish was lost. */
 export const REREAD_EVERY_MS = 5_000;
 
@@ -70,13 +71,15 @@ type OpenRoom = { refreshSoon(): void };
 /** Room `lobbies`: the newest PUBLIC lobbies of a project that are OPEN; there may be several of one list. */
 abstract class LobbiesRoom extends LiveRoom<LobbiesState> implements OpenRoom {
   protected abstract readonly open: Ticker<OpenRoom>;
+  protected abstract readonly slots: RefreshSlots;
   protected override readonly stateBytes = 16_384;
   override state = new LobbiesState();
   override maxClients = LOBBIES_WATCHERS_MAX;
   #query: { projectId: string; mode: string; metadata?: Json | undefined } = { projectId: "", mode: "" };
   readonly #refresher = new Refresher({
-    everyMs: () => REFRESH_EVERY_MS,
-    run: () => this.#refresh(),
+    everyMs: () =>
+      refreshPauseMs(REFRESH_PAUSE_MS, { watchers: this.clients.length, rooms: this.open.count() }),
+    run: () => this.slots.run(this.#query.projectId, () => this.#refresh()),
     later: (delayMs, run) => this.later(delayMs, run),
     onError: (error) => this.report(error, "refresh"),
   });
@@ -124,7 +127,7 @@ const filterOf = (metadata: Json | undefined): string => {
 };
 
 /** Creates the class of room `lobbies` for an application. */
-export const lobbiesRoom = (app: App) => {
+export const lobbiesRoom = (app: App, slots: RefreshSlots) => {
   const requirePlayer = createPlayerCheck(app);
   const open: Ticker<OpenRoom> = createTicker({
     everyMs: REREAD_EVERY_MS,
@@ -136,6 +139,7 @@ export const lobbiesRoom = (app: App) => {
   return class extends LobbiesRoom {
     protected readonly app = app;
     protected readonly open = open;
+    protected readonly slots = slots;
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
