@@ -11,7 +11,7 @@ import {
   NEIGHBOUR_MS,
   SLOW_EVENT_MS,
 } from "../../src/domain/progression/claim-shares.ts";
-import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { createProcessEvents, PROCESS_EVENTS } from "../../src/jobs/process-events.ts";
 import { startRunners } from "../../src/jobs/runner.ts";
@@ -212,7 +212,9 @@ describe("claims of a worker with a dear project", function () {
     const onLeft = (): never => assert.fail("left");
     const shares = new ClaimShares();
     const { transact } = domain;
-    const options = { transact, plans: createPlanCache(), claimLimit: 100, shares, onError, onLeft };
+    const plans = createPlanCache();
+    await transact((work) => loadPlans(work, [dear], plans));
+    const options = { transact, plans, claimLimit: 100, shares, onError, onLeft };
     const claim = (...parts: number[]): Promise<Processed> =>
       processPartitions(
         options,

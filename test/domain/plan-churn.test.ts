@@ -3,8 +3,14 @@ import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
 import { ClaimShares, EXPENSIVE_MS, EXPENSIVE_STEPS } from "../../src/domain/progression/claim-shares.ts";
-import { createPlanCache, type PlanCache } from "../../src/domain/progression/plan.ts";
-import { BROKEN_MS, PLAN_STEPS_MAX } from "../../src/domain/progression/plan-cache.ts";
+import {
+  createPlanCache,
+  loadPlans,
+  type PlanCache,
+  PlansUnprepared,
+} from "../../src/domain/progression/plan.ts";
+import { readPlanBytes } from "../../src/domain/progression/plan-bytes.ts";
+import { BROKEN_MS, PLAN_BYTES_MAX, PLAN_STEPS_MAX } from "../../src/domain/progression/plan-cache.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { type PublishedRule, publishedPieces } from "../../src/domain/evaluation/running/compile.ts";
 import type { Database } from "../../src/platform/database.ts";
@@ -157,13 +163,23 @@ describe("plans that do not fit into the cache together", function () {
     assert.equal((await claim()).events, 4);
   });
 
-  it("take no more of a claim together than two of them may", async () => {
-    const medium = [await aProject(60), await aProject(60), await aProject(60)];
-    for (const id of medium) await track(id);
-    const first = await claim();
-    assert.equal(first.events, 2);
-    assert.deepEqual(await first.preparing, [PART]);
-    assert.equal((await claim()).events, 1);
+  it("are read in a transaction up to four times the largest size together; the rest is left", async () => {
+    const ids: string[] = [];
+    for (let n = 0; n < 8; n++) ids.push(await aProject(2));
+    const left = await domain.transact(async (work) => {
+      try {
+        await loadPlans(work, ids, plans);
+      } catch (error) {
+        if (error instanceof PlansUnprepared) return error.versions.map(({ projectId }) => projectId);
+        throw error;
+      }
+      return assert.fail("all were read");
+    });
+    const bytes = await domain.transact((work) => readPlanBytes(work, ids));
+    const each = bytes.get(ids[0]!)!;
+    assert(each < PLAN_BYTES_MAX, `${each} bytes`);
+    assert.equal(charged.size, Math.floor((4 * PLAN_BYTES_MAX) / each));
+    assert.deepEqual([...charged.keys(), ...left].toSorted(), ids.toSorted());
   });
 
   it("that cannot be compiled fail events of their project alone, and rest for a while", async () => {

@@ -65,6 +65,27 @@ describe("a plan that takes long to compile", function () {
     assert.deepEqual(await xpOf(domain, large), { [userIn(large, PART)]: TOO_WIDE });
   });
 
+  it("is not read in a claim when its definitions are large and were never seen", async () => {
+    const [large, neighbour] = [await domain.addProject(), await domain.addProject()];
+    await addCopies(domain.transact, large, { rule: aWideRule(), count: 4 });
+    await publish(domain, neighbour, { key: "plain" });
+    for (const id of [large, neighbour]) await domain.track(id, [{ user: userIn(id, PART), type: "goal" }]);
+    const charged: string[] = [];
+    const plans = createPlanCache({ onSteps: (id) => void charged.push(id) });
+    const gate = Promise.withResolvers<void>();
+    void plans.queue.run("another", () => gate.promise);
+    const options = { transact: domain.transact, plans, claimLimit: 10, onError, onLeft };
+    const places = [{ part: PART, afterProject: FIRST_PROJECT }];
+    const first = await processPartitions(options, places);
+    assert.deepEqual([first.events, charged], [1, [neighbour]]);
+    assert(plans.preparing.has(large));
+    gate.resolve();
+    assert.deepEqual(await first.preparing, [PART]);
+    assert.equal((await processPartitions(options, places)).events, 1);
+    assert.deepEqual(charged, [neighbour, large]);
+    assert.deepEqual(await xpOf(domain, large), { [userIn(large, PART)]: 4 });
+  });
+
   it("evaluates with the definitions that hold when it is used", async () => {
     const large = await aLargeProject();
     await domain.track(large, [{ user: "u", type: "goal" }]);

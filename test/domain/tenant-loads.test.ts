@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
-import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { BUSY_STEPS, TenantLoads } from "../../src/domain/progression/tenant-loads.ts";
 import type { Database } from "../../src/platform/database.ts";
@@ -118,9 +118,11 @@ describe("claims where tenants take much by many projects", function () {
     let nowMs = 0;
     const shares = new ClaimShares(() => (nowMs += 25));
     const { transact } = domain;
+    const plans = createPlanCache();
+    for (const projectId of many) await transact((work) => loadPlans(work, [projectId], plans));
     const options = {
       transact,
-      plans: createPlanCache(),
+      plans,
       claimLimit: 100,
       shares,
       onError,

@@ -14,6 +14,11 @@ const UNUSED_MAX_BYTES = PLANS_MAX_BYTES / 2;
  * larger plan is compiled outside.
  */
 export const PLAN_STEPS_MAX = 250_000;
+/**
+ * Maximum bytes of definitions that are read within such a transaction. A plan of more is prepared outside,
+ * without having been read.
+ */
+export const PLAN_BYTES_MAX = 64 * 1024;
 /** Maximum projects remembered as having larger plans. */
 const LARGE_MAX = 10_000;
 /** How long definitions that fail to compile are not retried, in ms. */
@@ -28,9 +33,13 @@ export type PlanCache = {
   keep(plan: ProjectPlan): ProjectPlan;
   /** Pins a plan until it is first requested, and then caches it as `keep` does. */
   pin(plan: ProjectPlan): void;
-  /** Returns whether a project's plan took more than PLAN_STEPS_MAX when it was last compiled. */
-  isLarge(projectId: string): boolean;
+  /**
+   * Returns whether a project's plan took more than PLAN_STEPS_MAX when it was last compiled, or this version
+   * of its definitions has more than PLAN_BYTES_MAX.
+   */
+  isLarge(version: Version): boolean;
   noteSteps(version: Version, steps: number): void;
+  noteBytes(version: Version, bytes: number): void;
   /** Returns the error of a version that failed to compile within the last BROKEN_MS. */
   brokenBy(version: Version): Error | undefined;
   noteBroken(version: Version, error: unknown): void;
@@ -67,6 +76,7 @@ export const createPlanCache = ({
   const cache = createSizedCache<ProjectPlan>({ items: PLANS_MAX, bytes: maxBytes });
   const unused = createSizedCache<ProjectPlan>({ items: PLANS_MAX, bytes: UNUSED_MAX_BYTES });
   const large = createSizedCache<true>({ items: LARGE_MAX, bytes: LARGE_MAX });
+  const largeVersions = createSizedCache<number>({ items: LARGE_MAX, bytes: LARGE_MAX });
   const broken = createSizedCache<Broken>({ items: PLANS_MAX, bytes: PLANS_MAX });
   const keep = (plan: ProjectPlan): ProjectPlan => {
     unused.drop(plan.projectId);
@@ -80,10 +90,15 @@ export const createPlanCache = ({
     },
     keep,
     pin: (plan) => void unused.keep(plan.projectId, plan, sizeOf(plan)),
-    isLarge: (projectId) => large.get(projectId) ?? false,
+    isLarge: ({ projectId, configVersion }) =>
+      large.get(projectId) === true || largeVersions.get(projectId) === configVersion,
     noteSteps: ({ projectId, tenantId }, steps) => {
       if (steps > PLAN_STEPS_MAX) large.keep(projectId, true, { owner: tenantId, bytes: 1 });
       else large.drop(projectId);
+    },
+    noteBytes: ({ projectId, tenantId, configVersion }, bytes) => {
+      if (bytes > PLAN_BYTES_MAX) largeVersions.keep(projectId, configVersion, { owner: tenantId, bytes: 1 });
+      else largeVersions.drop(projectId);
     },
     brokenBy: ({ projectId, configVersion }) => {
       const found = broken.get(projectId);

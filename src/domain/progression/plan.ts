@@ -4,7 +4,8 @@ import { PacedBudget } from "../kernel/pace.ts";
 import type { RuleSet } from "../evaluation/running/compile.ts";
 import { StepBudget, StepsExceeded } from "../kernel/step-budget.ts";
 import type { Transact, Work } from "../kernel/work.ts";
-import { PLAN_STEPS_MAX, type PlanCache } from "./plan-cache.ts";
+import { readPlanBytes } from "./plan-bytes.ts";
+import { PLAN_BYTES_MAX, PLAN_STEPS_MAX, type PlanCache } from "./plan-cache.ts";
 import {
   compileParts,
   type PlanParts,
@@ -26,9 +27,12 @@ export { createPlanCache, observedPlans, type PlanCache, projectPlans } from "./
 /** Steps of all plans compiled in one transaction: about 100 ms. */
 const PLANS_STEPS_MAX = 2 * PLAN_STEPS_MAX;
 
+/** Maximum bytes of all definitions read for plans in one transaction. */
+const PLANS_BYTES_MAX = 4 * PLAN_BYTES_MAX;
+
 /**
- * Thrown where plans take too long to be compiled in a transaction. Only the shared locks on the definitions
- * of all requested projects have been taken.
+ * Thrown where plans take too long to be read and compiled in a transaction. Only the shared locks on the
+ * definitions of all requested projects have been taken.
  */
 export class PlansUnprepared extends EventsUnready {
   readonly versions: readonly Version[];
@@ -53,7 +57,7 @@ export class PlansUnprepared extends EventsUnready {
 /**
  * Loads the plans of `projectIds` for evaluation in this transaction: a change of definitions waits for
  * batches that evaluate the old version, and later batches see the new one (config-lock.ts). Two statements,
- * plus the definitions of projects whose version changed.
+ * plus the size of the definitions of all projects whose version changed, and those that are small.
  * @throws PlansUnprepared
  */
 export const loadPlans = async (
@@ -94,11 +98,22 @@ const plansFrom = async (
   cache: PlanCache,
 ): Promise<Map<string, ProjectPlan>> => {
   const plans = new Map<string, ProjectPlan>();
-  const unprepared: Version[] = [];
-  const steps = new StepBudget(PLANS_STEPS_MAX);
+  const missing: ProjectRow[] = [];
   for (const row of rows) {
-    const read = (): Promise<PlanParts> => readPartsOf(work, row);
-    const plan = currentPlan(row, cache) ?? (await compileHere(work, row, { cache, steps, read }));
+    const plan = currentPlan(row, cache);
+    if (plan) plans.set(row.id, plan);
+    else missing.push(row);
+  }
+  if (missing.length === 0) return plans;
+  const here = {
+    cache,
+    readable: await findReadable(work, missing, cache),
+    steps: new StepBudget(PLANS_STEPS_MAX),
+    read: (row: ProjectRow): Promise<PlanParts> => readPartsOf(work, row),
+  };
+  const unprepared: Version[] = [];
+  for (const row of missing) {
+    const plan = await compileHere(work, row, here);
     if (plan) plans.set(row.id, plan);
     else unprepared.push(versionOf(row));
   }
@@ -111,26 +126,65 @@ const currentPlan = (row: ProjectRow, cache: PlanCache): ProjectPlan | undefined
   return known?.configVersion === Number(row.config_version) ? known : undefined;
 };
 
-/** `steps`: the shared budget of all plans of the transaction. */
-type Here = { cache: PlanCache; steps: StepBudget; read: () => Promise<PlanParts> };
+/**
+ * Returns the projects whose definitions are small enough to be read in the transaction. One statement finds
+ * the sizes of all; those of a version that is known to be large are not looked up again.
+ */
+const findReadable = async (
+  work: Work,
+  rows: readonly ProjectRow[],
+  cache: PlanCache,
+): Promise<ReadonlySet<string>> => {
+  // A version that is not committed cannot be prepared outside.
+  const isOwn = ({ id }: ProjectRow): boolean => mayChangeConfig(work, id);
+  const readable = new Set(rows.filter(isOwn).map(({ id }) => id));
+  const unknown = rows.filter((row) => {
+    const version = versionOf(row);
+    return !isOwn(row) && !cache.isLarge(version) && !cache.brokenBy(version);
+  });
+  const found = await readPlanBytes(
+    work,
+    unknown.map(({ id }) => id),
+  );
+  let left = PLANS_BYTES_MAX;
+  for (const row of unknown) {
+    const bytes = found.get(row.id) ?? 0;
+    cache.noteBytes(versionOf(row), bytes);
+    if (bytes > PLAN_BYTES_MAX || bytes > left) continue;
+    left -= bytes;
+    readable.add(row.id);
+  }
+  return readable;
+};
+
+/**
+ * `readable`: projects whose definitions may be read in the transaction. `steps`: the shared budget of all
+ * its plans.
+ */
+type Here = {
+  cache: PlanCache;
+  readable: ReadonlySet<string>;
+  steps: StepBudget;
+  read: (row: ProjectRow) => Promise<PlanParts>;
+};
 
 /**
  * Compiles a plan in the transaction.
- * @returns undefined when it takes too many steps; a plan that did so before is not even read
+ * @returns undefined when it takes too many steps; one that did so before or is too large is not even read
  * @throws errors of its definitions
  */
 const compileHere = async (
   work: Work,
   row: ProjectRow,
-  { cache, steps, read }: Here,
+  { cache, readable, steps, read }: Here,
 ): Promise<ProjectPlan | undefined> => {
   const version = versionOf(row);
   const reason = cache.brokenBy(version);
   if (reason) throw reason;
-  if (steps.left === 0 || cache.isLarge(row.id)) return undefined;
+  if (steps.left === 0 || cache.isLarge(version) || !readable.has(row.id)) return undefined;
   const own = new PacedBudget(Math.min(PLAN_STEPS_MAX, steps.left));
   try {
-    const plan = await compileParts(await read(), own);
+    const plan = await compileParts(await read(row), own);
     // A version that is undone is that of another change next.
     return mayChangeConfig(work, row.id) ? plan : cache.keep(plan);
   } catch (error) {
@@ -151,13 +205,20 @@ const compileHere = async (
 export const readPlan = async (work: Work, projectId: string, cache: PlanCache): Promise<ProjectPlan> => {
   const row = await readProject(work, projectId);
   if (!row) throw notFound("project");
+  const known = currentPlan(row, cache);
+  if (known) return known;
   const read = async (): Promise<PlanParts> => {
     const parts = await readParts(work, projectId);
     if (!parts) throw notFound("project");
     return parts;
   };
-  const here = { cache, steps: new StepBudget(PLANS_STEPS_MAX), read };
-  const plan = currentPlan(row, cache) ?? (await compileHere(work, row, here));
+  const readable = await findReadable(work, [row], cache);
+  const plan = await compileHere(work, row, {
+    cache,
+    readable,
+    steps: new StepBudget(PLANS_STEPS_MAX),
+    read,
+  });
   if (!plan) throw new PlansUnprepared([versionOf(row)], cache);
   return plan;
 };
