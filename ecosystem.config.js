@@ -1,9 +1,12 @@
 // The processes of cluster mode, for pm2: `npm run cluster`. Settings such as DATABASE_URL come from the
 // environment, and so do the numbers of processes: WEB_INSTANCES (default max, one for each core) and
-// WORKER_INSTANCES (default 1).
+// WORKER_INSTANCES (default 1). Each process shows health and metrics on a port of its own: METRICS_PORT
+// (9464) plus its number, and 100 more for workers.
 import { join } from "node:path";
 
 const root = import.meta.dirname;
+
+const metricsPort = Number(process.env.METRICS_PORT || 9464);
 
 const common = {
   cwd: root,
@@ -25,7 +28,7 @@ const web = {
   instances: process.env.WEB_INSTANCES || "max",
   script: join(root, "scripts/entry.mjs"),
   args: "serve",
-  env: { MODE: "cluster", ROLES: "web" },
+  env: { MODE: "cluster", ROLES: "web", METRICS_PORT: metricsPort },
 };
 
 const worker = {
@@ -36,7 +39,7 @@ const worker = {
   interpreter: join(root, "node_modules/.bin/node"),
   script: join(root, "src/main.ts"),
   args: "worker",
-  env: { MODE: "cluster", ROLES: "worker" },
+  env: { MODE: "cluster", ROLES: "worker", METRICS_PORT: metricsPort + 100 },
 };
 
 const config = { apps: [web, worker] };

@@ -124,7 +124,7 @@ const summarise = (samples: readonly Sample[]) => {
 };
 
 const measureGroups = async (dir: string) => {
-  const services = await startServices(dir);
+  const services = await startServices(dir, { isEmpty: true });
   const database = await openPostgres(services.databaseUrl, 4);
   try {
     await database.migrateUp();

@@ -25,6 +25,8 @@ const folders = ["http", "cli", "domain", "cluster", "faults"];
 const suiteOf = (file) => {
   const [, alone] = /sweep-(access|hostile|idempotency)\.test\.ts$/.exec(file) ?? [];
   if (alone !== undefined) return alone;
+  // It starts servers of its own, of which a process may hold one at a time.
+  if (file.endsWith("operator-port.test.ts")) return "operators";
   if (file.startsWith(join("test", "faults", "kill-"))) return "kills";
   if (/^test.faults.[r-z]/.test(file)) return "faults-2";
   if (file.startsWith(join("test", "http", "sweep-"))) return "sweeps";
@@ -152,6 +154,7 @@ const together = [
   "cli",
   "kills",
   "steps",
+  "operators",
   "http-2",
   "embedded",
   "hostile",

@@ -13,19 +13,21 @@ import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms } from "./domain/kernel/live-rooms.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
 import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/throttled-log.ts";
-import { createLanes } from "./domain/kernel/lanes.ts";
+import { Lanes } from "./domain/kernel/lanes.ts";
 import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/kernel/secret-box.ts";
+import type { HandNotes } from "./domain/progression/hand-notes.ts";
 import type { Topics } from "./domain/kernel/events/topics.ts";
 import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
 import { createTransact } from "./domain/kernel/transact.ts";
 import type { Transact, TransactAs, Work } from "./domain/kernel/work.ts";
-import type { Doorbell } from "./domain/kernel/doorbell.ts";
+import type { WakeUps } from "./domain/kernel/wake-ups.ts";
 import type { WebhookSender } from "./domain/delivery/webhooks/delivering/sender.ts";
 import { createStatsRecorder, type StatsRecorder } from "./domain/evaluation/running/stats.ts";
 import { createEventTypeRecorder, type EventTypeRecorder } from "./domain/tracking/event-type-recorder.ts";
+import type { JobName } from "./jobs/names.ts";
 import type { Queue } from "./jobs/queue.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
@@ -74,6 +76,8 @@ export type App = {
   /** Encrypts stored values that must not be readable in the database. */
   secretBox: SecretBox;
   limiter: Limiter;
+  /** Where workers note the events that they have in hand. */
+  handNotes: HandNotes;
   /** Refuses addresses that are blocked. */
   blocks: KnownBlocks;
   captcha: Captcha;
@@ -117,7 +121,7 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     transactAs: (scope) => guarded(createTransact(transacting, scope)),
     ingestIn: ingestIn({
       statementRows: limits.ingestRows,
-      onStored: (parts) => ring(queue, "process-events", parts),
+      onStored: (parts) => wakeAll(queue, "process-events", parts),
     }),
     ingest: createIngest({
       transact,
@@ -126,7 +130,7 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
       concurrency: limits.ingestConcurrency,
       maxWaiting: INGEST_WAITING_MAX,
       ...(limits.pause ? { pause: limits.pause } : {}),
-      onStored: (parts) => ring(queue, "process-events", parts),
+      onStored: (parts) => wakeAll(queue, "process-events", parts),
     }),
     projectRules: createProjectRules(transact, clock),
     ranks: platform.ranks(entrySource(transact)),
@@ -145,6 +149,7 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     apiKeys: createApiKeyHasher(config.secrets.apiKeyPeppers),
     secretBox,
     limiter: platform.limiter,
+    handNotes: platform.handNotes,
     blocks: new KnownBlocks({ transact: guarded(createTransact(transacting, { role: "accounts" })), clock }),
     oauth: createOAuth(config.oauth, config),
     captcha: createCaptcha(config.captcha, log),
@@ -159,7 +164,7 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
 };
 
 const mailOf = ({ mail: { mode }, consoleUrl }: Config, secretBox: SecretBox, queue: Queue): Mail =>
-  createMail({ secretBox, mode, consoleUrl, wake: (lane) => ring(queue, "send-mail", [lane]) });
+  createMail({ secretBox, mode, consoleUrl, wake: (lane) => wakeAll(queue, "send-mail", [lane]) });
 
 const transactPartsOf = ({
   log,
@@ -168,23 +173,23 @@ const transactPartsOf = ({
 }: Required<Pick<AppParts, "log" | "platform" | "clock">>) => ({
   em: platform.database.em,
   clock,
-  doorbell: doorbellOf(platform.queue),
+  wakeUps: wakeUpsOf(platform.queue),
   onError: (err: unknown) => log.error({ err }, "after a commit"),
-  lanes: createLanes(),
+  lanes: new Lanes(),
 });
 
 const clockOf = ({ clock }: Platform): (() => Date) => clock ?? (() => new Date());
 
-const doorbellOf = (queue: Queue): Doorbell => ({
-  outbox: (parts) => ring(queue, "relay-outbox", parts),
-  events: (parts) => ring(queue, "process-events", parts),
+const wakeUpsOf = (queue: Queue): WakeUps => ({
+  outbox: (parts) => wakeAll(queue, "relay-outbox", parts),
+  events: (parts) => wakeAll(queue, "process-events", parts),
   jobs: () => queue.wake("project-jobs", "*"),
   webhooks: (ids) => {
     for (const id of ids) queue.wake("deliver-webhooks", id);
   },
 });
 
-const ring = (queue: Queue, job: string, parts: Iterable<number>): void => {
+const wakeAll = (queue: Queue, job: JobName, parts: Iterable<number>): void => {
   for (const part of parts) queue.wake(job, String(part));
 };
 

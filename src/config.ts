@@ -82,6 +82,8 @@ export type Settings = Readonly<{
   port: number;
   /** Where the other processes of a cluster reach the rooms of this one; port 0 selects a free one. */
   internal: { host: string; port: number };
+  /** Where this process alone shows its health and metrics, if anywhere; port 0 selects a free one. */
+  operators: { host: string; port: number } | undefined;
   /** Without a trailing slash. */
   publicUrl: string;
   /** Base URL of links in mails. Without a trailing slash. */
@@ -125,14 +127,21 @@ const outboundOf = (env: Parsed): OutboundSettings => ({
 
 const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
 
+/** Processes that a supervisor starts from one line of configuration differ by their number. */
+const numberedPort = (port: number, { NODE_APP_INSTANCE }: Parsed): number =>
+  port === 0 ? 0 : port + NODE_APP_INSTANCE;
+
 const networkOf = (env: Parsed) => ({
   host: env.HOST ?? (env.MODE === "embedded" ? "127.0.0.1" : "0.0.0.0"),
   port: env.PORT,
   internal: {
     host: env.INTERNAL_HOST,
-    // Processes that pm2 starts from one line of configuration differ by their number.
-    port: env.INTERNAL_PORT === 0 ? 0 : env.INTERNAL_PORT + env.NODE_APP_INSTANCE,
+    port: numberedPort(env.INTERNAL_PORT, env),
   },
+  operators:
+    env.METRICS_PORT === undefined
+      ? undefined
+      : { host: env.METRICS_HOST, port: numberedPort(env.METRICS_PORT, env) },
   publicUrl: withoutSlash(env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
   consoleUrl: withoutSlash(env.CONSOLE_URL ?? env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
   trustedProxies: env.TRUSTED_PROXIES,

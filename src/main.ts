@@ -29,7 +29,7 @@ const program = new Command("laurel")
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : USAGE_EXIT_CODE));
 
 program
-  .command("serve", { isDefault: true })
+  .command("serve")
   .description("start the server in the roles of ROLES")
   .action(() => run(["web", "worker"]));
 program

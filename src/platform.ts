@@ -7,11 +7,14 @@ import { createMemoryRanks } from "./domain/leaderboards/memory-ranks.ts";
 import type { EntrySource, RankStore } from "./domain/evaluation/boards/ranks.ts";
 import { stampIdsBy } from "./domain/kernel/ids.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
+import { type HandNotes, noHandNotes } from "./domain/progression/hand-notes.ts";
 import type { Topics } from "./domain/kernel/events/topics.ts";
 import type { Peers } from "./domain/kernel/peers.ts";
+import { throttledWarnings } from "./domain/kernel/throttled-log.ts";
 import { WEB } from "./domain/kernel/timeouts.ts";
 import { createBullQueue, createLocalQueue, type Queue } from "./jobs/queue.ts";
 import { lockDataDir } from "./platform/data-lock.ts";
+import { createHandNotesFile } from "./platform/hand-notes-file.ts";
 import { createLimiter } from "./platform/limiter.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "./platform/database.ts";
 import { type ListenerCheck, redisListenerCheck, topicsOver } from "./platform/topics.ts";
@@ -45,6 +48,8 @@ export type Platform = {
   queue: Queue;
   ranks(source: EntrySource): RankStore;
   limiter: Limiter;
+  /** Where processes note the events that they have in hand. */
+  handNotes: HandNotes;
   limits: Limits;
   /** Periodic maintenance for an engine without autovacuum. */
   maintain?: () => Promise<void>;
@@ -84,6 +89,7 @@ const openEmbedded = async (
     queue: createLocalQueue(),
     ranks: createMemoryRanks,
     limiter: createLimiter(),
+    handNotes: inMemory ? noHandNotes : createHandNotesFile(config.dataDir, warnOfNotes(log)),
     limits: {
       claimEvents: 100,
       claimTogether: 100,
@@ -101,10 +107,16 @@ const openEmbedded = async (
   };
 };
 
+const warnOfNotes = (log: Logger): ((err: unknown) => void) => {
+  const warn = throttledWarnings(log);
+  return (err) => warn(err, "what is in hand cannot be noted: events that end the process are not counted");
+};
+
 const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const { redisConnections } = await import("./platform/redis-connection.ts");
   const { openPresence } = await import("./platform/redis-presence.ts");
   const { IndexedRedisDriver } = await import("./platform/redis-driver.ts");
+  const { createRedisHandNotes } = await import("./platform/redis-hand-notes.ts");
   const { createRedisPeers } = await import("./platform/redis-peers.ts");
   const { createRedisRanks } = await import("./platform/redis-ranks.ts");
   const { databaseUrl = "", redisUrl = "", redisNamespace: namespace } = config;
@@ -130,6 +142,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
     limiter: createLimiter(redis, namespace, log),
+    handNotes: createRedisHandNotes(redis, namespace),
     limits: {
       claimEvents: 500,
       claimTogether: 100,

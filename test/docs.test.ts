@@ -129,11 +129,14 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   [ACCOUNTS, "link of the mail to her", "a placeholder for what a mail brought"],
   ["docs/guides/game-client.md", "game-server.mjs", "test/browser/game.test.ts runs it with a browser"],
   ["loadtest/README.md", "npm run loadtest", "test/cli/loadtest.test.ts runs its scenarios, shortened"],
+  [OPERATE, "systemctl enable", "needs systemd and root; what the units start, test/cluster starts too"],
+  ["src/http/reference/README.md", "npm run reference", "writes into src; framework-pages.test.ts compares"],
 ];
 /** Blocks that tests run line by line, and where. */
 const RUN_BY: readonly [path: string, words: string, test: string][] = [
   [README, "npm run cluster", "test/cluster/npm-cluster.test.ts"],
   [OPERATE, "npm run cluster", "test/cluster/npm-cluster.test.ts"],
+  [OPERATE, "prometheus.yml", "test/cluster/prometheus.test.ts"],
   [OPERATE, "npm run migrate", "test/cli/printed-commands.test.ts"],
   [OPERATE, "admin create", "test/cli/printed-commands.test.ts"],
   [ACCOUNTS, "admin create", "test/cli/printed-commands.test.ts"],
@@ -220,7 +223,8 @@ describe("the commands of the documents", function () {
 
   it("of the guide to lobbies lead from an open lobby to the results of its game", async () => {
     assert.ok(stepsOf(LOBBIES).length > 3);
-    const { KEY = "", LOBBY } = await runSteps(LOBBIES, await started());
+    const { key } = await aTenant(api);
+    const { KEY = "", LOBBY } = await runSteps(LOBBIES, { ...environment, URL: api.url, KEY: key });
     const { body } = await api.get(`/api/v1/lobbies/${LOBBY}`, { key: KEY });
     assert.deepEqual([body.status, body.closeReason], ["CLOSED", "COMPLETED"]);
   });

@@ -19,9 +19,10 @@ type Outcome = { demo: Demo | undefined; ms?: number; problem?: string };
  * @param stopping aborted when the process is asked to stop, which then is no failure
  */
 export const announce = async (running: Running, config: Config, stopping: AbortSignal): Promise<void> => {
-  const { address, app } = running;
+  const { address, app, operators } = running;
   if (!address) {
-    console.log(`Laurel ${VERSION}: the worker is ready (${config.mode} mode, ${seconds()})`);
+    const place = operators ? `, health and metrics on ${originOf(operators)}` : "";
+    console.log(`Laurel ${VERSION}: the worker is ready (${config.mode} mode, ${seconds()})${place}`);
     return;
   }
   const { port } = address;
@@ -32,6 +33,7 @@ export const announce = async (running: Running, config: Config, stopping: Abort
   const title = `Laurel ${VERSION} is ${problem === undefined ? "ready" : "running"} on ${url}`;
   console.log(`\n${styleText("bold", title)}  (${config.mode} mode, ${seconds()})\n`);
   row("API docs", `${url}/docs   (OpenAPI: ${url}/openapi.json)`);
+  row("Operate", `${operators ? originOf(operators) : url}/metrics, /health/ready, /health/live`);
   row("Socket", `${url.replace(/^http/, "ws")}   (Colyseus rooms: player, leaderboard)`);
   if (!demo) {
     if (problem !== undefined) row("Demo", failure(`${problem}; the next start tries again`));
@@ -43,7 +45,7 @@ export const announce = async (running: Running, config: Config, stopping: Abort
   const { ms = 0 } = outcome;
   const proven = `event -> rule -> XP -> rank -> socket in ${Math.round(ms)} ms`;
   row("Self test", problem === undefined ? proven : failure(problem));
-  showCommands(`http://${hostOf(address.host, "localhost")}:${port}`, demo.key);
+  showCommands(originOf(address), demo.key);
   await completeDemo(app, demo);
 };
 
@@ -59,6 +61,9 @@ const hostOf = (host: string, loopback: string): string => {
   if (["127.0.0.1", "0.0.0.0", "::"].includes(host)) return loopback;
   return host.includes(":") ? `[${host}]` : host;
 };
+
+const originOf = ({ host, port }: { host: string; port: number }): string =>
+  `http://${hostOf(host, "localhost")}:${port}`;
 
 const prepareDemo = async (running: Running, config: Config, stopping: AbortSignal): Promise<Outcome> => {
   if (!config.demo) return { demo: undefined };

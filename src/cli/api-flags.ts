@@ -1,10 +1,15 @@
 import { readFileSync } from "node:fs";
+import { Option } from "commander";
 
 /** An invalid command line; the message is meant for the person at the terminal. */
 export class UsageError extends Error {}
 
 /** Sources of the API key for commands that call a server. */
 export type KeyFlags = { key?: string; keyFile?: string };
+
+/** `--url`, which the variable URL of the guides sets too. */
+export const urlOption = (): Option =>
+  new Option("--url <url>", "the server").env("URL").default("http://localhost:2567");
 
 /** Parses the address of the server, or of its API. @throws UsageError */
 export const readUrl = (text: string): string => {

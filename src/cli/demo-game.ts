@@ -12,7 +12,7 @@ const property = (path: string, op: string, value: number | string) => ({
   op,
   value,
 });
-const ref = (path: string) => ({ $ref: `event.properties.${path}`, default: 0 });
+const ref = (path: string) => ({ ref: `event.properties.${path}`, default: 0 });
 const LEVEL_PASSED = property("stars", "gte", 1);
 
 export const DEMO_CURVE = {

@@ -182,6 +182,7 @@ export const checkPostgres = async (url: string): Promise<Check[]> => {
 const judgePostgres = (probe: PostgresProbe): Check[] => [
   judgeServer(probe),
   judgeMigrations(probe),
+  showTables(probe),
   judgeClock(probe.clockAheadMs),
 ];
 
@@ -189,6 +190,18 @@ const judgeMigrations = ({ pendingMigrations: { length } }: PostgresProbe): Chec
   length === 0
     ? ok("Migrations", "all applied")
     : warn("Migrations", `${length} pending`, "the next start applies them, or now: laurel migrate up");
+
+/** Number of tables that are named. */
+const TABLES_SHOWN = 5;
+
+const mib = (bytes: number): string =>
+  `${(bytes / 1024 ** 2).toLocaleString("en-US", { maximumFractionDigits: 1 })} MiB`;
+
+const showTables = ({ tables }: PostgresProbe): Check => {
+  const all = tables.reduce((sum, { bytes }) => sum + bytes, 0);
+  const largest = tables.slice(0, TABLES_SHOWN).map(({ table, bytes }) => `${table} ${mib(bytes)}`);
+  return ok("Tables", [`${mib(all)} in all`, ...largest].join(", "));
+};
 
 const judgeServer = ({
   version,

@@ -1,6 +1,7 @@
 import { SingleBar } from "cli-progress";
 import type { ImportWatch, Progress } from "./import-lanes.ts";
 import type { ImportOutcome } from "./import-run.ts";
+import type { Processing, ProcessingEnd, WaitOptions } from "./import-wait.ts";
 
 export type ImportSummary = {
   type: "summary";
@@ -17,15 +18,29 @@ export type ImportSummary = {
   eventsPerSecond: number;
   resumedFromLine: number | null;
   rejectedFile: string | null;
+  /** How far the server has processed what it accepted; null where nobody looked. */
+  processing: ProcessingEnd | null;
+  /** How long that took after the last answer, in seconds. */
+  processingSeconds: number;
   error: string | null;
 };
 
 /** Output streams: `out` for the result, `err` for progress. */
 export type Terminal = { out: NodeJS.WritableStream; err: NodeJS.WritableStream & { isTTY?: boolean } };
 
-export type Reporter = Pick<ImportWatch, "onProgress" | "onNote"> & { finish(summary: ImportSummary): void };
+export type Reporter = Pick<ImportWatch, "onProgress" | "onNote"> &
+  Pick<WaitOptions, "onProcessing"> & { finish(summary: ImportSummary): void };
 
 export type ReporterStyle = { json: boolean; quiet: boolean; name: string };
+
+const BAR = {
+  barsize: 20,
+  barCompleteChar: "#",
+  barIncompleteChar: "-",
+  hideCursor: true,
+  // Ctrl-C is handled by us: requests in progress complete.
+  gracefulExit: false,
+};
 
 /** Interval of progress lines where there is no bar. */
 const LINE_EVERY_MS = 2_000;
@@ -34,7 +49,7 @@ const LINE_EVERY_MS = 2_000;
 export const createReporter = (style: ReporterStyle, terminal: Terminal): Reporter => {
   if (style.json) return jsonReporter(style, terminal);
   const finish = (summary: ImportSummary) => void terminal.out.write(`${summaryText(summary)}\n`);
-  if (style.quiet) return { onProgress: () => {}, onNote: () => {}, finish };
+  if (style.quiet) return { onProgress: () => {}, onProcessing: () => {}, onNote: () => {}, finish };
   return terminal.err.isTTY === true
     ? barReporter(style, terminal, finish)
     : lineReporter(style, terminal, finish);
@@ -52,6 +67,9 @@ const jsonReporter = ({ quiet }: ReporterStyle, { out }: Terminal): Reporter => 
       if (quiet || !isDue()) return;
       const { counts, lines, bytes, totalBytes = null } = progress;
       write({ type: "progress", lines, ...counts, bytes, totalBytes, ...now });
+    },
+    onProcessing: (processing) => {
+      if (!quiet && isDue()) write({ type: "processing", ...processing });
     },
     onNote: (message) => {
       if (!quiet) write({ type: "note", message });
@@ -72,14 +90,23 @@ const lineReporter = ({ name }: ReporterStyle, { err }: Terminal, finish: Finish
       const eta = etaSeconds === null ? "" : `  eta ${duration(etaSeconds)}`;
       err.write(`${name}${share}  ${count(eventsPerSecond)} ev/s${eta}  ${countsText(counts)}\n`);
     },
+    onProcessing: (processing) => {
+      if (isDue()) err.write(`${name}  processing: ${processingText(processing)}\n`);
+    },
     onNote: (text) => void err.write(`${text}\n`),
     finish,
   };
 };
 
+const processingText = ({ waiting, commits, eventsPerSecond }: Processing): string =>
+  waiting === 0
+    ? `${count(commits)} commits wait to be published`
+    : `${count(waiting)} events wait  ${count(eventsPerSecond)} ev/s`;
+
 const barReporter = ({ name }: ReporterStyle, { err }: Terminal, finish: Finish): Reporter => {
   const speed = createSpeed();
   let bar: SingleBar | undefined;
+  let second: SingleBar | undefined;
   return {
     onProgress: (progress) => {
       const { eventsPerSecond, etaSeconds } = speed(progress);
@@ -96,26 +123,34 @@ const barReporter = ({ name }: ReporterStyle, { err }: Terminal, finish: Finish)
       }
       bar.update(bytes, payload);
     },
-    onNote: (text) => void err.write(`${bar ? "\r\u001b[K" : ""}${text}\n`),
+    onProcessing: (processing) => {
+      const payload = { state: processingText(processing) };
+      if (!second) {
+        bar?.stop();
+        second = processingBar(err);
+        second.start(processing.most, 0, payload);
+      }
+      second.setTotal(processing.most);
+      second.update(processing.most - processing.waiting, payload);
+    },
+    onNote: (text) => void err.write(`${(second ?? bar) ? "\r\u001b[K" : ""}${text}\n`),
     finish: (summary) => {
-      bar?.stop();
+      (second ?? bar)?.stop();
       finish(summary);
     },
   };
 };
 
+const processingBar = (stream: NodeJS.WritableStream): SingleBar =>
+  new SingleBar({ ...BAR, stream, format: "processing [{bar}] {percentage} %  {state}" });
+
 const newBar = (name: string, stream: NodeJS.WritableStream, hasTotal: boolean): SingleBar =>
   new SingleBar({
+    ...BAR,
     stream,
     format: hasTotal
       ? `${name} [{bar}] {percentage} %  {rate} ev/s  eta {left}  {counts}`
       : `${name}  {lines} lines  {rate} ev/s  {counts}`,
-    barsize: 20,
-    barCompleteChar: "#",
-    barIncompleteChar: "-",
-    hideCursor: true,
-    // Ctrl-C is handled by us: requests in progress complete.
-    gracefulExit: false,
   });
 
 type Speed = { eventsPerSecond: number; etaSeconds: number | null };
@@ -164,12 +199,20 @@ const duration = (seconds: number): string => {
     : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 };
 
+const PROCESSING_TEXTS: Readonly<Record<ProcessingEnd, (summary: ImportSummary) => string>> = {
+  DONE: ({ processingSeconds }) =>
+    `processed and published ${processingSeconds.toFixed(1)} s after the last answer`,
+  WAITING: () => "the server goes on processing: GET /events/backlog says how far it is",
+  UNKNOWN: () => "the server does not say how far it has processed the events",
+};
+
 /** Returns the final lines for people. */
 export const summaryText = (summary: ImportSummary): string => {
   const { status, accepted, skipped, rejected, repeated, lines, seconds, eventsPerSecond } = summary;
   const counts = `${count(accepted)} accepted, ${count(skipped)} skipped, ${count(rejected)} rejected`;
   const speed = `${count(lines)} lines, ${seconds.toFixed(1)} s, ${count(eventsPerSecond)} events/s`;
   const text = [`${status}: ${counts} (${speed})`];
+  if (summary.processing !== null) text.push(PROCESSING_TEXTS[summary.processing](summary));
   if (repeated > 0) {
     text.push(`${count(repeated)} of the skipped were in batches sent again because an answer was lost`);
   }

@@ -2,10 +2,11 @@ import { statSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import type { Command } from "commander";
 import { BATCH_MAX_EVENTS } from "../domain/tracking/event-input.ts";
-import { readKey, readUrl, UsageError } from "./api-flags.ts";
+import { readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
 import { createReporter, type ImportSummary, type Terminal } from "./import-progress.ts";
 import type { ImportOptions } from "./import-lanes.ts";
 import { type ImportOutcome, type ImportSignals, runImport } from "./import-run.ts";
+import { waitProcessed } from "./import-wait.ts";
 import { statePath } from "./import-state.ts";
 
 /** Maximum number of requests in flight. */
@@ -24,6 +25,7 @@ export type ImportFlags = {
   resume: boolean;
   json?: boolean;
   quiet?: boolean;
+  wait?: boolean;
 };
 
 /** Registers `import` with the program; sets the process's exit code. */
@@ -39,7 +41,7 @@ export const addImportCommand = (program: Command): void => {
     .argument("<file>", "the file, or - for standard input")
     .option("--key <key>", "the project's API key (scope events:write)")
     .option("--key-file <file>", "read the key from a file instead: it then shows in no process list")
-    .option("--url <url>", "the server", "http://localhost:2567")
+    .addOption(urlOption())
     .option("--batch <events>", `events in a request, 1 to ${BATCH_MAX_EVENTS}`, String(BATCH_MAX_EVENTS))
     .option(
       "--concurrency <lanes>",
@@ -54,6 +56,7 @@ export const addImportCommand = (program: Command): void => {
     .option("--rejected <file>", "where rejected lines go (default: import-rejected-<name>.ndjson)")
     .option("--state <file>", "where the state goes (default: beside the file)")
     .option("--no-resume", "start over, whatever an earlier run has left")
+    .option("--no-wait", "end when the server has stored the events, not when it has processed them")
     .option("--json", "progress and summary as JSON lines on standard output")
     .option("--quiet", "no progress, only the summary")
     .action(async (file: string, flags: ImportFlags) => {
@@ -82,8 +85,15 @@ export const importCommand = async (
   const signals = listenForStop(reporter.onNote);
   const startMs = performance.now();
   const outcome = await runImport(options, reporter, signals);
+  const sentMs = performance.now();
+  const { onProcessing } = reporter;
+  const isWaiting = outcome.status === "done" && flags.wait !== false && outcome.counts.accepted > 0;
+  const processing = isWaiting
+    ? await waitProcessed({ url: options.url, key: options.key, stop: signals.stop, onProcessing })
+    : null;
   signals.release();
-  reporter.finish(summarize(options, outcome, (performance.now() - startMs) / 1_000));
+  const end = { processing, processingSeconds: secondsOf(performance.now() - sentMs) };
+  reporter.finish({ ...summarize(options, outcome, (sentMs - startMs) / 1_000), ...end });
   if (outcome.status !== "done") return 1;
   return outcome.counts.rejected > 0 ? 3 : 0;
 };
@@ -151,7 +161,11 @@ const listenForStop = (note: (text: string) => void): ImportSignals & { release(
   return { stop: stop.signal, kill: kill.signal, release };
 };
 
-const summarize = (options: ImportOptions, outcome: ImportOutcome, seconds: number): ImportSummary => {
+const secondsOf = (ms: number): number => Math.round(ms) / 1_000;
+
+type Sent = Omit<ImportSummary, "processing" | "processingSeconds">;
+
+const summarize = (options: ImportOptions, outcome: ImportOutcome, seconds: number): Sent => {
   const { status, counts, lines, linesNow, resumedFromLine = null } = outcome;
   return {
     type: "summary",

@@ -5,7 +5,7 @@ import { newWebhookSecret } from "../domain/delivery/webhooks/secrets.ts";
 import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
 import { newId } from "../domain/kernel/ids.ts";
 import { VERSION } from "../version.ts";
-import { type KeyFlags, readKey, readUrl, UsageError } from "./api-flags.ts";
+import { type KeyFlags, readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
 import { type Api, ApiFailure, callApi } from "./webhook-api.ts";
 
 /** Interval between two polls of a feed without new events. */
@@ -32,7 +32,7 @@ export const addListenCommand = (program: Command): void => {
     )
     .option("--key <key>", "the project's API key (scope webhooks:read)")
     .option("--key-file <file>", "read the key from a file instead: it then shows in no process list")
-    .option("--url <url>", "the server", "http://localhost:2567")
+    .addOption(urlOption())
     .option("--forward <url>", "where to post the events, such as http://localhost:9000/hooks")
     .option("--events <types>", "only these types or patterns, separated by commas")
     .option("--secret <secret>", "what to sign with (default: a new one, which is shown)")

@@ -6,11 +6,13 @@ import type { Logger } from "pino";
 import { type App, createApp } from "../app.ts";
 import type { Config } from "../config.ts";
 import { subscribeKeyChanges } from "../domain/accounts/api-keys/changes.ts";
-import { ensurePartitions } from "../domain/tracking/partitions.ts";
+import { ensurePartitions } from "../domain/registries/partitions.ts";
+import { readQueues } from "../domain/delivery/queues.ts";
 import { readLags } from "../domain/delivery/webhooks/delivering/lag.ts";
-import { guardedHttpServer } from "../http/guard.ts";
+import { readTableSizes } from "../domain/kernel/table-sizes.ts";
 import { routes } from "../http/routes.ts";
 import { createHttp } from "../http/server.ts";
+import { guardedServer, openOperatorPort } from "./operator-port.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { startRunners } from "../jobs/runner.ts";
 import { createMetrics } from "../metrics.ts";
@@ -25,6 +27,8 @@ export type Running = {
   app: App;
   /** Undefined in a process without the web role. */
   address: { host: string; port: number } | undefined;
+  /** Where METRICS_PORT is open; undefined without one. */
+  operators: { host: string; port: number } | undefined;
   stop(): Promise<void>;
 };
 
@@ -53,26 +57,47 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
       "the database belongs to a newer version of Laurel: run that version",
     );
   const state = { isStopping: false };
-  const made = createApp({ config, log, metrics: createMetrics(), platform });
+  const made = createApp({ config, log, metrics: createMetrics(config), platform });
   const liveRooms = config.roles.has("web") ? createLiveRooms(made, platform.driver, VERSION) : undefined;
   const app = withStopping({ ...made, liveRooms }, state);
-  await app.transact(ensurePartitions);
+  await preparePartitions(app);
   await subscribeKeyChanges(app.topics);
-  app.metrics.watchLags(() => app.transact(readLags));
+  watchDatabase(app, platform);
+  const operators = config.operators && (await openOperatorPort(app, config.operators));
   const web = config.roles.has("web") ? await openWeb(app, platform) : undefined;
   if (config.roles.has("worker")) await app.queue.start(startRunners(app, createJobs()));
   const bound = web?.server.address() as AddressInfo | undefined;
   return {
     app,
     address: bound && { host: config.host, port: bound.port },
+    operators: operators?.address,
     stop: async () => {
       state.isStopping = true;
       if (web) await closeWeb(web);
       // Concurrently: a mail being sent must not delay the process for longer than the mailer allows.
       await Promise.all([app.queue.close(), app.mailer.close()]);
+      await operators?.close();
       await platform.close();
     },
   };
+};
+
+/** Without a partition of their week, rows go to the default one: a start need not fail for it. */
+const preparePartitions = async ({ transact, log }: App): Promise<void> => {
+  try {
+    await transact(ensurePartitions);
+  } catch (err) {
+    log.warn({ err }, "partitions could not be created; the job that does so every hour tries again");
+  }
+};
+
+/** Lets the metrics read the queues and the connections to the database at each scrape. */
+const watchDatabase = ({ metrics, transact }: App, { database }: Platform): void => {
+  metrics.watchQueues(() =>
+    transact(async (work) => ({ ...(await readLags(work)), ...(await readQueues(work)) })),
+  );
+  metrics.watchTables(() => transact(({ db }) => readTableSizes(db)));
+  if (database.pool) metrics.watchPool(database.pool);
 };
 
 /** A stopping process is not ready, whatever the state of its dependencies. */
@@ -104,12 +129,6 @@ const connectionsOf = (server: HttpServer): ReadonlySet<Socket> => {
   return open;
 };
 
-/** An HTTP server that logs one line when a bug ends a connection. */
-const guardedServer = ({ log }: App): HttpServer =>
-  guardedHttpServer((err, event) =>
-    log.error({ err, event }, "a connection was ended by what was thrown on it"),
-  );
-
 const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise<Web> => {
   const server = guardedServer(app);
   const sockets = connectionsOf(server);
@@ -122,7 +141,7 @@ const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise
 };
 
 /** Pages that operators request from one process among several that share a port. */
-const OWN_PAGES = new Set(["/metrics", "/health/live", "/health/ready"]);
+const OWN_PAGES = new Set(["/metrics", "/health", "/health/live", "/health/ready"]);
 
 /** Opens the server by which other processes reach the rooms of this one. */
 const openInternalServer = async (app: App, express: RequestListener): Promise<InternalServer> => {

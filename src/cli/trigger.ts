@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { z } from "zod";
-import { type KeyFlags, readKey, readUrl, UsageError } from "./api-flags.ts";
+import { type KeyFlags, readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
 import { ApiFailure, callApi } from "./webhook-api.ts";
 
 /** Registers `trigger`; sets the process's exit code. */
@@ -15,7 +15,7 @@ export const addTriggerCommand = (program: Command): void => {
     .argument("<type>", "such as player.level_up")
     .option("--key <key>", "the project's API key (scope webhooks:write)")
     .option("--key-file <file>", "read the key from a file instead: it then shows in no process list")
-    .option("--url <url>", "the server", "http://localhost:2567")
+    .addOption(urlOption())
     .action(async (type: string, flags: KeyFlags & { url: string }) => {
       process.exitCode = await triggerCommand(type, flags);
     });

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Config } from "../config.ts";
 import { createTransact } from "../domain/kernel/transact.ts";
 import type { Transact } from "../domain/kernel/work.ts";
-import { NO_DOORBELL } from "../domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../domain/kernel/wake-ups.ts";
 import { findDataDirHolder, lockDataDir } from "../platform/data-lock.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "../platform/database.ts";
 
@@ -67,7 +67,7 @@ export const withTransact = <T>(config: Config, run: (transact: Transact) => Pro
     const transact = createTransact({
       em: database.em,
       clock: () => new Date(),
-      doorbell: NO_DOORBELL,
+      wakeUps: NO_WAKE_UPS,
       onError: (error) => console.error(error),
     });
     return run(transact);

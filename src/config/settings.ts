@@ -91,6 +91,8 @@ export const SETTINGS = {
     })
     .default("127.0.0.1"),
   INTERNAL_PORT: whole(0, 65_000).default(0),
+  METRICS_HOST: z.string().default("127.0.0.1"),
+  METRICS_PORT: whole(0, 65_000).optional(),
   NODE_APP_INSTANCE: whole(0, 500).default(0),
   PUBLIC_URL: url("http", "https").optional(),
   CONSOLE_URL: url("http", "https").optional(),

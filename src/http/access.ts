@@ -49,9 +49,13 @@ const requireTenantState = (needs: Needs | undefined, caller: KeyCaller | UserCa
   throw forbidden("MEMBERSHIP_SUSPENDED", "An OWNER or ADMIN of the tenant has suspended your membership");
 };
 
+const notForKeys = ({ roles = [] }: Guarded): string =>
+  "This operation is not open to API keys: send the access token of a user in Authorization: Bearer, see " +
+  `POST /auth/login. It is open to ${roles.join(", ")}`;
+
 const requireScope = (access: Guarded, caller: KeyCaller): void => {
   const scopes = scopesOf(access);
-  if (scopes.length === 0) throw forbidden("INSUFFICIENT_SCOPE", "This operation is not open to API keys");
+  if (scopes.length === 0) throw forbidden("INSUFFICIENT_SCOPE", notForKeys(access));
   if (!scopes.some((scope) => caller.scopes.includes(scope)))
     throw forbidden("INSUFFICIENT_SCOPE", `The API key lacks the scope ${scopes.join(" or ")}`);
 };

@@ -1,18 +1,37 @@
 import express, { type Request, type RequestHandler, type Response } from "express";
 import { DomainError } from "../domain/kernel/errors.ts";
 import { BODY_LIMIT, BODY_NAMES_MAX, BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../domain/kernel/limits.ts";
-import { nextSlice } from "../domain/kernel/slices.ts";
+import { isHarmlessJson, refuseHostile } from "../domain/kernel/hostile-json.ts";
+import { atOnce, inSlices, nextSlice } from "../domain/kernel/slices.ts";
+import { inflatedMax, parsedBytes } from "./body-memory.ts";
+import { inflated } from "./compression.ts";
+import { jsonValue } from "./json-parse.ts";
 import { countParts } from "./json-size.ts";
+import type { AnyRoute } from "./route.ts";
 
 const tooLarge = (limit: number): DomainError =>
   new DomainError("PAYLOAD_TOO_LARGE", `The body may have at most ${limit} bytes`);
 
-const hasBody = (request: Request): boolean =>
+export const hasBody = (request: Request): boolean =>
   request.headers["transfer-encoding"] !== undefined || Number(request.headers["content-length"] ?? 0) > 0;
 
+const isPacked = ({ headers }: Request): boolean => /^(x-)?gzip$/i.test(headers["content-encoding"] ?? "");
+
+/** Refuses a body in an encoding that the operation does not take. */
+const checkEncoding = (request: Request, takesGzip: boolean): void => {
+  const encoding = request.headers["content-encoding"] ?? "identity";
+  if (/^identity$/i.test(encoding) || (takesGzip && isPacked(request))) return;
+  const wanted = takesGzip ? "as it is or with Content-Encoding: gzip" : "without Content-Encoding";
+  throw new DomainError("UNSUPPORTED_MEDIA_TYPE", `Send the body ${wanted}`);
+};
+
 /** @throws DomainError PAYLOAD_TOO_LARGE or UNSUPPORTED_MEDIA_TYPE, based on the headers alone */
-export const checkBodyHeaders = (request: Request, limit = BODY_LIMIT): void => {
+export const checkBodyHeaders = (
+  request: Request,
+  { bodyLimit: limit = BODY_LIMIT, takesGzip }: AnyRoute,
+): void => {
   if (!hasBody(request)) return;
+  checkEncoding(request, takesGzip === true);
   if (Number(request.headers["content-length"] ?? 0) > limit) throw tooLarge(limit);
   const charset =
     /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(request.headers["content-type"] ?? "")?.[1] ?? "utf-8";
@@ -39,15 +58,19 @@ const readBytes = (request: Request, response: Response, limit: number): Promise
     });
   });
 
+/** Bytes of a body above which it is counted and parsed in slices. */
+const BYTES_AT_ONCE = 256 * 1024;
 /**
  * Number of names and values above which other requests are served between parsing a body and checking it.
  */
 const PARTS_AT_ONCE = 20_000;
 
+/** Bounds of a body: bytes, and names and values in its JSON. */
+export type BodyLimits = { bytes?: number | undefined; parts?: number | undefined };
+
 /** @returns how many names and values the JSON holds @throws DomainError PAYLOAD_TOO_LARGE */
-const checkParts = (bytes: Uint8Array, limit: number): number => {
-  const max = limit > BODY_LIMIT ? LARGE_BODY_PARTS_MAX : BODY_PARTS_MAX;
-  const { parts, names } = countParts(bytes, max);
+const checkParts = async (bytes: Uint8Array, max: number): Promise<number> => {
+  const { parts, names } = await stepsOf(bytes)(countParts(bytes, max));
   if (parts > max)
     throw new DomainError("PAYLOAD_TOO_LARGE", `The body may hold at most ${max} names and values`);
   if (names > BODY_NAMES_MAX)
@@ -58,35 +81,81 @@ const checkParts = (bytes: Uint8Array, limit: number): number => {
   return parts;
 };
 
-const utf8 = new TextDecoder("utf-8", { fatal: true });
+const stepsOf = (bytes: Uint8Array) => (bytes.length > BYTES_AT_ONCE ? inSlices : atOnce);
 
 /**
- * Parses the JSON of a request's body; `{}` when there is none.
- * @throws DomainError PAYLOAD_TOO_LARGE past `limit` bytes (chunked ones included) or with too many names and
- * values, VALIDATION_ERROR MALFORMED_JSON
+ * Receives the bytes of a request's body into `request.body`, as they are sent.
+ * @returns how many there are @throws DomainError PAYLOAD_TOO_LARGE past `limit` (chunked bodies included)
  */
-export const readJson = async (
+export const receiveBody = async (
   request: Request,
   response: Response,
   limit = BODY_LIMIT,
-): Promise<unknown> => {
-  if (!hasBody(request)) return {};
+): Promise<number> => {
+  if (!hasBody(request)) return 0;
+  const encoding = request.headers["content-encoding"];
+  // The reader would refuse it: checkBodyHeaders has decided.
+  delete request.headers["content-encoding"];
   await readBytes(request, response, limit);
-  const bytes: unknown = request.body;
-  if (!Buffer.isBuffer(bytes) || bytes.length === 0) return {};
-  const parts = checkParts(bytes, limit);
-  const value = parse(bytes);
-  if (parts > PARTS_AT_ONCE) await nextSlice();
+  if (encoding !== undefined) request.headers["content-encoding"] = encoding;
+  return Buffer.isBuffer(request.body) ? request.body.length : 0;
+};
+
+/**
+ * Parses the JSON of a received body; `{}` when there is none. A large one is parsed in slices.
+ * @param hold called with the bytes that it is about to take in memory
+ * @throws DomainError PAYLOAD_TOO_LARGE past `limits` (inflated bodies included), VALIDATION_ERROR
+ * MALFORMED_JSON, MALFORMED_GZIP; what `hold` throws
+ */
+export const readJson = async (
+  request: Request,
+  { bytes: limit = BODY_LIMIT, parts }: BodyLimits,
+  hold: (bytes: number) => void,
+): Promise<unknown> => {
+  const bytes = await inflatedBody(request, limit, hold);
+  if (bytes === undefined || bytes.length === 0) return {};
+  const partsMax = parts ?? (limit > BODY_LIMIT ? LARGE_BODY_PARTS_MAX : BODY_PARTS_MAX);
+  const found = await checkParts(bytes, partsMax);
+  hold(parsedBytes({ bytes: bytes.length, parts: found }));
+  const value = await parse(bytes);
+  if (found > PARTS_AT_ONCE) await nextSlice();
   return value;
 };
 
-const parse = (bytes: Buffer): unknown => {
+/** Inflates a received body where it is packed, also into `request.body`. */
+const inflatedBody = async (
+  request: Request,
+  limit: number,
+  hold: (bytes: number) => void,
+): Promise<Buffer | undefined> => {
+  const bytes: unknown = request.body;
+  if (!Buffer.isBuffer(bytes) || bytes.length === 0) return undefined;
+  if (!isPacked(request)) return bytes;
+  hold(inflatedMax(bytes.length, limit));
+  const whole = await inflated(bytes, limit);
+  request.body = whole;
+  return whole;
+};
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+const parse = async (bytes: Buffer): Promise<unknown> => {
   try {
-    return JSON.parse(utf8.decode(bytes));
+    return bytes.length > BYTES_AT_ONCE ? await inSlices(jsonValue(bytes)) : JSON.parse(utf8.decode(bytes));
   } catch {
     // The parser's message quotes the body, which may contain a secret.
     throw new DomainError("VALIDATION_ERROR", "The body is not valid JSON in UTF-8", {
       reason: "MALFORMED_JSON",
     });
   }
+};
+
+/**
+ * Refuses hostile JSON, in slices where it is large, as `refuseHostile` does.
+ * @throws DomainError VALIDATION_ERROR naming the path
+ */
+export const refuseHostileBody = async (request: Request, value: unknown): Promise<void> => {
+  const bytes: unknown = request.body;
+  if (!Buffer.isBuffer(bytes) || bytes.length <= BYTES_AT_ONCE) return refuseHostile("", value);
+  if (!(await inSlices(isHarmlessJson(value)))) refuseHostile("", value);
 };

@@ -19,15 +19,26 @@ export const identify = async (app: App, request: Request, isAdmin = false): Pro
   if (secret !== undefined && authorization !== undefined) {
     throw unauthorized("CREDENTIALS_AMBIGUOUS", "Send X-API-Key or Authorization, not both");
   }
-  if (secret !== undefined) return authenticateKey(app.transact, app.apiKeys, secret);
+  if (secret !== undefined) {
+    if (ACCESS_TOKEN.test(secret)) throw unauthorized("API_KEY_INVALID", TOKEN_AS_KEY);
+    return authenticateKey(app.transact, app.apiKeys, secret);
+  }
   if (authorization === undefined) return { kind: "anonymous" };
   return authenticateUser(app.transact, app.tokens, bearerOf(request) ?? "");
 };
+
+const API_KEY = /^svc_(live|test)_/;
+const KEY_AS_TOKEN = "This is an API key: send it in the header X-API-Key, without Bearer";
+/** The beginning of every JWT. */
+const ACCESS_TOKEN = /^(Bearer +)?eyJ/i;
+const TOKEN_AS_KEY =
+  "This is no API key but an access token: send it as Authorization: Bearer <access token>";
 
 const bearerOf = (request: Request): string | undefined => {
   const authorization = request.get("authorization");
   if (authorization === undefined) return undefined;
   const bearer = /^Bearer +(\S+)$/i.exec(authorization)?.[1];
+  if (API_KEY.test(bearer ?? authorization)) throw unauthorized("TOKEN_INVALID", KEY_AS_TOKEN);
   if (bearer !== undefined) return bearer;
   throw unauthorized("TOKEN_INVALID", "Authorization must be: Bearer <access token>");
 };

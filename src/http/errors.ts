@@ -1,10 +1,10 @@
+import type { IncomingMessage } from "node:http";
 import { DriverException, UniqueConstraintViolationException } from "@mikro-orm/core";
 import type { Response } from "express";
 import { z } from "zod";
 import { clipped, conflict, DomainError, type FieldProblem, MESSAGE_MAX } from "../domain/kernel/errors.ts";
 import { outageError } from "../domain/kernel/outages.ts";
-import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
-import { limitHeaders } from "./limits.ts";
+import { limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
 
 /**
  * Maximum number of field problems in one answer; for a body of a million bad items it lists the first ones.
@@ -73,9 +73,6 @@ const fromDatabase = (error: Error): DomainError | undefined => {
 const fromExpress = (error: Error): DomainError | undefined => {
   const { status, type } = error as { status?: unknown; type?: unknown };
   if (type === "entity.too.large") return new DomainError("PAYLOAD_TOO_LARGE", "The body is too large");
-  if (type === "encoding.unsupported") {
-    return new DomainError("UNSUPPORTED_MEDIA_TYPE", "Send the body without Content-Encoding");
-  }
   if (status === 400)
     return new DomainError("VALIDATION_ERROR", "The request is malformed", { reason: "MALFORMED" });
   return undefined;
@@ -91,9 +88,13 @@ export const asDomainError = (error: unknown): DomainError | undefined => {
 
 export const internalError = (): DomainError => new DomainError("INTERNAL_ERROR", "Internal error");
 
+/** Nobody reads an answer to a client that has gone, and it must not be recorded as given. */
+const hasGone = ({ socket, destroyed, complete }: IncomingMessage): boolean =>
+  socket.destroyed || (destroyed && !complete);
+
 /** Answers with `error`, or ends the connection when a response has already begun. */
 export const sendError = (response: Response, error: DomainError, now: Date): void => {
-  if (response.headersSent) {
+  if (response.headersSent || hasGone(response.req)) {
     response.destroy();
     return;
   }

@@ -1,10 +1,19 @@
-import { type IncomingMessage, Server, type ServerResponse, STATUS_CODES } from "node:http";
+import {
+  type IncomingMessage,
+  Server,
+  type ServerOptions,
+  type ServerResponse,
+  STATUS_CODES,
+} from "node:http";
 import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { Pipelining } from "./pipelining.ts";
-import { DomainError, invalid } from "../domain/kernel/errors.ts";
+import { DomainError, type ErrorCode, invalid } from "../domain/kernel/errors.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { errorBody } from "./errors.ts";
-import { requestIdFrom, SECURITY_HEADERS } from "./observe.ts";
+import { requestIdFrom } from "../domain/kernel/request-id.ts";
+import { SECURITY_HEADERS } from "./observe.ts";
+import { noteRefusal } from "./recorded-status.ts";
 
 const HEADERS_TIMEOUT_MS = 10_000;
 /** Time limit for a whole request, including its body. */
@@ -13,6 +22,13 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 /** How often Node checks for connections past the first two limits. */
 const TIMEOUT_CHECK_MS = 5_000;
+
+const TIMING: ServerOptions = {
+  headersTimeout: HEADERS_TIMEOUT_MS,
+  requestTimeout: REQUEST_TIMEOUT_MS,
+  keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+  connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+};
 
 /** Returns the protocol used by the client, from a list to which each proxy appends. */
 const forwardedProtocol = (header: string): string => (header.split(",", 1)[0] ?? "").trim().toLowerCase();
@@ -58,7 +74,7 @@ const refusalOf = (request: IncomingMessage): DomainError | undefined => {
 
 type Answer = { status: number; headers: Record<string, string | number>; text: string };
 
-const answerOf = (error: DomainError, status: number, requestIdHeader?: unknown): Answer => {
+const answerOf = (error: DomainError, requestIdHeader?: unknown): Answer => {
   const requestId = requestIdFrom(requestIdHeader);
   const text = JSON.stringify(errorBody(error, requestId, new Date()));
   const headers = {
@@ -68,7 +84,7 @@ const answerOf = (error: DomainError, status: number, requestIdHeader?: unknown)
     "X-Request-Id": requestId,
     Connection: "close",
   };
-  return { status, headers, text };
+  return { status: error.status, headers, text };
 };
 
 const writeRaw = (socket: Socket, { status, headers, text }: Answer): void => {
@@ -81,7 +97,7 @@ const writeRaw = (socket: Socket, { status, headers, text }: Answer): void => {
 };
 
 const refuseRequest = (error: DomainError, request: IncomingMessage, response: ServerResponse): void => {
-  const { status, headers, text } = answerOf(error, error.status, request.headers["x-request-id"]);
+  const { status, headers, text } = answerOf(error, request.headers["x-request-id"]);
   response.writeHead(status, headers).end(text);
 };
 
@@ -95,13 +111,13 @@ export type OnThrow = (error: unknown, event: string) => void;
 class GuardedServer extends Server {
   onThrow: OnThrow = () => undefined;
 
-  readonly #pipelining = new Pipelining();
+  readonly pipelining = new Pipelining();
 
   override emit(event: string, ...values: unknown[]): boolean {
     if (event !== "request" && event !== "upgrade") return super.emit(event, ...values);
     const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
     if (event === "upgrade") return this.#serve(event, values);
-    this.#pipelining.enter(request.socket, other as ServerResponse, () => void this.#serve(event, values));
+    this.pipelining.enter(request.socket, other as ServerResponse, () => void this.#serve(event, values));
     return true;
   }
 
@@ -111,7 +127,7 @@ class GuardedServer extends Server {
       const error = refusalOf(request);
       if (error === undefined) return super.emit(event, ...values);
       if (event === "request") refuseRequest(error, request, other as ServerResponse);
-      else writeRaw(other as Socket, answerOf(error, error.status, request.headers["x-request-id"]));
+      else writeRaw(other as Socket, answerOf(error, request.headers["x-request-id"]));
     } catch (error) {
       request.socket.destroy();
       this.onThrow(error, event);
@@ -120,22 +136,29 @@ class GuardedServer extends Server {
   }
 }
 
-const BROKEN: Record<string, { status: number; reason: string; message: string }> = {
-  HPE_HEADER_OVERFLOW: { status: 431, reason: "HEADERS_TOO_LARGE", message: "The headers are too large" },
-  ERR_HTTP_REQUEST_TIMEOUT: {
-    status: 408,
-    reason: "REQUEST_TIMEOUT",
-    message: "The request took too long to arrive",
-  },
+const BROKEN: Record<string, { code: ErrorCode; message: string }> = {
+  HPE_HEADER_OVERFLOW: { code: "HEADERS_TOO_LARGE", message: "The headers are too large" },
+  ERR_HTTP_REQUEST_TIMEOUT: { code: "REQUEST_TIMEOUT", message: "The request took too long to arrive" },
 };
-const MALFORMED = { status: 400, reason: "MALFORMED", message: "The request is not valid HTTP" };
 
-const answerBroken = (error: NodeJS.ErrnoException, socket: Socket): void => {
+/** The client ended the connection in the middle of a request. */
+const ENDED = new Set(["ECONNRESET", "HPE_INVALID_EOF_STATE"]);
+
+/** Returns the refusal of bytes that are no complete request. */
+const refusalOfBroken = ({ code = "" }: NodeJS.ErrnoException): DomainError => {
+  const known = BROKEN[code];
+  if (known) return new DomainError(known.code, known.message);
+  return new DomainError("VALIDATION_ERROR", "The request is not valid HTTP", { reason: "MALFORMED" });
+};
+
+/** @param current the response to the request that is in progress on the connection */
+const answerBroken = (error: NodeJS.ErrnoException, socket: Socket, current?: ServerResponse): void => {
+  const refusal = refusalOfBroken(error);
+  if (current && !ENDED.has(error.code ?? "")) noteRefusal(current, refusal.status);
   // After a first response the client could not tell which request this one belongs to.
   if (error.code === "ECONNRESET" || !socket.writable || socket.bytesWritten > 0)
     return void socket.destroy();
-  const { status, reason, message } = BROKEN[error.code ?? ""] ?? MALFORMED;
-  writeRaw(socket, answerOf(new DomainError("VALIDATION_ERROR", message, { reason }), status));
+  writeRaw(socket, answerOf(refusal));
 };
 
 /**
@@ -143,14 +166,15 @@ const answerBroken = (error: NodeJS.ErrnoException, socket: Socket): void => {
  * Colyseus's handlers (a malformed Host or X-Forwarded-Proto ends a stock process) or that they do not limit
  * (matchmaking bodies), in the format of every other error, and times out slow requests.
  */
-export const guardedHttpServer = (onThrow: OnThrow = () => undefined): Server => {
-  const server = new GuardedServer({
-    headersTimeout: HEADERS_TIMEOUT_MS,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-  });
+export const guardedHttpServer = (
+  onThrow: OnThrow = () => undefined,
+  timing: ServerOptions = TIMING,
+): Server => {
+  const server = new GuardedServer(timing);
   server.onThrow = onThrow;
-  server.on("clientError", answerBroken);
+  server.on("clientError", (error: Error, socket: Duplex) => {
+    const connection = socket as Socket;
+    answerBroken(error, connection, server.pipelining.currentOf(connection));
+  });
   return server;
 };

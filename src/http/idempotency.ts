@@ -15,6 +15,7 @@ import {
 import { outageOf } from "../domain/kernel/outages.ts";
 import { joining } from "../domain/kernel/transact.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
+import { projectsOf } from "../domain/tracking/event-input.ts";
 import { errorBody } from "./errors.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { type AnyRoute, Reply, type RouteContext } from "./route.ts";
@@ -131,7 +132,7 @@ export const runKeyed = async (
         transactAs,
         transact: transactAs(execution.rowScope),
         ingest: (events) => {
-          const rowScope = withProjects(execution.rowScope, [...new Set(events.map((event) => event.p))]);
+          const rowScope = withProjects(execution.rowScope, projectsOf(events));
           return transactAs(rowScope)((joined) => app.ingestIn(joined)(events));
         },
       };

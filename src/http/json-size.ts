@@ -1,3 +1,5 @@
+import type { Steps } from "../domain/kernel/slices.ts";
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
@@ -41,18 +43,26 @@ class NameCount {
   }
 }
 
+/** Bytes that are counted before others are served. */
+const BYTES_AT_ONCE = 512 * 1024;
+
 /**
  * Counts the names and values of a JSON text from its bytes, before it is parsed: the cost of parsing and
  * checking depends on them, and not on the bytes. Invalid JSON is counted as if it were valid. An empty list
  * or object counts twice, and a name as often as it occurs.
  * @returns `parts` above `max` as soon as there are more; `names` up to there
  */
-export const countParts = (bytes: Uint8Array, max: number): JsonSize => {
+export function* countParts(bytes: Uint8Array, max: number): Steps<JsonSize> {
   const names = new NameCount();
   let parts = 1;
+  let pauseAt = BYTES_AT_ONCE;
   for (let at = 0; at < bytes.length && parts <= max; at++) {
     const byte = bytes[at]!;
     if (SIGNS[byte] === 0) continue;
+    if (at >= pauseAt) {
+      pauseAt = at + BYTES_AT_ONCE;
+      yield;
+    }
     if (byte === QUOTE) {
       at = endOfString(bytes, at + 1);
       continue;
@@ -61,4 +71,4 @@ export const countParts = (bytes: Uint8Array, max: number): JsonSize => {
     names.take(byte);
   }
   return { parts, names: names.most };
-};
+}

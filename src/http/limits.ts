@@ -1,17 +1,9 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../domain/kernel/caller.ts";
 import { noteAbuse } from "../domain/accounts/rate-limits/abuse.ts";
-import type { LimitState } from "../domain/accounts/rate-limits/limiter.ts";
+import { limitHeaders } from "../domain/accounts/rate-limits/limiter.ts";
 import { countRequest } from "../domain/accounts/rate-limits/request-limits.ts";
 import type { AnyRoute } from "./route.ts";
-
-/** Returns the headers about the narrowest limit of a request. */
-export const limitHeaders = ({ limit, remaining, resetAtMs }: LimitState): Record<string, string> => ({
-  "X-RateLimit-Limit": String(limit),
-  "X-RateLimit-Remaining": String(remaining),
-  // Unix seconds, rounded up, so that clients do not return too early.
-  "X-RateLimit-Reset": String(Math.ceil(resetAtMs / 1_000)),
-});
 
 /**
  * Counts the request against all its limits, and returns the headers for its response.

@@ -1,4 +1,3 @@
-import type { Response } from "express";
 import { jsonChunks } from "../domain/kernel/json-text.ts";
 import { inSlices, type Steps } from "../domain/kernel/slices.ts";
 
@@ -39,12 +38,8 @@ export function* chunksOf(body: object): Steps<Buffer[]> {
 }
 
 /**
- * Answers byte for byte as `response.json(body)` would, in slices. Invalid JSON throws before the first byte.
+ * Returns the bytes of a body as `response.json(body)` would send them; those of a long one are made in
+ * slices.
  */
-export const sendLong = async (response: Response, body: object): Promise<void> => {
-  const chunks = await inSlices(chunksOf(body));
-  response.type("json").set("Content-Length", String(chunks.reduce((sum, { length }) => sum + length, 0)));
-  if (response.req.method === "HEAD") return void response.end();
-  for (const chunk of chunks) response.write(chunk);
-  response.end();
-};
+export const bytesOf = async (body: unknown): Promise<Buffer[]> =>
+  isLong(body) ? inSlices(chunksOf(body)) : [Buffer.from(JSON.stringify(body) ?? "")];

@@ -1,14 +1,9 @@
 import type { RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
 import type { Caller } from "../domain/kernel/caller.ts";
-import { newId } from "../domain/kernel/ids.ts";
+import { requestIdFrom } from "../domain/kernel/request-id.ts";
 import { clientIp } from "./caller.ts";
-
-const REQUEST_ID = /^[\w-]{8,64}$/;
-
-/** Returns the client's own `X-Request-Id` if it is valid, otherwise a new id. */
-export const requestIdFrom = (header: unknown): string =>
-  typeof header === "string" && REQUEST_ID.test(header) ? header : newId();
+import { recordedStatus } from "./recorded-status.ts";
 
 /**
  * Headers of every response: it is data, not a page, and must not be cached. Pages of documentation add more.
@@ -49,9 +44,12 @@ export const observe =
     response.once("close", () => {
       const durationMs = Math.round((performance.now() - startMs) * 1000) / 1000;
       const route = routeOf(response);
-      const status = response.statusCode;
-      app.metrics.httpDuration.observe({ method: request.method, route, status }, durationMs / 1000);
-      const isRoutine = route === "/health/live" || route === "/health/ready" || route === "/metrics";
+      const status = recordedStatus(response);
+      const statusClass = `${Math.floor(status / 100)}xx`;
+      const group = String(response.locals["group"] ?? "unmatched");
+      app.metrics.httpDuration.observe({ group, status: statusClass }, durationMs / 1000);
+      app.metrics.httpRequests.inc({ method: request.method, route, status: statusClass });
+      const isRoutine = route.startsWith("/health") || route === "/metrics";
       app.log[isRoutine ? "debug" : "info"](
         {
           requestId: response.locals["requestId"],

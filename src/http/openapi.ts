@@ -1,6 +1,7 @@
 import { createDocument, type CreateDocumentOptions, type ZodOpenApiOperationObject } from "zod-openapi";
 import type { z } from "zod";
 import { type Access, type Needs, scopesOf } from "../domain/kernel/access.ts";
+import { describeReference, Reference } from "../domain/evaluation/language/references.ts";
 import { ERROR_STATUS, type ErrorCode } from "../domain/kernel/errors.ts";
 import { takesIdempotencyKey } from "./idempotency.ts";
 import {
@@ -13,33 +14,41 @@ import {
   PARAMETERS,
   SECURITY_SCHEMES,
 } from "./openapi-components.ts";
+import { nameParts } from "./openapi-names.ts";
+import { dropUnused, settle, simplify, type ToName } from "./openapi-schemas.ts";
 import { INTRODUCTION, TAG_TEXT } from "./openapi-text.ts";
 import { type AnyRoute, takesBody } from "./route.ts";
+import EXAMPLES from "./request-examples.json" with { type: "json" };
 import { fieldsOf } from "./validate.ts";
 
 export type OpenApiDocument = ReturnType<typeof createDocument>;
 
 const SECURITY = { key: { ApiKeyAuth: [] }, user: { BearerAuth: [] }, admin: { AdminAuth: [] } };
 
-/** Errors that any operation may return. */
-export const USUAL_ERRORS: readonly ErrorCode[] = [
+/** Errors that any operation may return: unknown parameters and blocked addresses are refused everywhere. */
+const USUAL_ERRORS: readonly ErrorCode[] = [
   "VALIDATION_ERROR",
-  "UNAUTHORIZED",
   "FORBIDDEN",
-  "NOT_FOUND",
-  "CONFLICT",
   "RATE_LIMITED",
   "INTERNAL_ERROR",
   "SERVICE_UNAVAILABLE",
 ];
-const BODY_ERRORS: readonly ErrorCode[] = [
-  "PAYLOAD_TOO_LARGE",
-  "UNSUPPORTED_MEDIA_TYPE",
-  "UNPROCESSABLE_ENTITY",
-];
+
+/** Whether a request can name something that is not there. */
+const isAboutSomething = ({ params, query, body, project }: AnyRoute): boolean =>
+  project !== "none" || [params, query, body].some((part) => part !== undefined);
 
 const errorsOf = (route: AnyRoute) => {
-  const codes = new Set([...USUAL_ERRORS, ...(takesBody(route) ? BODY_ERRORS : []), ...(route.errors ?? [])]);
+  const codes = new Set<ErrorCode>([
+    ...USUAL_ERRORS,
+    // Readers too may meet a record that is in no state for it, or is being made.
+    ...(route.access === "public" ? [] : (["UNAUTHORIZED", "CONFLICT"] as const)),
+    ...(isAboutSomething(route) ? (["NOT_FOUND"] as const) : []),
+    ...(route.method === "get" ? [] : (["CONFLICT"] as const)),
+    ...(takesBody(route) ? (["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const) : []),
+    ...(takesIdempotencyKey(route) ? (["UNPROCESSABLE_ENTITY"] as const) : []),
+    ...(route.errors ?? []),
+  ]);
   return Object.fromEntries(
     [...codes].map((code) => [ERROR_STATUS[code], { $ref: `#/components/responses/${nameOf(code)}` }]),
   );
@@ -97,6 +106,13 @@ const isOptional = (body: z.ZodType): boolean => {
   }
 };
 
+const bodyOf = ({ id, body, described = body }: AnyRoute) => {
+  if (described === undefined) return {};
+  const example = (EXAMPLES as Record<string, unknown>)[id];
+  const media = { schema: described, ...(example === undefined ? {} : { example }) };
+  return { requestBody: { required: !isOptional(described), content: { [JSON_TYPE]: media } } };
+};
+
 const successesOf = (route: AnyRoute) => {
   const statuses = [route.status ?? 200, ...(route.otherStatus === undefined ? [] : [route.otherStatus])];
   const describe = (status: number) =>
@@ -107,7 +123,11 @@ const successesOf = (route: AnyRoute) => {
           headers: HEADERS,
           content: { [JSON_TYPE]: { schema: route.response } },
         };
-  return Object.fromEntries(statuses.map((status) => [status, describe(status)]));
+  const unchanged = { 304: { description: "Not changed since the ETag in If-None-Match", headers: HEADERS } };
+  return {
+    ...Object.fromEntries(statuses.map((status) => [status, describe(status)])),
+    ...(route.isRevalidated ? unchanged : {}),
+  };
 };
 
 const operationOf = (route: AnyRoute): ZodOpenApiOperationObject => ({
@@ -122,14 +142,7 @@ const operationOf = (route: AnyRoute): ZodOpenApiOperationObject => ({
     ...(route.params === undefined ? {} : { path: route.params }),
     ...(route.query === undefined ? {} : { query: route.query }),
   },
-  ...(route.body === undefined
-    ? {}
-    : {
-        requestBody: {
-          required: !isOptional(route.body),
-          content: { [JSON_TYPE]: { schema: route.body } },
-        },
-      }),
+  ...bodyOf(route),
   responses: { ...successesOf(route), ...errorsOf(route) },
 });
 
@@ -144,8 +157,30 @@ const tagOf = (name: string) => {
   return { name, ...(description === undefined ? {} : { description }) };
 };
 
+/** A reference of before, as it comes back in answers. */
+const OLDER_REFERENCE = {
+  type: "object",
+  additionalProperties: {},
+  description: "A reference in a rule of before, with the older name of `ref`",
+} as const;
+
+type Overriding = Parameters<NonNullable<CreateDocumentOptions["override"]>>[0];
+
+const showReference = (context: Overriding): void => {
+  describeReference(context);
+  if (context.io === "output") asAnswered(context.jsonSchema);
+};
+
+const asAnswered = (schema: Record<string, unknown>): void => {
+  const { type, properties, required, additionalProperties } = schema;
+  for (const key of Object.keys(schema)) delete schema[key];
+  schema["anyOf"] = [{ type, properties, required, additionalProperties }, OLDER_REFERENCE];
+};
+
 /** Adapts schemas to OpenAPI 3.0, which knows `format`, a single `example`, and no `propertyNames`. */
-const override: NonNullable<CreateDocumentOptions["override"]> = ({ jsonSchema, zodSchema, io }) => {
+const override: NonNullable<CreateDocumentOptions["override"]> = (context) => {
+  const { jsonSchema, zodSchema, io } = context;
+  if (zodSchema === Reference) showReference(context);
   const type = zodSchema._zod.def.type;
   if (type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });
   // Clients must accept new fields; a strict object says so itself.
@@ -163,14 +198,16 @@ const override: NonNullable<CreateDocumentOptions["override"]> = ({ jsonSchema, 
 /**
  * Builds the OpenAPI 3.0.3 description of `routes`; every record schema with a `meta({ id })` is a component.
  */
-export const openApiDocument = (routes: readonly AnyRoute[]): OpenApiDocument =>
-  createDocument(
+export const openApiDocument = (routes: readonly AnyRoute[]): OpenApiDocument => {
+  const document = createDocument(
     {
       openapi: "3.0.3",
       info: {
         title: "Laurel API",
         version: "1.0.0",
         description: INTRODUCTION,
+        contact: { name: "Those who run this server" },
+        license: { name: "MIT", url: "https://opensource.org/license/mit" },
       },
       servers: [{ url: "/api/v1" }],
       tags: [...new Set(routes.map(({ tag }) => tag))].map(tagOf),
@@ -185,3 +222,10 @@ export const openApiDocument = (routes: readonly AnyRoute[]): OpenApiDocument =>
     },
     { override },
   );
+  const parts = document as unknown as ToName;
+  simplify(parts);
+  nameParts(parts);
+  settle(parts);
+  dropUnused(parts);
+  return document;
+};

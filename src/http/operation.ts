@@ -1,22 +1,25 @@
 import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
-import { DomainError } from "../domain/kernel/errors.ts";
+import { DomainError, invalid } from "../domain/kernel/errors.ts";
+import { ignoredFields } from "../domain/kernel/ignored-fields.ts";
+import { isJsonObject } from "../domain/kernel/json.ts";
 import { withTimeouts } from "../domain/kernel/timeouts.ts";
-import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { requireAccess } from "./access.ts";
 import { refuseOutsiders } from "./admin-network.ts";
-import { checkBodyHeaders, readJson } from "./body.ts";
+import { checkBodyHeaders, hasBody, readJson, receiveBody, refuseHostileBody } from "./body.ts";
+import type { BodyHold, BodyMemory } from "./body-memory.ts";
 import { clientIp, identify } from "./caller.ts";
 import { type Execution, keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
-import { isLong, sendLong } from "./long-json.ts";
-import { hasLargePages, type PageSlots } from "./page-slots.ts";
+import { sendJson } from "./compression.ts";
+import { bytesOf, isLong } from "./long-json.ts";
+import { hasLargePages, type LargeWork } from "./page-slots.ts";
 import { projectOf } from "./project.ts";
 import { type AnyRoute, type Reply, takesBody } from "./route.ts";
 import { ownerOf, type UnreadResponses } from "./unread.ts";
-import { parseBody, parseParams, queryChecker } from "./validate.ts";
+import { fieldsOf, parseBody, parseParams, queryChecker } from "./validate.ts";
 
 type Arrival = { request: Request; response: Response; ip: string };
 
@@ -41,16 +44,27 @@ const identifyFor = async (
   }
 };
 
-/** Returns the JSON as received, and its parsed form. */
+const takesNone = (): DomainError => invalid("body", "this operation takes no body");
+
+const isEmptyObject = (value: unknown): boolean => isJsonObject(value) && Object.keys(value).length === 0;
+
+/** Returns the JSON as received, its parsed form, and the names of fields that this leaves out. */
 const bodyOf = async (
   route: AnyRoute,
   request: Request,
-  response: Response,
-): Promise<{ raw: unknown; body: unknown }> => {
-  if (!takesBody(route)) return { raw: undefined, body: undefined };
-  const raw = await readJson(request, response, route.bodyLimit);
-  if (route.itemised !== true) refuseHostile("", raw);
-  return { raw, body: await parseBody(route, raw) };
+  { hold }: BodyHold,
+): Promise<{ raw: unknown; body: unknown; ignored: string[] }> => {
+  if (!takesBody(route)) return { raw: undefined, body: undefined, ignored: [] };
+  const limits = { bytes: route.bodyLimit, parts: route.bodyPartsMax };
+  // Configurations have slots of their own: see LargeWork.
+  const raw = await readJson(request, limits, route.isOfConfiguration ? () => undefined : hold);
+  if (route.body === undefined && !isEmptyObject(raw)) throw takesNone();
+  if (route.itemised !== true) await refuseHostileBody(request, raw);
+  return {
+    raw,
+    body: await parseBody(route, raw),
+    ignored: ignoredFields(raw, new Set(fieldsOf(route.body))),
+  };
 };
 
 /** Must be called after the body was read. */
@@ -70,11 +84,12 @@ const rowScopeOf = (actor: Actor, projectId: string): RowScope => {
   return { role: "web", tenantId: caller.tenantId, projectIds, by: actor };
 };
 
-const send = async (response: Response, reply: Reply<unknown>): Promise<void> => {
+const send = async (route: AnyRoute, response: Response, reply: Reply<unknown>): Promise<void> => {
+  if (reply.status === 302) return void response.status(302).set(reply.headers).end();
+  // Invalid JSON throws before anything of the response is set.
+  const chunks = await bytesOf(reply.body);
   response.status(reply.status).set(reply.headers);
-  if (reply.status === 302) response.end();
-  else if (isLong(reply.body)) await sendLong(response, reply.body);
-  else response.json(reply.body);
+  await sendJson(response, chunks, route.isRevalidated === true);
 };
 
 const gone = (): DomainError => new DomainError("SERVICE_UNAVAILABLE", "The client has gone");
@@ -107,54 +122,84 @@ const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
 };
 
 /** What all operations of a process share to bound its memory. */
-export type MemoryBounds = { unread: UnreadResponses; pages: PageSlots };
+export type MemoryBounds = {
+  unread: UnreadResponses;
+  bodies: BodyMemory;
+  pages: LargeWork;
+  configurations: LargeWork;
+};
+
+/** A request that has passed all checks but that of its body. */
+type Admitted = { caller: Caller; ip: string; signal: AbortSignal } & Pick<
+  Execution["context"],
+  "projectId" | "params" | "query"
+>;
+
+/** Checks a request up to its body. @throws DomainError */
+const admit = (app: App, route: AnyRoute, { unread }: MemoryBounds) => {
+  const checkQuery = queryChecker(route);
+  return async ({ request, response, ip }: Arrival, signal: AbortSignal): Promise<Admitted> => {
+    await app.blocks.refuse(ip);
+    refuseOutsiders(app.config, ip, route);
+    if (takesBody(route)) checkBodyHeaders(request, route);
+    else if (hasBody(request)) throw takesNone();
+    const caller = await identifyFor(app, route, { request, response, ip });
+    response.locals["caller"] = caller;
+    response.set(await consumeLimits(app, route, caller, ip));
+    unread.admit(ownerOf(caller, ip));
+    requireAccess(route.access, caller, app.config);
+    const projectId = await projectOf(app, route.project, caller, request);
+    const params = await parseParams(route, request.params);
+    return { caller, ip, signal, projectId, params, query: await checkQuery(request.query) };
+  };
+};
 
 /**
  * Serves a route. The order of checks is part of the contract: blocked address, size and type, credentials,
  * limits, state of the tenant, role or scope, approval and plan, project, then the values. The result of
  * `run` is sent unchanged; tests validate it against the route's `response`.
  */
-export const operation = (app: App, route: AnyRoute, { unread, pages }: MemoryBounds): RequestHandler => {
-  const checkQuery = queryChecker(route);
-  const isPage = hasLargePages(route);
-  const accounts: App = { ...app, transact: app.transactAs({ role: "accounts" }) };
-  return async (request, response) => {
-    response.locals["route"] = route.path;
-    const signal = presenceOf(response);
-    announceEnd(response, route);
-    const ip = clientIp(app, request);
-    await accounts.blocks.refuse(ip);
-    refuseOutsiders(app.config, ip, route);
-    if (takesBody(route)) checkBodyHeaders(request, route.bodyLimit);
-    const caller = await identifyFor(accounts, route, { request, response, ip });
-    response.locals["caller"] = caller;
-    response.set(await consumeLimits(accounts, route, caller, ip));
-    unread.admit(ownerOf(caller, ip));
-    requireAccess(route.access, caller, app.config);
-    const projectId = await projectOf(accounts, route.project, caller, request);
-    const params = await parseParams(route, request.params);
-    const query = await checkQuery(request.query);
-    const { raw, body } = await bodyOf(route, request, response);
-    const actor = actorOf(caller, { request, response, ip }, signal);
+export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): RequestHandler => {
+  const { unread, bodies, pages, configurations } = bounds;
+  const check = admit({ ...app, transact: app.transactAs({ role: "accounts" }) }, route, bounds);
+  const slots = hasLargePages(route) ? pages : route.isOfConfiguration ? configurations : undefined;
+  const perform = async (arrival: Arrival, admitted: Admitted, held: BodyHold): Promise<void> => {
+    const { request, response, ip } = arrival;
+    const { caller, signal, projectId } = admitted;
+    const { raw, body, ignored } = await bodyOf(route, request, held);
+    const actor = actorOf(caller, arrival, signal);
     const rowScope = rowScopeOf(actor, projectId);
     const cookie = request.get("cookie") ?? "";
     const deviceToken = request.get("x-device-token") ?? "";
-    const given = { params, query, body, cookie, deviceToken };
-    const execution: Execution = { route, rowScope, context: { caller, projectId, actor, signal, ...given } };
+    const context = { ...admitted, actor, body, ignored, cookie, deviceToken };
+    const execution: Execution = { route, rowScope, context };
     const scoped: App = { ...app, transact: whilePresent(app.transactAs(rowScope), signal) };
     const keyed = await keyedRequest(request, execution, raw);
     try {
       const run = () => (keyed ? runKeyed(scoped, execution, keyed) : runOnce(scoped, execution));
-      const answer = async (): Promise<void> => {
-        const reply = await (route.timeouts ? withTimeouts(route.timeouts, run) : run());
-        // Others may have been answered meanwhile. What was written is not refused afterwards.
-        if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));
-        await send(response, reply);
-      };
-      await (isPage ? pages.run(actor, answer) : answer());
+      const reply = await (route.timeouts ? withTimeouts(route.timeouts, run) : run());
+      // Others may have been answered meanwhile. What was written is not refused afterwards.
+      if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));
+      await send(route, response, reply);
     } catch (error) {
-      await route.onRefused?.(scoped, { ...execution.context, prepared: execution.prepared }, error);
+      await route.onRefused?.(scoped, { ...context, prepared: execution.prepared }, error);
       throw error;
+    }
+  };
+  return async (request, response) => {
+    Object.assign(response.locals, { route: route.path, group: route.tag });
+    const signal = presenceOf(response);
+    announceEnd(response, route);
+    const arrival: Arrival = { request, response, ip: clientIp(app, request) };
+    const admitted = await check(arrival, signal);
+    // Slots are not held while a body arrives, which takes as long as its sender wants.
+    const bytes = takesBody(route) ? await receiveBody(request, response, route.bodyLimit) : 0;
+    const held = bodies.open(ownerOf(admitted.caller, arrival.ip));
+    try {
+      const run = () => perform(arrival, admitted, held);
+      await (slots ? slots.run({ ...admitted, bytes }, run) : run());
+    } finally {
+      held.release();
     }
   };
 };

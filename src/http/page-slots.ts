@@ -1,13 +1,17 @@
 import type { z } from "zod";
-import type { Actor } from "../domain/kernel/caller.ts";
-import { createLanes } from "../domain/kernel/lanes.ts";
+import type { Caller } from "../domain/kernel/caller.ts";
+import { KeyedSemaphore, Semaphore } from "../domain/kernel/semaphore.ts";
+import { busy, createWaitingRoom } from "../domain/kernel/waiting-room.ts";
 import type { AnyRoute } from "./route.ts";
 import { ownerOf } from "./unread.ts";
 
-/** Pages of one tenant, or one address, that are read and written at once in a process. */
-const OWNER_SLOTS = 2;
-/** The same of all. */
-const PROCESS_SLOTS = 6;
+/** Pages of one tenant, or one address, that are read and written at once in a process, and those of all. */
+const PAGES: Slots = { ofOwner: 2, ofProcess: 6 };
+/** The same of configurations of whole projects, which are read, compared or imported. */
+const CONFIGURATIONS: Slots = { ofOwner: 1, ofProcess: 2 };
+/** Requests that wait for each of those slots, at most, and their maximum wait in ms. */
+const SLOT_WAITING_MAX = 60;
+const WAIT_MAX_MS = 10_000;
 
 /** Whether a route answers pages whose rows may be large documents. */
 export const hasLargePages = ({ method, query, hasSmallRows }: AnyRoute): boolean =>
@@ -15,38 +19,42 @@ export const hasLargePages = ({ method, query, hasSmallRows }: AnyRoute): boolea
 
 const shapeOf = (schema: z.ZodType): object => ("shape" in schema ? (schema.shape as object) : {});
 
+type Slots = { ofOwner: number; ofProcess: number };
+
+const optionsOf = (slots: number) => ({
+  slots,
+  waitingMax: slots * SLOT_WAITING_MAX,
+  waitMaxMs: WAIT_MAX_MS,
+  refusal: busy,
+});
+
+/** Who asks for something large. `bytes`: of the request; `signal`: aborted when they have gone. */
+type Asker = { caller: Caller; ip: string; bytes: number; signal: AbortSignal };
+
 /**
- * Bounds the memory of pages: a page of 100 large documents takes a hundred megabytes while it is made. So
- * only a few are made at once, and further requests wait in the order of their arrival.
+ * Bounds the memory of what is large while it is made: only a few are made at once, and further requests wait
+ * in the order of their arrival.
  */
-export class PageSlots {
-  readonly #lanes = createLanes();
-  #next = 0;
+export class LargeWork {
+  readonly #ofOwners: KeyedSemaphore;
+  readonly #ofProcess: Semaphore;
+
+  constructor({ ofOwner, ofProcess }: Slots) {
+    const room = createWaitingRoom();
+    this.#ofOwners = new KeyedSemaphore({ ...optionsOf(ofOwner), room });
+    this.#ofProcess = new Semaphore({ ...optionsOf(ofProcess), room });
+  }
 
   /** @throws DomainError SERVICE_UNAVAILABLE BUSY when too much waits, or for too long */
-  async run<T>(actor: Actor, make: () => Promise<T>): Promise<T> {
-    const { caller, ip } = actor;
-    const own = await this.#enter(ownerOf(caller, ip), OWNER_SLOTS, actor);
-    try {
-      const common = await this.#enter("process", PROCESS_SLOTS, actor);
-      try {
-        return await make();
-      } finally {
-        this.#lanes.leave(common);
-      }
-    } finally {
-      this.#lanes.leave(own);
-    }
-  }
-
-  /** Takes a free slot, or waits for the next one in turn. @returns its key */
-  async #enter(name: string, slots: number, { caller, waits }: Actor): Promise<string> {
-    const first = this.#next++;
-    const keys = Array.from({ length: slots }, (_, n) => `${name} ${(first + n) % slots}`);
-    for (const key of keys) if (this.#lanes.tryEnter(key)) return key;
-    const [key] = keys;
+  run<T>({ caller, ip, bytes, signal }: Asker, make: () => Promise<T>): Promise<T> {
     const tenantId = "tenantId" in caller ? caller.tenantId : undefined;
-    await this.#lanes.enter(key!, { tenantId, bytes: 0, signal: waits?.signal });
-    return key!;
+    const waiter = { tenantId, bytes, signal };
+    return this.#ofOwners.run(ownerOf(caller, ip), () => this.#ofProcess.run(make, waiter), waiter);
   }
 }
+
+/** Pages: one of 100 large documents takes a hundred megabytes. */
+export const pageSlots = (): LargeWork => new LargeWork(PAGES);
+
+/** Configurations: one of a project at its limits takes as much, and CPU for seconds in slices. */
+export const configurationSlots = (): LargeWork => new LargeWork(CONFIGURATIONS);

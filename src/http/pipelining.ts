@@ -14,6 +14,12 @@ type Waiting = { response: ServerResponse; serve: () => void };
 export class Pipelining {
   /** Requests waiting on connections that have one in progress. */
   readonly #waiting = new WeakMap<Socket, Waiting[]>();
+  readonly #current = new WeakMap<Socket, ServerResponse>();
+
+  /** Returns the response to the request that a connection has in progress. */
+  currentOf(socket: Socket): ServerResponse | undefined {
+    return this.#current.get(socket);
+  }
 
   /** Runs `serve` now, or in turn. A connection with too many requests ahead is closed. */
   enter(socket: Socket, response: ServerResponse, serve: () => void): void {
@@ -34,11 +40,13 @@ export class Pipelining {
   }
 
   #run(socket: Socket, { response, serve }: Waiting): void {
+    this.#current.set(socket, response);
     response.once("close", () => this.#next(socket));
     serve();
   }
 
   #next(socket: Socket): void {
+    this.#current.delete(socket);
     const waiting = this.#waiting.get(socket) ?? [];
     const next = waiting.shift();
     if (next && !socket.destroyed) {

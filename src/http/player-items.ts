@@ -1,4 +1,5 @@
 import { DomainError } from "../domain/kernel/errors.ts";
+import { ignoredFields } from "../domain/kernel/ignored-fields.ts";
 import { parseSized } from "../domain/kernel/oversize.ts";
 import type { PlayerInput } from "../domain/progression/players/upsert.ts";
 import { mapInSlices } from "../domain/kernel/slices.ts";
@@ -7,12 +8,14 @@ import { NewPlayer } from "./resources/player-bodies.ts";
 
 /** One player of a batch, or why it is invalid. */
 export type ReadItem =
-  | { externalUserId: string; player: PlayerInput }
+  | { externalUserId: string; player: PlayerInput; ignored: string[] }
   | { externalUserId: string | null; problem: string };
 
 /** Parses the players of a batch one by one, so that an invalid one is refused individually. */
 export const readPlayerItems = (items: readonly unknown[]): Promise<ReadItem[]> =>
   mapInSlices(items, readItem);
+
+const FIELDS: ReadonlySet<string> = new Set(Object.keys(NewPlayer.shape));
 
 const readItem = (item: unknown): ReadItem => {
   const hostile = hostileProblem(item);
@@ -21,7 +24,7 @@ const readItem = (item: unknown): ReadItem => {
   if (read.success) {
     const { tags, ...profile } = read.data;
     const player = { ...profile, ...(tags ? { addTags: tags } : {}) };
-    return { externalUserId: player.externalUserId, player };
+    return { externalUserId: player.externalUserId, player, ignored: ignoredFields(item, FIELDS) };
   }
   const [issue] = read.error.issues;
   const path = issue!.path.join(".");

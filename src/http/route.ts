@@ -24,6 +24,8 @@ export type RouteContext<P, Q, B> = {
   params: P;
   query: Q;
   body: B;
+  /** Names of fields that the body has and its schema does not. */
+  ignored: readonly string[];
   /** The raw Cookie header. */
   cookie: string;
   /** The raw X-Device-Token header. */
@@ -88,8 +90,14 @@ export type Route<
   params?: P;
   query?: Q;
   body?: B;
+  /** The body as the document shows it, where `body` leaves checks to the operation itself. */
+  described?: Shape;
   /** Bytes; default BODY_LIMIT. */
   bodyLimit?: number;
+  /** Names and values in the JSON of the body; default BODY_PARTS_MAX, or LARGE_BODY_PARTS_MAX. */
+  bodyPartsMax?: number;
+  /** The body may come as gzip; `bodyLimit` counts what it inflates to. */
+  takesGzip?: true;
   /**
    * Checks the body's hostile values (NUL, `__proto__`, depth) item by item itself; otherwise one refuses the
    * whole body.
@@ -108,13 +116,17 @@ export type Route<
   limits?: readonly LimitName[];
   /** POST only: takes no X-Idempotency-Key, because its work is not one transaction (signing in). */
   takesNoIdempotencyKey?: true;
+  /** GET only: clients may keep the answer and ask by its ETag whether it has changed. */
+  isRevalidated?: true;
   /** A page whose rows are never large: as many as come may be made at once. */
   hasSmallRows?: true;
+  /** Its body or answer is the configuration of a whole project: few are in memory at once. */
+  isOfConfiguration?: true;
   /** Time limits of its database work; default: those of requests. */
   timeouts?: Timeouts;
   /** Announces removal; responses have X-Deprecated and Sunset. */
   deprecated?: { sunset: Date };
-  /** Error codes in addition to those of every operation (USUAL_ERRORS in openapi.ts). */
+  /** Error codes in addition to those of every operation (`errorsOf` in openapi.ts). */
   errors?: readonly ErrorCode[];
   response: R;
   /**

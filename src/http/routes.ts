@@ -16,6 +16,7 @@ import { definitionRoutes } from "./resources/definitions.ts";
 import { emailLogRoutes } from "./resources/email-logs.ts";
 import { eventRevertRoutes } from "./resources/event-revert.ts";
 import { eventTypeRoutes } from "./resources/event-types.ts";
+import { eventBacklogRoutes } from "./resources/event-backlog.ts";
 import { eventRoutes } from "./resources/events.ts";
 import { inboxRoutes } from "./resources/inbox.ts";
 import { invitationRoutes } from "./resources/invitations.ts";
@@ -75,6 +76,7 @@ export const routes: readonly AnyRoute[] = [
   ...auditLogRoutes,
   ...projectRoutes,
   ...apiKeyRoutes,
+  ...eventBacklogRoutes,
   ...eventRoutes,
   ...eventTypeRoutes,
   ...eventRevertRoutes,

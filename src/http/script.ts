@@ -1,23 +1,21 @@
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
-import { gzip } from "node:zlib";
+import { gunzip } from "node:zlib";
 import type { RequestHandler } from "express";
+import { fixedBody, sendFixed, type FixedBody } from "./compression.ts";
 
-type Bundle = { plain: Buffer; packed: Buffer };
-
-const load = async (file: () => URL): Promise<Bundle> => {
-  const plain = await readFile(file());
-  return { plain, packed: await promisify(gzip)(plain) };
+const load = async (file: URL): Promise<FixedBody> => {
+  const bytes = await readFile(file);
+  return fixedBody(file.pathname.endsWith(".gz") ? await promisify(gunzip)(bytes) : bytes);
 };
 
-/** Sends a script of an installed package, read and compressed on the first request. */
+/** Sends a script, which may be stored compressed (`.gz`); it is read on the first request. */
 export const sendScript = (file: () => URL): RequestHandler => {
-  let bundle: Promise<Bundle> | undefined;
-  return async (request, response) => {
-    bundle ??= load(file);
-    const { plain, packed } = await bundle;
-    response.type("js").set({ "Cache-Control": "public, max-age=3600", Vary: "Accept-Encoding" });
-    if (request.acceptsEncodings("gzip") === "gzip") response.set("Content-Encoding", "gzip").send(packed);
-    else response.send(plain);
+  let bundle: Promise<FixedBody> | undefined;
+  return async (_request, response) => {
+    bundle ??= load(file());
+    const body = await bundle;
+    response.type("js").set("Cache-Control", "public, max-age=3600");
+    sendFixed(response, body);
   };
 };

@@ -10,9 +10,10 @@ import { nameRequest, observe } from "./observe.ts";
 import { type MemoryBounds, operation } from "./operation.ts";
 import type { AnyRoute } from "./route.ts";
 import { bySpecificity, checkRoutes, expressPath, pathPattern } from "./route-list.ts";
-import { PageSlots } from "./page-slots.ts";
+import { configurationSlots, pageSlots } from "./page-slots.ts";
+import { BodyMemory } from "./body-memory.ts";
 import { trackUnread, UnreadResponses } from "./unread.ts";
-import { systemRouter } from "./system.ts";
+import { operatorRouter, systemRouter } from "./system.ts";
 
 /** Prefixes that clients may use, besides none; the documentation shows the first. */
 const PREFIXES = ["/api/v1", "/v1"];
@@ -24,7 +25,7 @@ const refuseNul: RequestHandler = (request, _response, next) => {
   next();
 };
 
-/** Answers 405 if another method would be served. */
+/** Answers OPTIONS, and 405 to others, if another method would be served. */
 const refuseMethod = (app: App, routes: readonly AnyRoute[]): RequestHandler => {
   const patterns = routes.map((route) => ({
     route,
@@ -42,6 +43,7 @@ const refuseMethod = (app: App, routes: readonly AnyRoute[]): RequestHandler => 
       ...new Set(methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method]))),
     ].join(", ");
     response.set("Allow", allowed);
+    if (request.method === "OPTIONS") return void response.status(204).end();
     throw new DomainError("METHOD_NOT_ALLOWED", `This address answers ${allowed}`);
   };
 };
@@ -71,6 +73,12 @@ const faultLog = (log: App["log"]) => {
   };
 };
 
+/** Counts what limits, load and outages refuse; an error without a reason is counted under its code. */
+const countRefusal = ({ metrics }: App, { code, reason = code }: DomainError): void => {
+  if (code === "RATE_LIMITED" || code === "SERVICE_UNAVAILABLE")
+    metrics.requestsRefused.inc({ code, reason });
+};
+
 /** Last error handler: every error of a request ends here and becomes a response. */
 const answerError = (app: App): ErrorRequestHandler => {
   const logFault = faultLog(app.log);
@@ -78,6 +86,7 @@ const answerError = (app: App): ErrorRequestHandler => {
     try {
       const known = asDomainError(error);
       const { requestId, route } = response.locals;
+      if (known) countRefusal(app, known);
       if (isFault(error, known)) logFault(error, known, { requestId, method: request.method, route });
       sendError(response, known ?? internalError(), app.clock());
     } catch (failure) {
@@ -87,25 +96,43 @@ const answerError = (app: App): ErrorRequestHandler => {
   };
 };
 
+const bareHttp = (): express.Express => {
+  const http = express();
+  http.disable("x-powered-by");
+  http.disable("etag");
+  http.enable("case sensitive routing");
+  return http;
+};
+
+const noPage: RequestHandler = () => {
+  throw notFound("Page");
+};
+
 /**
  * Creates the Express application: `routes` under `/api/v1`, `/v1` and no prefix, the pages for operators,
  * the description at /openapi.json and /docs. Every unsuccessful response has the body of errors.ts.
  */
 export const createHttp = (app: App, routes: readonly AnyRoute[]): express.Express => {
   checkRoutes(routes);
-  const http = express();
-  http.disable("x-powered-by");
-  http.disable("etag");
-  http.enable("case sensitive routing");
+  const http = bareHttp();
   const unread = new UnreadResponses();
   http.use(nameRequest(app), observe(app), trackUnread(app, unread), refuseNul);
   http.use(systemRouter(app, routes));
-  const api = operations(app, routes, { unread, pages: new PageSlots() });
+  const bounds = {
+    unread,
+    bodies: new BodyMemory(),
+    pages: pageSlots(),
+    configurations: configurationSlots(),
+  };
+  const api = operations(app, routes, bounds);
   http.use(PREFIXES, api);
-  http.use(api);
-  http.use(() => {
-    throw notFound("Page");
-  });
-  http.use(answerError(app));
+  http.use(api, noPage, answerError(app));
+  return http;
+};
+
+/** Creates the application of the operators' own port: health and metrics of this process alone. */
+export const createOperatorHttp = (app: App): express.Express => {
+  const http = bareHttp();
+  http.use(nameRequest(app), observe(app), refuseNul, operatorRouter(app), noPage, answerError(app));
   return http;
 };

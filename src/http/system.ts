@@ -3,6 +3,7 @@ import { type RequestHandler, Router } from "express";
 import type { App } from "../app.ts";
 import { DomainError, notFound, unauthorized } from "../domain/kernel/errors.ts";
 import { docs } from "./docs.ts";
+import { fixedBody, sendFixed, type FixedBody } from "./compression.ts";
 import { openApiDocument } from "./openapi.ts";
 import { playground } from "./playground.ts";
 import type { AnyRoute } from "./route.ts";
@@ -50,11 +51,12 @@ const isSame = (given: string, expected: string): boolean => {
   return a.length === b.length && timingSafeEqual(a, b);
 };
 
+/** @param isPrivate whether clients do not reach the port, so that no token is needed in production */
 const metrics =
-  (app: App): RequestHandler =>
+  (app: App, isPrivate: boolean): RequestHandler =>
   async (request, response) => {
     const { metricsToken, isProduction } = app.config;
-    if (metricsToken === undefined && isProduction) throw notFound("Page");
+    if (metricsToken === undefined && isProduction && !isPrivate) throw notFound("Page");
     if (metricsToken !== undefined && !isSame(request.get("authorization") ?? "", `Bearer ${metricsToken}`)) {
       throw unauthorized("TOKEN_INVALID", "Send METRICS_TOKEN as Authorization: Bearer");
     }
@@ -63,35 +65,60 @@ const metrics =
 
 const openApi = (routes: readonly AnyRoute[]): RequestHandler => {
   // One copy for all responses, however many clients read it slowly.
-  let bytes: Buffer | undefined;
-  return (_request, response) => {
-    bytes ??= Buffer.from(JSON.stringify(openApiDocument(routes)));
-    response.type("json").send(bytes);
+  let body: Promise<FixedBody> | undefined;
+  return async (_request, response) => {
+    body ??= fixedBody(Buffer.from(JSON.stringify(openApiDocument(routes))));
+    const document = await body;
+    response.type("json").set("Cache-Control", "no-cache");
+    sendFixed(response, document);
   };
 };
 
-const onlyGet: RequestHandler = (_request, response) => {
+const onlyGet: RequestHandler = (request, response) => {
   response.set("Allow", "GET, HEAD");
+  if (request.method === "OPTIONS") return void response.status(204).end();
   throw new DomainError("METHOD_NOT_ALLOWED", "This address answers GET only");
 };
 
-/** Pages for operators and documentation; each exists once, without a prefix. */
-export const systemRouter = (app: App, routes: readonly AnyRoute[]): Router => {
-  const router = Router({ caseSensitive: true });
-  const pages: Record<string, RequestHandler> = {
-    "/health/live": (_request, response) => void response.json({ status: "ok" }),
-    "/health/ready": ready(app),
-    "/metrics": metrics(app),
-    "/openapi.json": openApi(routes),
-    ...docs,
-    ...(app.config.isProduction ? {} : playground),
+/** Where to go from here: browsers are sent to the reference, others get addresses. */
+const start =
+  ({ config }: App): RequestHandler =>
+  (request, response) => {
+    if (request.accepts(["json", "html"]) === "html") return response.redirect(302, "/docs");
+    const pages = { docs: "/docs", openapi: "/openapi.json", health: "/health", api: "/api/v1" };
+    return void response.json({ name: "Laurel", version: config.version, ...pages });
   };
+
+type Pages = Record<string, RequestHandler>;
+
+const routerOf = (pages: Pages): Router => {
+  const router = Router({ caseSensitive: true });
   for (const [path, page] of Object.entries(pages)) {
     const note: RequestHandler = (_request, response, next) => {
-      response.locals["route"] = path;
+      Object.assign(response.locals, { route: path, group: "system" });
       next();
     };
     router.route(path).all(note).get(page).all(onlyGet);
   }
   return router;
 };
+
+const operatorPages = (app: App, isPrivate: boolean): Pages => ({
+  "/health": ready(app),
+  "/health/live": (_request, response) => void response.json({ status: "ok" }),
+  "/health/ready": ready(app),
+  "/metrics": metrics(app, isPrivate),
+});
+
+/** The pages that METRICS_PORT serves. */
+export const operatorRouter = (app: App): Router => routerOf(operatorPages(app, true));
+
+/** Pages for operators and documentation; each exists once, without a prefix. */
+export const systemRouter = (app: App, routes: readonly AnyRoute[]): Router =>
+  routerOf({
+    "/": start(app),
+    ...operatorPages(app, false),
+    "/openapi.json": openApi(routes),
+    ...docs,
+    ...(app.config.isProduction ? {} : playground),
+  });

@@ -9,6 +9,8 @@ const MIB = 1024 * 1024;
 const OWNER_MAX_BYTES = 32 * MIB;
 /** The same of the whole process. */
 const PROCESS_MAX_BYTES = 192 * MIB;
+/** Whoever has less unread is served also when the process has too much. */
+const OWNER_FREE_BYTES = MIB;
 /** A connection whose client reads nothing of a complete response for this long is closed, in ms. */
 const UNREAD_MS = 20_000;
 /** Smaller remainders are not counted: connections with them cost more than their bytes. */
@@ -24,7 +26,8 @@ export class UnreadResponses {
 
   /** Refuses a request while too much is unread. @throws DomainError SERVICE_UNAVAILABLE SERVER_BUSY */
   admit(owner: string): void {
-    if ((this.#byOwner.get(owner) ?? 0) < OWNER_MAX_BYTES && this.#bytes < PROCESS_MAX_BYTES) return;
+    const own = this.#byOwner.get(owner) ?? 0;
+    if (own < (this.#bytes < PROCESS_MAX_BYTES ? OWNER_MAX_BYTES : OWNER_FREE_BYTES)) return;
     throw retryLater("too many bytes of earlier responses have not been read yet", "SERVER_BUSY");
   }
 
@@ -35,7 +38,8 @@ export class UnreadResponses {
       if (!socket) return;
       response.setTimeout(UNREAD_MS, () => void socket.destroy());
       const bytes = socket.writableLength;
-      if (bytes < COUNTED_MIN_BYTES) return;
+      // All clients share the bytes of a fixed body.
+      if (bytes < COUNTED_MIN_BYTES || response.locals["isFixed"] === true) return;
       const name = owner();
       this.#add(name, bytes);
       response.once("close", () => this.#add(name, -bytes));

@@ -24,6 +24,31 @@ const parse = async (schema: z.ZodType | undefined, value: unknown, root: string
   return result.data;
 };
 
+type Def = { type: string; innerType?: z.ZodType; in?: z.ZodType; options?: z.ZodType[]; shape?: object };
+
+/** Whether a parameter's schema accepts a list, seen through its wrappers. */
+const takesList = (schema: z.ZodType | undefined): boolean => {
+  if (schema === undefined) return false;
+  const { type, innerType, in: given, options = [] } = schema._zod.def as Def;
+  return type === "array" || takesList(innerType ?? given) || options.some(takesList);
+};
+
+/** A parameter may be called as something that every object inherits, such as `__proto__`. */
+const ownOf = (shape: Record<string, z.ZodType> | undefined, name: string): z.ZodType | undefined =>
+  shape !== undefined && Object.hasOwn(shape, name) ? shape[name] : undefined;
+
+/** @throws DomainError VALIDATION_ERROR for a parameter that was given more than once and takes one value */
+const refuseRepeated = (schema: z.ZodType | undefined, query: Record<string, unknown>): void => {
+  const shape = (schema?._zod.def as Def | undefined)?.shape as Record<string, z.ZodType> | undefined;
+  const repeated = Object.keys(query).filter(
+    (name) => Array.isArray(query[name]) && !takesList(ownOf(shape, name)),
+  );
+  const [first] = repeated;
+  if (first === undefined) return;
+  const details = repeated.map((field) => ({ field, message: "must be given once" }));
+  throw new DomainError("VALIDATION_ERROR", `${first}: must be given once`, { details });
+};
+
 const isLoose = (schema: z.ZodType | undefined): boolean =>
   schema !== undefined && (schema._zod.def as { catchall?: unknown }).catchall !== undefined;
 
@@ -37,6 +62,7 @@ export const queryChecker = (route: AnyRoute) => {
   const selectsProject = route.project === "caller" || route.project === "optional";
   const tolerated = selectsProject && !known.has("projectId") ? "projectId" : undefined;
   return async (query: Record<string, unknown>): Promise<unknown> => {
+    refuseRepeated(route.query, query);
     if (isLoose(route.query)) return parse(route.query, query, "query");
     const unknown = Object.keys(query).filter((name) => !known.has(name) && name !== tolerated);
     if (unknown.length > 0) {

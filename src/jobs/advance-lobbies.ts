@@ -4,7 +4,6 @@ import type { Job } from "./job.ts";
 
 /** Starts games, ends grace periods, and closes lobbies when they are due. */
 export const advanceLobbies: Job = {
-  name: "advance-lobbies",
   concurrency: 1,
   everyMs: 1_000,
   run: async (app) => {

@@ -4,7 +4,6 @@ import type { Job } from "./job.ts";
 
 /** Deletes tenants whose cancellation period is over. */
 export const deleteTenants: Job = {
-  name: "delete-tenants",
   timeouts: STEP,
   concurrency: 1,
   everyMs: 3_600_000,

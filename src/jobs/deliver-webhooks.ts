@@ -11,7 +11,6 @@ export const createDeliverWebhooks = (): Job => {
   let pump: WebhookPump | undefined;
   const pumpOf = (app: App): WebhookPump => (pump ??= new WebhookPump(app));
   return {
-    name: "deliver-webhooks",
     concurrency: 8,
     everyMs: 1_000,
     // Deliveries planned by a relay are sent by the same process; other processes find leftovers by their
@@ -19,7 +18,7 @@ export const createDeliverWebhooks = (): Job => {
     staysHere: true,
     run: async (app, key) => {
       if (key === EVERY_KEY) await pumpOf(app).sweep();
-      else pumpOf(app).ring(key);
+      else pumpOf(app).wake(key);
     },
     atStop: async () => {
       await pump?.stop();

@@ -4,7 +4,6 @@ import type { Job } from "./job.ts";
 
 /** Ends expired boosts, so that their players are notified. */
 export const endBoosts: Job = {
-  name: "end-boosts",
   concurrency: 1,
   everyMs: 5_000,
   run: (app) => sweepDue(app, { due: DUE_BOOSTS, settle: endPlayersBoosts }),

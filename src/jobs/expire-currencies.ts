@@ -9,7 +9,6 @@ import type { Job } from "./job.ts";
 
 /** Releases expired holds, and removes expired currency lots. */
 export const expireCurrencies: Job = {
-  name: "expire-currencies",
   concurrency: 1,
   everyMs: 5_000,
   run: async (app) => {

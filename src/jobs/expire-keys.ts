@@ -3,7 +3,6 @@ import type { Job } from "./job.ts";
 
 /** Marks API keys that have passed their expiry time as expired. */
 export const expireKeys: Job = {
-  name: "expire-keys",
   concurrency: 1,
   everyMs: 3_600_000,
   run: (app) => app.transact(markExpiredKeys),

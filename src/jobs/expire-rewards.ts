@@ -6,7 +6,6 @@ const GRANTS_AT_ONCE = 1_000;
 
 /** Marks unclaimed rewards as expired. */
 export const expireRewards: Job = {
-  name: "expire-rewards",
   concurrency: 1,
   everyMs: 60_000,
   run: async (app) => {

@@ -7,7 +7,6 @@ const ROWS_AT_ONCE = 1_000;
 
 /** Fails deliveries that have waited too long for a webhook that is not being sent to. */
 export const failWaitingWebhooks: Job = {
-  name: "fail-waiting-webhooks",
   concurrency: 1,
   everyMs: HOUR_MS,
   run: async (app) => {

@@ -23,7 +23,6 @@ const flush = async ({ transact, eventTypes: recorder }: App): Promise<void> => 
 
 /** Adds the event types observed by workers to the table. A process that is killed loses up to 5 s. */
 export const flushEventTypes: Job = {
-  name: "flush-event-types",
   concurrency: 1,
   everyMs: FLUSH_MS,
   staysHere: true,

@@ -24,7 +24,6 @@ const flush = async ({ transact, ruleStats: recorder }: App): Promise<void> => {
  * Adds the rule statistics counted by workers to the table. A process that is killed loses up to 10 s of it.
  */
 export const flushRuleStats: Job = {
-  name: "flush-rule-stats",
   concurrency: 1,
   everyMs: FLUSH_MS,
   staysHere: true,

@@ -8,7 +8,6 @@ import type { Timeouts } from "../domain/kernel/timeouts.ts";
 export type Job = JobParts & { run(app: App, key: string): Promise<void> };
 
 type JobParts = {
-  name: string;
   /** Time limits of its statements and transactions; absent: those of BATCH. */
   timeouts?: Timeouts;
   /** Concurrent runs in one process; runs for one key never overlap in one process. */

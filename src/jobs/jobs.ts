@@ -11,12 +11,14 @@ import { flushRuleStats } from "./flush-rule-stats.ts";
 import type { AnyJob } from "./job.ts";
 import { leaderboardPeriods } from "./leaderboard-periods.ts";
 import { maintain } from "./maintain.ts";
+import type { JobName } from "./names.ts";
 import { partitions } from "./partitions.ts";
-import { createProcessEvents } from "./process-events.ts";
+import { createEventJobs } from "./event-jobs.ts";
 import { createProjectJobs } from "./project-jobs.ts";
 import { pruneChat } from "./prune-chat.ts";
 import { pruneEnded } from "./prune.ts";
 import { createRelayOutbox } from "./relay-outbox.ts";
+import { retention } from "./retention.ts";
 import { runSchedules } from "./run-schedules.ts";
 import { sendMail } from "./send-mail.ts";
 import { settleStreaks } from "./settle-streaks.ts";
@@ -24,30 +26,34 @@ import { sweepDynamicSegments } from "./sweep-segments.ts";
 import { sweep } from "./sweep.ts";
 import { tellRanks } from "./tell-ranks.ts";
 
-/** Creates every job that a worker process runs, with its state between runs. */
-export const createJobs = (): readonly AnyJob[] => [
-  createProcessEvents(),
-  createRelayOutbox(),
-  sendMail,
+/**
+ * Creates every job that a worker process runs, with its state between runs. A name that can be
+ * woken and has no job does not compile.
+ */
+export const createJobs = (): Readonly<Record<JobName, AnyJob>> => ({
+  ...createEventJobs(),
+  "relay-outbox": createRelayOutbox(),
+  "send-mail": sendMail,
   sweep,
   partitions,
-  expireKeys,
-  pruneEnded,
-  pruneChat,
-  deleteTenants,
-  createProjectJobs(),
-  expireRewards,
-  runSchedules,
-  flushRuleStats,
-  expireCurrencies,
-  endBoosts,
+  "expire-keys": expireKeys,
+  "prune-ended": pruneEnded,
+  "prune-chat": pruneChat,
+  retention,
+  "delete-tenants": deleteTenants,
+  "project-jobs": createProjectJobs(),
+  "expire-rewards": expireRewards,
+  "run-schedules": runSchedules,
+  "flush-rule-stats": flushRuleStats,
+  "expire-currencies": expireCurrencies,
+  "end-boosts": endBoosts,
   maintain,
-  sweepDynamicSegments,
-  flushEventTypes,
-  settleStreaks,
-  advanceLobbies,
-  leaderboardPeriods,
-  tellRanks,
-  createDeliverWebhooks(),
-  failWaitingWebhooks,
-];
+  "sweep-segments": sweepDynamicSegments,
+  "flush-event-types": flushEventTypes,
+  "settle-streaks": settleStreaks,
+  "advance-lobbies": advanceLobbies,
+  "leaderboard-periods": leaderboardPeriods,
+  "tell-ranks": tellRanks,
+  "deliver-webhooks": createDeliverWebhooks(),
+  "fail-waiting-webhooks": failWaitingWebhooks,
+});

@@ -60,7 +60,6 @@ const stepList = async (app: App, list: PeriodOf): Promise<boolean> => {
  * turn, so that a long one delays neither short ones nor the next windows.
  */
 export const leaderboardPeriods: Job = {
-  name: "leaderboard-periods",
   timeouts: STEP,
   concurrency: 1,
   everyMs: 1_000,

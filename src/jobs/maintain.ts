@@ -2,7 +2,6 @@ import type { Job } from "./job.ts";
 
 /** Maintains a database without autovacuum. */
 export const maintain: Job = {
-  name: "maintain",
   concurrency: 1,
   everyMs: 600_000,
   run: (app) => app.maintain(),

@@ -1,10 +1,9 @@
-import { ensurePartitions } from "../domain/tracking/partitions.ts";
+import { ensurePartitions } from "../domain/registries/partitions.ts";
 import { STEP } from "../domain/kernel/timeouts.ts";
 import type { Job } from "./job.ts";
 
-/** Creates the partitions of tracked events ahead of time. */
+/** Creates the partitions of large tables ahead of time. */
 export const partitions: Job = {
-  name: "partitions",
   timeouts: STEP,
   concurrency: 1,
   everyMs: 3_600_000,

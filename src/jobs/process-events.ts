@@ -1,8 +1,10 @@
 import { outageOf } from "../domain/kernel/outages.ts";
-import { type Processed, processPartitions } from "../domain/progression/claim.ts";
+import { type Processed, processAlone, processPartitions } from "../domain/progression/claim.ts";
+import type { ProcessOptions } from "../domain/progression/claim-run.ts";
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
-import { FIRST_PROJECT } from "../domain/progression/queue.ts";
+import { InHand } from "../domain/progression/in-hand.ts";
+import { FIRST_PROJECT, type QueuedEvent } from "../domain/progression/queue.ts";
 import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/evaluation/event-steps.ts";
 import type { LoopHit } from "../domain/evaluation/rule-event.ts";
@@ -20,8 +22,6 @@ import { processedTopic } from "../domain/kernel/events/topics.ts";
 import type { App } from "../app.ts";
 import type { JobTogether } from "./job.ts";
 
-/** The name of the job, by which partitions are woken. */
-export const PROCESS_EVENTS = "process-events";
 /** Partitions processed concurrently by one process. */
 export const PROCESS_CONCURRENCY = 4;
 /** Delay before a partition held by another worker is tried again. */
@@ -83,57 +83,111 @@ const claimOf = async (
   }
 };
 
-const optionsOf = (app: App, kept: ProcessState, { loops, hits, lacking }: ClaimFindings) => ({
+/** Returns a function that logs an event's failed attempt. */
+export const logFailedEvent =
+  ({ log }: App) =>
+  (err: unknown, event: object): void =>
+    log.error({ err, event }, "an event could not be processed");
+
+type ClaimOptions = Omit<ProcessOptions, "onLeft">;
+
+const optionsOf = (
+  app: App,
+  kept: ProcessState,
+  { hand, loops, hits, lacking }: ClaimFindings & { hand: InHand },
+): ClaimOptions => ({
   transact: app.transact,
+  hand,
   plans: kept.plans,
   shares: kept.shares,
   claimLimit: app.limits.claimEvents,
   claimTogether: app.limits.claimTogether,
   stats: app.ruleStats,
   onSeen: app.eventTypes.seen,
-  onError: (error: unknown, event: object) =>
-    app.log.error({ err: error, event }, "an event could not be processed"),
+  onError: logFailedEvent(app),
   onLoop: (hit: LoopHit) => void loops.push(hit),
   onSteps: (hit: StepsHit) => void hits.set(hit.rootEventId, hit),
   onLeftOut: (plan: ProjectPlan) => void lacking.set(plan.projectId, plan),
 });
 
+/** Returns what the process of an app has in hand. */
+export type HandOf = (app: App) => InHand;
+
+/** Creates what a process has in hand with its first use. */
+export const createHandOf = (): HandOf => {
+  let hand: InHand | undefined;
+  return ({ handNotes }) => (hand ??= new InHand(handNotes));
+};
+
 /** Key: a partition. Processes claims of the waiting partitions until they are empty. */
-export const createProcessEvents = (): JobTogether => {
+export const createProcessEvents = (handOf = createHandOf()): JobTogether => {
   const kept = createKept();
   return {
-    name: PROCESS_EVENTS,
     concurrency: PROCESS_CONCURRENCY,
-    runTogether: (app, keys, { leave }) => claimTogether(app, kept, { keys, leave }),
+    runTogether: (app, keys, { leave }) => claimTogether({ app, kept, hand: handOf(app) }, { keys, leave }),
+    atStop: (app) => handOf(app).close(),
   };
 };
 
+type Claiming = { app: App; kept: ProcessState; hand: InHand };
 type Claimed = { keys: readonly string[]; leave(keys: readonly string[]): void };
 
 /** @returns the partitions to claim again */
-const claimTogether = async (
-  app: App,
-  kept: ProcessState,
-  { keys, leave }: Claimed,
-): Promise<readonly string[]> => {
-  const held: ClaimFindings = { loops: [], hits: new Map(), lacking: new Map() };
+const claimTogether = async (of: Claiming, { keys, leave }: Claimed): Promise<readonly string[]> => {
+  const { kept, hand } = of;
+  await hand.begin();
   const places = kept.cursors;
   const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
   const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
-  const done = await claimOf(kept, keys, (busy) =>
-    processPartitions({ ...optionsOf(app, kept, held), busyInRow: busy, onLeft }, taken),
+  const done = await hand.beside(() =>
+    claimOnce(of, keys, (options) => processPartitions({ ...options, onLeft }, taken)),
   );
+  for (const part of done.parts) places.delete(String(part));
+  for (const { part, afterProject } of done.again) places.set(String(part), afterProject);
+  const run = await runSuspects(of, done.suspects);
+  return [...new Set([...done.again.map(({ part }) => part), ...run])].map(String);
+};
+
+/**
+ * Runs suspects, each alone in this process.
+ * @returns the partitions in which some were run
+ */
+const runSuspects = async (of: Claiming, suspects: readonly QueuedEvent[]): Promise<readonly number[]> => {
+  const run = new Set<number>();
+  for (const own of Map.groupBy(suspects, ({ part, projectId }) => `${part}:${projectId}`).values())
+    for (const event of own) {
+      // Another process may have died of it just now.
+      await of.hand.glance();
+      const done = await of.hand.alone(() => runAlone(of, event));
+      if (!done || done.events === 0) break;
+      run.add(event.part);
+    }
+  return [...run];
+};
+
+const runAlone = async (of: Claiming, event: QueuedEvent): Promise<Processed | undefined> => {
+  const { hand } = of;
+  if (!hand.mayRun(event)) return undefined;
+  const onLeft = (): void => undefined;
+  return claimOnce(of, [String(event.part)], (options) => processAlone({ ...options, onLeft }, event));
+};
+
+/** Makes a claim of partitions, and does what follows from it. */
+const claimOnce = async (
+  { app, kept, hand }: Claiming,
+  keys: readonly string[],
+  claim: (options: ClaimOptions) => Promise<Processed>,
+): Promise<Processed> => {
+  const held: ClaimFindings = { loops: [], hits: new Map(), lacking: new Map() };
+  const options = optionsOf(app, kept, { hand, ...held });
+  const done = await claimOf(kept, keys, (busyInRow) => claim({ ...options, busyInRow }));
   for (const part of done.busy) retryLater(app, String(part));
   const recheck = (parts: readonly number[]): void => {
-    for (const part of parts) app.queue.wakeHere(PROCESS_EVENTS, String(part));
+    for (const part of parts) app.queue.wakeHere("process-events", String(part));
   };
   void done.preparing?.then(recheck);
   if (done.closed.length > 0) void done.reopened.then(() => recheck(done.closed));
-  for (const part of done.parts) {
-    places.delete(String(part));
-    app.topics.publish(processedTopic(part), part);
-  }
-  for (const { part, afterProject } of done.again) places.set(String(part), afterProject);
+  for (const part of done.parts) app.topics.publish(processedTopic(part), part);
   // Waiting for another transaction on one project's definitions must not delay the events of others.
   void pauseHeld(app, kept, held);
   if (done.events > 0) {
@@ -141,7 +195,7 @@ const claimTogether = async (
     app.metrics.batches.inc();
     await app.limits.pause?.();
   }
-  return done.again.map(({ part }) => String(part));
+  return done;
 };
 
 /**
@@ -150,7 +204,7 @@ const claimTogether = async (
  * the sweep.
  */
 const retryLater = (app: App, key: string): void => {
-  setTimeout(() => app.queue.wakeHere(PROCESS_EVENTS, key), BUSY_RETRY_MS).unref();
+  setTimeout(() => app.queue.wakeHere("process-events", key), BUSY_RETRY_MS).unref();
 };
 
 /** Pauses the rules that were held too often. Never rejects. */

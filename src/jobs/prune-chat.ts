@@ -6,7 +6,6 @@ const HOUR_MS = 3_600_000;
 
 /** Deletes messages past their retention period, and channels of lobbies that were closed long ago. */
 export const pruneChat: Job = {
-  name: "prune-chat",
   timeouts: STEP,
   concurrency: 1,
   everyMs: HOUR_MS,

@@ -8,7 +8,6 @@ const ROWS_AT_ONCE = 1_000;
 
 /** Deletes expired rows that are no longer needed. */
 export const pruneEnded: Job = {
-  name: "prune-ended",
   timeouts: STEP,
   concurrency: 1,
   everyMs: HOUR_MS,

@@ -1,21 +1,22 @@
 import { setTimeout as delay } from "node:timers/promises";
 import Bull from "bull";
 import type { Logger } from "pino";
+import type { JobName } from "./names.ts";
 
 /** The runners of a process's jobs, by name, and their intervals. */
 export type Runners = {
-  jobs: readonly { name: string; staysHere?: true }[];
-  push(job: string, key: string): void;
+  jobs: readonly { name: JobName; staysHere?: true }[];
+  push(job: JobName, key: string): void;
   close(): Promise<void>;
 };
 
 /**
- * The doorbell: wakes jobs by key. `wake` coalesces: many wakes of one key while it runs become one more run.
+ * Wakes jobs by key. `wake` coalesces: many wakes of one key while it runs become one more run.
  */
 export type Queue = {
-  wake(job: string, key: string): void;
+  wake(job: JobName, key: string): void;
   /** As `wake`, but always in this process. */
-  wakeHere(job: string, key: string): void;
+  wakeHere(job: JobName, key: string): void;
   /** Makes the runners of this process take the keys of their jobs. */
   start(runners: Runners): Promise<void>;
   /** Takes no new work and waits for the work in progress. */
@@ -31,7 +32,7 @@ const WAKE_GAP_MS = 15;
 /** Creates the queue of a single process: wakes go straight to the runners. */
 export const createLocalQueue = (): Queue => {
   let runners: Runners | undefined;
-  const wake = (job: string, key: string): void => runners?.push(job, key);
+  const wake = (job: JobName, key: string): void => runners?.push(job, key);
   return {
     wake,
     wakeHere: wake,
@@ -69,10 +70,10 @@ export const createBullQueue = (options: BullOptions): Queue => {
   const { connections, log } = options;
   const { queueOf, closeQueues } = bullQueues(options);
   let runners: Runners | undefined;
-  const local = new Set<string>();
+  const local = new Set<JobName>();
   let isClosed = false;
 
-  const send = (job: string, keys: readonly string[]): void => {
+  const send = (job: JobName, keys: readonly string[]): void => {
     if (isClosed) return;
     queueOf(job)
       .add({ keys })
@@ -106,7 +107,7 @@ export const createBullQueue = (options: BullOptions): Queue => {
 
 /** Bull's queues by name, each created on demand. */
 const bullQueues = ({ connections, prefix }: BullOptions) => {
-  const queues = new Map<string, Bull.Queue>();
+  const queues = new Map<JobName, Bull.Queue>();
   const clients: BullClient[] = [];
   let shared: BullClient | undefined;
 
@@ -119,7 +120,7 @@ const bullQueues = ({ connections, prefix }: BullOptions) => {
     if (type === "client") shared = client;
     return client;
   };
-  const queueOf = (name: string): Bull.Queue => {
+  const queueOf = (name: JobName): Bull.Queue => {
     const known = queues.get(name);
     if (known) return known;
     const queue = new Bull(name, {
@@ -140,16 +141,16 @@ const bullQueues = ({ connections, prefix }: BullOptions) => {
   return { queueOf, closeQueues };
 };
 
-type Wake = (job: string, key: string) => void;
-type Send = (job: string, keys: readonly string[]) => void;
+type Wake = (job: JobName, key: string) => void;
+type Send = (job: JobName, keys: readonly string[]) => void;
 
 /**
  * Collects the keys of each job: those of one event-loop iteration go together, then those of the gap after
  * it, and so on.
  */
 const gathered = (send: Send): Wake => {
-  const jobs = new Map<string, Set<string>>();
-  const sendAll = (job: string): void => {
+  const jobs = new Map<JobName, Set<string>>();
+  const sendAll = (job: JobName): void => {
     const wanted = jobs.get(job)!;
     if (wanted.size === 0) {
       jobs.delete(job);

@@ -6,7 +6,6 @@ import type { JobTogether } from "./job.ts";
 export const createRelayOutbox = (): JobTogether => {
   const schedule = new RelaySchedule();
   return {
-    name: "relay-outbox",
     concurrency: 4,
     staysHere: true,
     runTogether: async (app, keys, { done, leave }) => {

@@ -6,7 +6,6 @@ import type { Job } from "./job.ts";
  * players does not delay another.
  */
 export const runSchedules: Job = {
-  name: "run-schedules",
   concurrency: 1,
   everyMs: 1_000,
   run: async (app) => {

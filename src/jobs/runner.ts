@@ -3,8 +3,11 @@ import type { App } from "../app.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { BATCH, withTimeouts } from "../domain/kernel/timeouts.ts";
 import type { AnyJob, HeldKeys } from "./job.ts";
+import type { JobName } from "./names.ts";
 import { OutageBackoff } from "./outage-backoff.ts";
 import type { Runners } from "./queue.ts";
+
+type NamedJob = AnyJob & { name: JobName };
 
 /** The key of interval runs. */
 export const EVERY_KEY = "*";
@@ -119,7 +122,8 @@ class Runner {
  * process, since a sweep is cheap and may happen twice, and a sweep that depended on one process or on Redis
  * would be missed when it is needed.
  */
-export const startRunners = (app: App, jobs: readonly AnyJob[]): Runners => {
+export const startRunners = (app: App, byName: Readonly<Partial<Record<JobName, AnyJob>>>): Runners => {
+  const jobs = (Object.entries(byName) as [JobName, AnyJob][]).map(([name, job]) => ({ ...job, name }));
   const runners = new Map(
     jobs.map((job) => {
       const atOnce = "runTogether" in job ? Infinity : 1;
@@ -127,7 +131,7 @@ export const startRunners = (app: App, jobs: readonly AnyJob[]): Runners => {
       return [job.name, new Runner(job.concurrency, atOnce, (...of) => runJob(app, job, backoff, ...of))];
     }),
   );
-  const push = (job: string, key: string) => runners.get(job)?.push(key);
+  const push = (job: JobName, key: string) => runners.get(job)?.push(key);
   const timers = jobs.flatMap(({ name, everyMs }) => {
     if (everyMs === undefined) return [];
     push(name, EVERY_KEY);
@@ -144,7 +148,7 @@ export const startRunners = (app: App, jobs: readonly AnyJob[]): Runners => {
   };
 };
 
-const stopJob = async (app: App, job: AnyJob): Promise<void> => {
+const stopJob = async (app: App, job: NamedJob): Promise<void> => {
   try {
     await job.atStop?.(app);
   } catch (err) {
@@ -152,7 +156,12 @@ const stopJob = async (app: App, job: AnyJob): Promise<void> => {
   }
 };
 
-const runJob = (app: App, job: AnyJob, backoff: OutageBackoff, ...of: Parameters<Run>): Promise<RunResult> =>
+const runJob = (
+  app: App,
+  job: NamedJob,
+  backoff: OutageBackoff,
+  ...of: Parameters<Run>
+): Promise<RunResult> =>
   withTimeouts(job.timeouts ?? BATCH, async () => {
     try {
       const again = await runKeys(app, job, ...of);

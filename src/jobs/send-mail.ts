@@ -12,7 +12,6 @@ import type { App } from "../app.ts";
 import type { Job } from "./job.ts";
 import { EVERY_KEY } from "./runner.ts";
 
-const NAME = "send-mail";
 const LANES = Array.from({ length: MAIL_LANES }, (_, lane) => String(lane));
 
 /**
@@ -21,14 +20,13 @@ const LANES = Array.from({ length: MAIL_LANES }, (_, lane) => String(lane));
  * mail is sent once more when that has expired.
  */
 export const sendMail: Job = {
-  name: NAME,
   concurrency: MAIL_LANES,
   everyMs: 1_000,
   run: async (app, key) => {
     if (app.config.mail.mode === "off") return;
     const claim = await app.transact(claimMail);
     if (claim.kind === "none") return;
-    for (const lane of key === EVERY_KEY ? LANES : [key]) app.queue.wakeHere(NAME, lane);
+    for (const lane of key === EVERY_KEY ? LANES : [key]) app.queue.wakeHere("send-mail", lane);
     if (claim.kind === "mail") await deliver(app, claim.mail);
   },
 };

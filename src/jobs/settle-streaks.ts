@@ -4,7 +4,6 @@ import type { Job } from "./job.ts";
 
 /** Warns of streaks that end soon, and settles those that are over. */
 export const settleStreaks: Job = {
-  name: "settle-streaks",
   concurrency: 1,
   everyMs: 30_000,
   run: (app) => sweepDue(app, { due: DUE_STREAKS, settle: settlePlayersStreaks }),

@@ -4,7 +4,6 @@ import type { Job } from "./job.ts";
 
 /** Updates dynamic segments where no event of a player does: new definitions, and passing time. */
 export const sweepDynamicSegments: Job = {
-  name: "sweep-segments",
   timeouts: STEP,
   concurrency: 1,
   everyMs: 2_000,

@@ -3,7 +3,6 @@ import type { Job } from "./job.ts";
 
 /** Finds work whose wake was lost (a crash, Redis unavailable) and events whose retry is due. */
 export const sweep: Job = {
-  name: "sweep",
   concurrency: 1,
   everyMs: 1_000,
   run: async (app) => {

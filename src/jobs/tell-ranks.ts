@@ -3,7 +3,6 @@ import type { Job } from "./job.ts";
 
 /** Notifies players of rank changes that came too soon after their last notice. */
 export const tellRanks: Job = {
-  name: "tell-ranks",
   concurrency: 1,
   everyMs: 5_000,
   run: async (app) => {

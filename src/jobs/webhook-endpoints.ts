@@ -30,7 +30,7 @@ export class Endpoints {
   readonly #suspect = new RoundRobin();
 
   /** Notes that a delivery of the webhook may be due. */
-  ring(id: string, tenantId?: string): void {
+  wake(id: string, tenantId?: string): void {
     const endpoint = this.#of(id);
     if (tenantId !== undefined) endpoint.tenantId = tenantId;
     endpoint.mayHaveMore = true;

@@ -64,9 +64,9 @@ export class WebhookPump {
   }
 
   /** Notes that a delivery of the webhook may be due. */
-  ring(webhookId: string): void {
+  wake(webhookId: string): void {
     if (this.#isStopping) return;
-    this.#endpoints.ring(webhookId);
+    this.#endpoints.wake(webhookId);
     this.#runNow();
   }
 
@@ -75,7 +75,7 @@ export class WebhookPump {
     const { due, next } = await this.#parts.transact((work) => findDue(work, this.#sweptTo));
     this.#sweptTo = next;
     if (this.#isStopping) return;
-    for (const { id, tenantId } of due) this.#endpoints.ring(id, tenantId);
+    for (const { id, tenantId } of due) this.#endpoints.wake(id, tenantId);
     if (due.length > 0) this.#runNow();
   }
 
@@ -166,7 +166,7 @@ export class WebhookPump {
       return claimed;
     } catch (error) {
       this.#done = [...done, ...this.#done];
-      for (const id of wanted.keys()) this.#endpoints.ring(id);
+      for (const id of wanted.keys()) this.#endpoints.wake(id);
       // The commit may have succeeded although its answer was lost.
       if (leasedUntil)
         this.#lost = [...lost, { webhookIds: [...wanted.keys()], leasedUntil }].slice(-LOST_MAX);

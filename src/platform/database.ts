@@ -12,7 +12,9 @@ import { entities } from "../domain/registries/entities.ts";
 import { isLockConflict } from "../domain/kernel/outages.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
 import { LONG, MIGRATION, type Timeouts, withTimeouts } from "../domain/kernel/timeouts.ts";
+import type { PoolNumbers } from "../metrics/queues.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
+import { type CountedPool, numbersOf } from "./pool-numbers.ts";
 import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./statements.ts";
 
 export type MigrationState = {
@@ -36,6 +38,8 @@ export type Database = {
   vacuum(): Promise<void>;
   /** @throws when the database does not answer */
   ping(): Promise<void>;
+  /** The connections of this process as they are now; absent where the engine is in the process. */
+  pool?: () => PoolNumbers;
   /** Watches the connections; only for a server that was opened with one. */
   watch?: DatabaseWatch;
   close(): Promise<void>;
@@ -151,6 +155,7 @@ export const openPostgres = async (
 ): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/postgresql");
   let watch: DatabaseWatch | undefined;
+  let opened: CountedPool | undefined;
   const orm = await MikroORM.init({
     ...common,
     clientUrl: url,
@@ -164,7 +169,8 @@ export const openPostgres = async (
       idle_in_transaction_session_timeout: timeouts.idleMs,
       options: CONNECTION_OPTIONS,
       pipeline: true,
-      onPoolCreated: (pool: Pool & ClientPool & WatchedPool) => {
+      onPoolCreated: (pool: Pool & ClientPool & WatchedPool & CountedPool) => {
+        opened = pool;
         freeDeadClients(pool);
         pipelineStatements(pool, timeouts);
         pool.on("connect", (client) => void client.query(LOOK_FOR_CLIENT).catch(() => undefined));
@@ -185,9 +191,9 @@ export const openPostgres = async (
         return run(tx.getTransactionContext());
       }),
     );
-  const database = databaseOf(orm, (run) => givingWay(() => alone(run), log));
-  if (!watch) return database;
-  return withWatch(database, watch);
+  const pool = () => numbersOf(opened, poolMax);
+  const database = { ...databaseOf(orm, (run) => givingWay(() => alone(run), log)), pool };
+  return watch ? withWatch(database, watch) : database;
 };
 
 /** Retries a migration that waited for a table for too long. */

@@ -1,5 +1,7 @@
 import { Redis } from "ioredis";
 import { type Kysely, sql } from "kysely";
+import type { Db } from "../domain/kernel/db.ts";
+import { readTableSizes, type TableSize } from "../domain/kernel/table-sizes.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
 import { openPostgres } from "./database.ts";
 import { within } from "./within.ts";
@@ -20,6 +22,8 @@ export type PostgresProbe = {
   pendingMigrations: string[];
   /** Settings under which an acknowledged commit may be lost. */
   unsafeSettings: string[];
+  /** The largest first. */
+  tables: TableSize[];
 };
 
 /** Inspects a PostgreSQL server without changing anything. @throws when it cannot be reached or refuses */
@@ -79,6 +83,7 @@ const readPostgres = async (db: Kysely<unknown>): Promise<PostgresProbe> => {
     unsafeSettings: Object.entries(settings)
       .filter(([, value]) => value === "off")
       .map(([name]) => name),
+    tables: await readTableSizes(db as unknown as Db),
   };
 };
 

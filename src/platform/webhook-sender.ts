@@ -8,13 +8,16 @@ import { bodyText, retryAfterSeconds } from "./guard/answer.ts";
 import { createConnect } from "./guard/connect.ts";
 import { type Connection, type Connections, createConnections } from "./guard/connections.ts";
 import { type Answer, Exchange, isStale, type Message } from "./guard/exchange.ts";
-import { faultText, Refused } from "./guard/faults.ts";
+import { Fault, faultText, Refused } from "./guard/faults.ts";
 import { createNameResolver, type NameResolver } from "./guard/names.ts";
 import { createGuard, type Guard, NOT_PUBLIC, type Target } from "./guard/url.ts";
-import { Deadline, FloodWatch, AdmissionQueue } from "./guard/waiting.ts";
+import { Semaphore } from "../domain/kernel/semaphore.ts";
+import { Deadline, FloodWatch } from "./guard/waiting.ts";
 
 /** Maximum number of concurrent requests of a process; further ones queue within their own time limit. */
 const IN_FLIGHT_MAX = 256;
+/** Maximum number of those that queue: pumps and tests send far fewer at once. */
+const QUEUED_MAX = 10_000;
 /** Time limit for looking up a name when its address is given. */
 const CHECK_MS = 3_000;
 
@@ -34,7 +37,8 @@ export const createWebhookSender = (
   const guard = createGuard(settings);
   const names = createNameResolver({ isLocal: guard.isLocal, servers: dnsServers });
   const connections = createConnections(createConnect({ guard, names, ca }));
-  const ways: Ways = { connections, line: new AdmissionQueue(IN_FLIGHT_MAX), flood: new FloodWatch() };
+  const slots = new Semaphore({ slots: IN_FLIGHT_MAX, waitingMax: QUEUED_MAX, refusal: tooMany });
+  const ways: Ways = { connections, slots, flood: new FloodWatch() };
 
   return {
     check: (url) => check(url, guard, names),
@@ -52,7 +56,9 @@ export const createWebhookSender = (
   };
 };
 
-type Ways = { connections: Connections; line: AdmissionQueue; flood: FloodWatch };
+type Ways = { connections: Connections; slots: Semaphore; flood: FloodWatch };
+
+const tooMany = (): Fault => new Fault("too many requests are on their way");
 
 /** Accepts names that cannot be looked up now: each delivery attempt looks them up and checks them again. */
 const check = async (url: string, guard: Guard, names: NameResolver): Promise<string | undefined> => {
@@ -74,13 +80,11 @@ const without = (error: unknown): Answer => ({
 const deliver = async (target: Target, request: WebhookRequest, ways: Ways): Promise<Answer> => {
   const deadline = new Deadline(request.timeoutMs, request.signal);
   try {
-    const place = ways.line.enter(deadline);
-    if (place !== true && !(await place)) return without(deadline.fault);
-    try {
-      return await ask(target, request, { ...ways, deadline });
-    } finally {
-      ways.line.leave();
-    }
+    return await ways.slots.run(() => ask(target, request, { ...ways, deadline }), deadline);
+  } catch (error) {
+    // Its time was over, or too many queued, before it had a slot.
+    if (error instanceof Fault) return without(error);
+    throw error;
   } finally {
     deadline.clear();
   }

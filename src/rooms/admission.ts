@@ -26,8 +26,6 @@ export const admitRoom = async (options: unknown): Promise<void> => {
     throw conflict("TOO_MANY_ROOMS", `a project has at most ${PROJECT_ROOMS_MAX} open rooms`);
 };
 
-/** Kinds of room that many clients watch, and that may have several rooms for one subject. */
-const CROWDS: ReadonlySet<string> = new Set(["chat", "leaderboard", "lobbies"]);
 /**
  * Crowd size from which each process that serves part of it gets a room, unless it has too many rooms
  * already.
@@ -63,10 +61,14 @@ const isFirst = ({ name, metadata }: IRoomCache): boolean => {
 /**
  * Decides whether a crowd whose rooms are all in other processes gets one here: a piped socket costs more
  * than twice as much as a direct one.
+ * @param kinds all kinds of room, by name
  */
-export const maySpread = async (rooms: readonly IRoomCache[]): Promise<boolean> => {
+export const maySpread = async (
+  kinds: Readonly<Record<string, { isCrowd: boolean }>>,
+  rooms: readonly IRoomCache[],
+): Promise<boolean> => {
   const [first] = rooms;
-  if (!first || !CROWDS.has(first.name) || rooms.length >= CROWD_ROOMS_MAX) return false;
+  if (!first || !kinds[first.name]?.isCrowd || rooms.length >= CROWD_ROOMS_MAX) return false;
   const clients = rooms.reduce((sum, room) => sum + room.clients, 0);
   if (clients < CROWD_MIN || !isFirst(first)) return false;
   try {

@@ -2,7 +2,8 @@ import { type AuthContext, matchMaker } from "@colyseus/core";
 import type { z } from "zod";
 import type { App } from "../app.ts";
 import { requireMember } from "../domain/player-lifecycle/ws-tokens.ts";
-import { DomainError, forbidden, notFound, unauthorized } from "../domain/kernel/errors.ts";
+import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
+import { type DomainError, forbidden, notFound, unauthorized } from "../domain/kernel/errors.ts";
 import { grouped } from "../domain/kernel/grouped.ts";
 import { readStreamHeads, type StreamRef } from "../domain/delivery/outbox/stream.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
@@ -51,7 +52,7 @@ export const verifyToken = async (app: App, token: string | undefined): Promise<
  * First half of every join: verifies the token, counts the attempt, and checks that the project still exists
  * and allows the page's origin. The console's own pages are exempt from the project's allow-list.
  * @throws DomainError UNAUTHORIZED for a token that is missing, expired, of another kind or of a deleted
- * user; RATE_LIMITED; NOT_FOUND; FORBIDDEN TENANT_SUSPENDED, ORIGIN_NOT_ALLOWED
+ * user; RateLimited JOIN_RATE; NOT_FOUND; FORBIDDEN TENANT_SUSPENDED, ORIGIN_NOT_ALLOWED
  */
 export const authenticate = async (
   app: App,
@@ -119,10 +120,19 @@ const throttle = async (app: App, { projectId, subject }: Principal): Promise<vo
   const nowMs = app.clock().getTime();
   const joins = await countJoin(app, `joins:${projectId}:${subject}:${Math.floor(nowMs / windowMs)}`);
   if (joins <= JOINS_MAX) return;
-  const retryAfterSeconds = Math.ceil((windowMs - (nowMs % windowMs)) / 1_000);
-  throw new DomainError("RATE_LIMITED", `more than ${JOINS_MAX} joins in ${JOINS_WINDOW_SECONDS} s`, {
-    retryAfterSeconds,
-  });
+  const state = {
+    isAllowed: false,
+    limit: JOINS_MAX,
+    remaining: 0,
+    windowSeconds: JOINS_WINDOW_SECONDS,
+    resetAtMs: nowMs - (nowMs % windowMs) + windowMs,
+  };
+  throw new RateLimited(
+    "JOIN_RATE",
+    `more than ${JOINS_MAX} joins in ${JOINS_WINDOW_SECONDS} s`,
+    state,
+    nowMs,
+  );
 };
 
 /**

@@ -3,7 +3,6 @@ import type { App } from "../app.ts";
 import { SendBody } from "../domain/social/chat/bodies.ts";
 import { type ChannelRef, readChannel } from "../domain/social/chat/channels.ts";
 import type { ChannelSettings, ChatLine } from "../domain/kernel/events/chat-views.ts";
-import { DomainError } from "../domain/kernel/errors.ts";
 import { chatTopic, chatVolatileTopic } from "../domain/kernel/events/topics.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import { authenticate, pinOptions } from "./authenticate.ts";
@@ -23,23 +22,22 @@ import { readerOf, speakerOf } from "./chat-actors.ts";
 import { type OpenRoom, rereadRooms } from "./chat-reread.ts";
 import { ChatSender } from "./chat-sender.ts";
 import { ChatVolatiles, type ChatVolatileEvent } from "./chat-volatiles.ts";
+import { ResyncRate } from "./client-rate.ts";
 import { parse } from "./errors.ts";
 import { FanOut } from "./fan-out.ts";
 import { freeRoomId } from "./free-room-id.ts";
+import { gameRoom } from "./game-room.ts";
 import type { LiveClient } from "./live-client.ts";
-import { LiveRoom } from "./live-room.ts";
 import { CLOSE, live } from "./messages.ts";
+import { MirrorRoom, openRoomsOf, source, type Source } from "./mirror-room.ts";
 import { OrderedStream, type StreamPage } from "./ordered-stream.ts";
 import { CHAT_SHARDS, chatRoomId } from "./room-ids.ts";
 import { transactIn } from "./project-transact.ts";
 import { assignChanged } from "./state-sync.ts";
-import { createTicker, type Ticker } from "./ticker.ts";
+import type { Ticker } from "./ticker.ts";
 
 /** Maximum number of readers in one room; further readers get another room of the same channel. */
 export const READERS_MAX = 500;
-/** How often open rooms are compared with the database, in case a publish was lost. */
-export const REREAD_EVERY_MS = 5_000;
-const RESYNC_EVERY_MS = 1_000;
 
 type Page = StreamPage<Item>;
 /** Position of a client that is not in step with the room: it is catching up, or knows more than was sent. */
@@ -49,8 +47,8 @@ type Cursor = { seq: number; isLive: boolean };
  * Room `chat`: the messages of one channel, in the order of `seq` and without gaps. It is the actor that
  * commits its clients' sends in groups; everything else is mirrored, so several rooms may show one channel.
  */
-abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
-  protected abstract readonly open: Ticker<OpenRoom>;
+abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
+  protected abstract override readonly open: Ticker<OpenRoom>;
   override state = new ChatState();
   override maxClients = READERS_MAX;
   ref: ChannelRef = { projectId: "", channelId: "" };
@@ -60,7 +58,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     () => this.app,
     () => this.ref,
   );
-  readonly #resyncedAtMs = new WeakMap<LiveClient, number>();
+  readonly #resyncs = new ResyncRate("chat.resync");
   readonly #behind = new Map<string, Cursor>();
   readonly #fanOut = new FanOut({
     clients: () => this.clients.filter(({ sessionId }) => !this.#behind.has(sessionId)),
@@ -82,11 +80,15 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     onError: (error) => this.report(error, "stream"),
   });
 
-  protected override async begin(options: object): Promise<void> {
+  protected override follow(options: object): Source[] {
     this.ref = parse(RoomOptions, options);
     const { projectId, channelId } = this.ref;
-    // Subscribed before the channel is read: messages published in between are kept until start().
-    await this.listen<ChatLine[]>(chatTopic(projectId, channelId), (lines) => this.#receive(lines));
+    // Messages published before start() are kept until then.
+    return [source<ChatLine[]>(chatTopic(projectId, channelId), (lines) => this.#receive(lines))];
+  }
+
+  protected override async load(): Promise<void> {
+    const { projectId, channelId } = this.ref;
     const channel = await this.#transact((work) =>
       readChannel(work, this.ref, { kind: "SERVER", isModerator: true }),
     );
@@ -100,8 +102,6 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     await this.#shareVolatiles(channel.kind === "PROJECT");
     this.#takeRequests();
     this.#stream.start(channel.lastSeq);
-    this.open.add(this);
-    this.onceDisposed(() => this.open.remove(this));
   }
 
   /** Clients currently here; the re-read checks which of them may stay. */
@@ -186,12 +186,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   }
 
   async #resync(client: LiveClient, lastSeq: number): Promise<{ seq: number }> {
-    const nowMs = this.app.clock().getTime();
-    if (nowMs - (this.#resyncedAtMs.get(client) ?? 0) < RESYNC_EVERY_MS)
-      throw new DomainError("RATE_LIMITED", "chat.resync: at most once a second", {
-        retryAfterSeconds: 1,
-      });
-    this.#resyncedAtMs.set(client, nowMs);
+    this.#resyncs.take(client, this.app.clock());
     return { seq: await this.#catchUp(client, lastSeq) };
   }
 
@@ -276,15 +271,11 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   }
 }
 
-/** Creates the class of room `chat` for an application. */
+/** Creates the room `chat` of an application. */
 export const chatRoom = (app: App) => {
-  const open: Ticker<OpenRoom> = createTicker({
-    everyMs: REREAD_EVERY_MS,
-    run: (rooms) => rereadRooms(app, rooms),
-    onError: (error) => app.log.error({ err: error }, "open chat rooms could not be read again"),
-  });
+  const open = openRoomsOf<OpenRoom>(app, "chat rooms", (rooms) => rereadRooms(app, rooms));
   const enter = createChannelFinder(app);
-  return class extends ChatRoom {
+  const room = class extends ChatRoom {
     protected readonly app = app;
     protected readonly open = open;
 
@@ -297,4 +288,5 @@ export const chatRoom = (app: App) => {
       return principal;
     }
   };
+  return gameRoom({ room, selectedBy: ["projectId", "channelId"], isCrowd: true });
 };

@@ -1,3 +1,4 @@
+import { ClientRate } from "./client-rate.ts";
 import type { LiveClient } from "./live-client.ts";
 
 const TYPING_EVERY_MS = 3_000;
@@ -33,8 +34,8 @@ export type ChatVolatilesParts = {
 /** Presence, typing and read receipts, throttled, across all rooms of a channel. */
 export class ChatVolatiles {
   readonly #parts: ChatVolatilesParts;
-  readonly #typedAtMs = new WeakMap<LiveClient, number>();
-  readonly #readAtMs = new WeakMap<LiveClient, number>();
+  readonly #typing = new ClientRate(TYPING_EVERY_MS);
+  readonly #reading = new ClientRate(READ_EVERY_MS);
   #isOnlineDue = false;
   readonly #rooms = new Map<string, { online: number; seenAtMs: number }>();
 
@@ -45,17 +46,14 @@ export class ChatVolatiles {
   type(client: LiveClient): void {
     const nowMs = this.#parts.nowMs();
     const { playerId } = client.auth!;
-    if (playerId === null || nowMs - (this.#typedAtMs.get(client) ?? -Infinity) < TYPING_EVERY_MS) return;
-    this.#typedAtMs.set(client, nowMs);
+    if (playerId === null || !this.#typing.take(client, nowMs)) return;
     this.#parts.publish({ kind: "TYPING", playerId, until: new Date(nowMs + TYPING_SHOWN_MS).toISOString() });
   }
 
   read(client: LiveClient, { seq }: { seq: number }): void {
-    const nowMs = this.#parts.nowMs();
     const { playerId } = client.auth!;
     if (playerId === null || this.#parts.isCrowd) return;
-    if (nowMs - (this.#readAtMs.get(client) ?? -Infinity) < READ_EVERY_MS) return;
-    this.#readAtMs.set(client, nowMs);
+    if (!this.#reading.take(client, this.#parts.nowMs())) return;
     this.#parts.publish({ kind: "READ", playerId, seq });
   }
 

@@ -1,15 +1,17 @@
 import type { IncomingMessage, RequestListener, Server as HttpServer, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { matchMaker, type Presence, registerRoomDefinitions } from "@colyseus/core";
+import { matchMaker, type Presence, type RegisteredHandler, registerRoomDefinitions } from "@colyseus/core";
 import { setLogger } from "@colyseus/core/Logger";
 import { Encoder } from "@colyseus/schema";
 import type { App } from "../app.ts";
 import { admitRoom, maySpread } from "./admission.ts";
 import { answerPeerRequests } from "./peer-requests.ts";
 import { ListingRepair } from "./listing-repair.ts";
+import type { GameRoom } from "./game-room.ts";
 import { Gate } from "./gate.ts";
 import { watchOrphans } from "./lobby-orphans.ts";
-import { answerMatchmake, isMatchmake, METHODS } from "./matchmaking.ts";
+import { answerMatchmake, isJoinAddress, isMatchmake, METHODS } from "./matchmaking.ts";
+import { isOldSdk } from "./old-sdk.ts";
 import { countRooms } from "./open-rooms.ts";
 import type { Listing } from "./listing.ts";
 import { hasPass, Pipes } from "./pipes.ts";
@@ -27,10 +29,11 @@ const STATE_BYTES = 2_048;
 /** Request headers that a browser may send beyond the safelisted ones. */
 const REQUEST_HEADERS =
   "Origin, X-Requested-With, Content-Type, Accept, Authorization, X-API-Key, X-Idempotency-Key, " +
-  "X-Project-ID, X-Request-Id, X-Device-Token";
+  "X-Project-ID, X-Request-Id, X-Device-Token, Content-Encoding, If-None-Match, traceparent, tracestate, " +
+  "baggage";
 /** Response headers that a page may read. */
 const RESPONSE_HEADERS =
-  "X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, " +
+  "ETag, X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, " +
   "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset, X-Device-Token";
 
 /**
@@ -93,14 +96,15 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
   matchMaker.controller.exposedMethods = [...METHODS];
   presence.setMaxListeners(0);
   const repair = new ListingRepair(app, driver);
-  driver.maySpread = maySpread;
+  const kinds = gameRooms(app);
+  driver.maySpread = (listed) => maySpread(kinds, listed);
   // The load balancer has chosen this process already; another choice would cost a round trip that may time
   // out.
   await matchMaker.setup(presence, driver, publicAddress, async (_name, joined) => {
     await admitRoom(joined);
     return matchMaker.processId;
   });
-  registerRoomDefinitions(gameRooms(app));
+  registerRoomDefinitions(handlersOf(kinds));
   const parts: Parts = { sockets: new Sockets(app), pipes: new Pipes(app), gate: new Gate(JOINS), repair };
   if (internalServer) await openInternalServer(app, internalServer, parts);
   await matchMaker.accept();
@@ -180,8 +184,8 @@ const SOCKET_PATH = /^\/([A-Za-z0-9_-]{1,32})\/[A-Za-z0-9_-]{1,64}(?:\?|$)/;
 const route = async (app: App, { sockets, pipes }: Parts, upgrade: Upgrade): Promise<void> => {
   const { request, socket, head } = upgrade;
   const processId = SOCKET_PATH.exec(request.url ?? "")?.[1];
-  if (!app.peers || processId === undefined || processId === matchMaker.processId)
-    return sockets.accept(request, socket, head);
+  const isHere = processId === undefined || processId === matchMaker.processId || isOldSdk(request);
+  if (!app.peers || isHere) return sockets.accept(request, socket, head);
   const onError = () => socket.destroy();
   socket.on("error", onError);
   let internalAddress: string | undefined;
@@ -208,10 +212,13 @@ const serve = (
   // A kept-alive connection would keep the closing server waiting.
   if (matchMaker.state === matchMaker.MatchMakerState.SHUTTING_DOWN)
     response.setHeader("Connection", "close");
-  if (request.method === "OPTIONS") response.writeHead(204).end();
+  if (request.method === "OPTIONS" && isJoinAddress(request)) response.writeHead(204).end();
   else if (isMatchmake(request)) void answerMatchmake(app, { gate, repair }, request, response);
   else express(request, response);
 };
+
+const handlersOf = (kinds: Readonly<Record<string, GameRoom>>): Record<string, RegisteredHandler> =>
+  Object.fromEntries(Object.entries(kinds).map(([name, { handler }]) => [name, handler]));
 
 /** Forwards core's log lines to the application's log. */
 const coreLog = ({ log }: App) => {

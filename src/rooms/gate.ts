@@ -1,4 +1,5 @@
 import { type DomainError, retryLater } from "../domain/kernel/errors.ts";
+import { Semaphore } from "../domain/kernel/semaphore.ts";
 
 export type GateLimits = {
   /** Maximum number of concurrent tasks, each no longer than `workMaxMs`. */
@@ -15,78 +16,43 @@ const stopping = (): DomainError => retryLater("the server is stopping", "NOT_RE
 
 /** Limits concurrent joins. Further joins wait in a queue; those beyond the queue's limit are refused. */
 export class Gate {
-  readonly #limits: GateLimits;
-  readonly #line = new Set<() => void>();
-  /** Callbacks that end all running and waiting tasks. */
-  readonly #ends = new Set<(error: DomainError) => void>();
-  #active = 0;
-  #isClosed = false;
+  readonly #slots: Semaphore;
+  readonly #workMaxMs: number;
+  readonly #closed = new AbortController();
 
-  constructor(limits: GateLimits) {
-    this.#limits = limits;
+  constructor({ activeMax, workMaxMs, waitingMax, waitMaxMs }: GateLimits) {
+    this.#slots = new Semaphore({ slots: activeMax, waitingMax, waitMaxMs, refusal: tooMany });
+    this.#workMaxMs = workMaxMs;
   }
 
   get waiting(): number {
-    return this.#line.size;
+    return this.#slots.waiting;
   }
 
   /**
    * Runs a task when there is capacity. A task that exceeds its time is no longer awaited, but continues.
    * @throws DomainError SERVICE_UNAVAILABLE SERVER_BUSY, NOT_READY
    */
-  async pass<T>(run: () => Promise<T>): Promise<T> {
-    if (this.#isClosed) throw stopping();
-    if (this.#active < this.#limits.activeMax) this.#active++;
-    else await this.#queue();
-    try {
-      return await this.#within(this.#limits.workMaxMs, tooLate, (resolve, reject) => {
-        run().then(resolve, reject);
-      });
-    } finally {
-      const [next] = this.#line;
-      if (next) next();
-      else this.#active--;
-    }
+  pass<T>(run: () => Promise<T>): Promise<T> {
+    return this.#slots.run(() => this.#within(run), this.#closed);
   }
 
   /** Refuses all running and waiting tasks, and accepts no more. */
   close(): void {
-    this.#isClosed = true;
-    this.#line.clear();
-    for (const end of this.#ends) end(stopping());
+    this.#closed.abort(stopping());
   }
 
-  /** Waits until a running task ends. */
-  async #queue(): Promise<void> {
-    if (this.#line.size >= this.#limits.waitingMax) throw tooMany();
-    let leave = (): void => undefined;
-    // A refused task leaves the queue at once: a slot given to it would be lost.
-    const late = (): DomainError => {
-      leave();
-      return tooMany();
-    };
-    await this.#within<void>(this.#limits.waitMaxMs, late, (resolve) => {
-      const enter = (): void => {
-        leave();
-        resolve();
-      };
-      leave = () => void this.#line.delete(enter);
-      this.#line.add(enter);
-    });
-  }
-
-  #within<T>(
-    maxMs: number,
-    late: () => DomainError,
-    begin: (resolve: (value: T) => void, reject: (error: Error) => void) => void,
-  ): Promise<T> {
+  async #within<T>(run: () => Promise<T>): Promise<T> {
+    const { signal } = this.#closed;
+    signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const timer = setTimeout(() => reject(late()), maxMs);
-    this.#ends.add(reject);
-    begin(resolve, reject);
+    const timer = setTimeout(() => reject(tooLate()), this.#workMaxMs);
+    const onClosed = (): void => reject(signal.reason);
+    signal.addEventListener("abort", onClosed);
+    run().then(resolve, reject);
     return promise.finally(() => {
       clearTimeout(timer);
-      this.#ends.delete(reject);
+      signal.removeEventListener("abort", onClosed);
     });
   }
 }

@@ -11,16 +11,15 @@ import { boardTopic, periodTopic } from "../domain/kernel/events/topics.ts";
 import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
 import { type BoardReader, type BoardView, createBoardReader, type WatcherPlace } from "./board-reader.ts";
 import { parse } from "./errors.ts";
-import { freeRoomId } from "./free-room-id.ts";
+import { gameRoom } from "./game-room.ts";
 import { BoardPlace, LeaderboardState, syncRows } from "./leaderboard-state.ts";
 import type { LiveClient } from "./live-client.ts";
-import { LiveRoom } from "./live-room.ts";
 import { live } from "./messages.ts";
-import { refreshPauseMs, type RefreshSlots } from "./refresh-slots.ts";
-import { Refresher } from "./refresher.ts";
+import { REREAD_EVERY_MS, type Source } from "./mirror-room.ts";
+import type { RefreshSlots } from "./refresh-slots.ts";
+import { openRefreshedRoomsOf, RefreshedRoom } from "./refreshed-room.ts";
 import { BOARD_SHARDS, leaderboardRoomId } from "./room-ids.ts";
 import { assignChanged } from "./state-sync.ts";
-import { createTicker, type Ticker } from "./ticker.ts";
 
 export const TOP_DEFAULT = 10;
 export const TOP_MAX = 100;
@@ -29,8 +28,6 @@ export const AROUND_MAX = 25;
 export const WATCHERS_MAX = 500;
 /** Pause between two reads of a constantly changing board, in ms. */
 const REFRESH_PAUSE_MS = { min: 50, max: 250 } as const;
-/** A board without reported changes is read again this often, in case a publish was lost. */
-export const REREAD_EVERY_MS = 5_000;
 
 const JoinOptions = z.object({
   leaderboardKey: z.string().min(1).max(KEY_MAX),
@@ -40,12 +37,12 @@ const JoinOptions = z.object({
 });
 const RoomOptions = z.object({
   projectId: z.uuid(),
+  tenantId: z.uuid().optional(),
   leaderboardKey: z.string(),
   board: z.string(),
   top: z.int(),
 });
 
-type OpenRoom = { rereadSoon(): void };
 type Watcher = {
   playerId: string;
   around: number;
@@ -62,15 +59,12 @@ type Closed = LeaderboardEvents["leaderboard.period_closed"];
  * of the rank index; there may be several rooms of one board. When a window ends, the room shows the next
  * one.
  */
-abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements OpenRoom {
-  protected abstract readonly open: Ticker<OpenRoom>;
-  protected abstract readonly slots: RefreshSlots;
-  protected override readonly stateBytes = 16_384;
+abstract class LeaderboardRoom extends RefreshedRoom<LeaderboardState> {
+  protected override readonly pauseMs = REFRESH_PAUSE_MS;
   override state = new LeaderboardState();
   override maxClients = WATCHERS_MAX;
-  #projectId = "";
+  #key!: z.output<typeof RoomOptions>;
   #read!: BoardReader;
-  #top = TOP_DEFAULT;
   #periodId = "";
   #stopListening: (() => void) | undefined;
   /** End of the window for which the room has set a timer. */
@@ -79,36 +73,34 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   #mayKeep = false;
   /** Players who may have moved since the last read. */
   #moved: Moved | undefined = ALL_MOVED;
-  readonly #refresher = new Refresher({
-    everyMs: () =>
-      refreshPauseMs(REFRESH_PAUSE_MS, { watchers: this.clients.length, rooms: this.open.count() }),
-    run: () => this.slots.run(this.#projectId, () => this.#refresh()),
-    later: (delayMs, run) => this.later(delayMs, run),
-    onError: (error) => this.report(error, "refresh"),
-  });
   readonly #watchers = new Map<string, Watcher>();
 
-  protected override async begin(options: object): Promise<void> {
-    const key = parse(RoomOptions, options);
-    this.#projectId = key.projectId;
-    this.#read = createBoardReader(this.app, key);
-    this.#top = key.top;
-    this.state.board = key.board;
-    await this.#refresher.now();
-    this.roomId = await freeRoomId((shard) => leaderboardRoomId(key, shard), BOARD_SHARDS, "leaderboard");
-    this.open.add(this);
-    this.onceDisposed(() => this.open.remove(this));
+  /** The topics are those of the list that is shown, which the first read finds; see `#followList`. */
+  protected override follow(options: object): Source[] {
+    this.#key = parse(RoomOptions, options);
+    this.#read = createBoardReader(this.app, this.#key);
+    this.state.board = this.#key.board;
+    return [];
   }
 
-  /** Reads the board again with its definition, at once or when the minimum interval has passed. */
-  rereadSoon(): void {
+  protected override owner() {
+    return this.#key;
+  }
+
+  protected override shards() {
+    const idOf = (shard: number): string => leaderboardRoomId(this.#key, shard);
+    return { idOf, count: BOARD_SHARDS, what: "leaderboard" };
+  }
+
+  /** Reads the board again with its definition. */
+  override rereadSoon(): void {
     this.#mayKeep = false;
     this.#rereadAfter(ALL_MOVED);
   }
 
   #rereadAfter(moved: Moved): void {
     this.#moved = joinMoved(this.#moved, moved);
-    this.#refresher.soon();
+    this.refreshSoon();
   }
 
   protected override async welcome(client: LiveClient, options: object, isBack: boolean): Promise<void> {
@@ -123,7 +115,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     view.add(place);
     // The new watcher's standing is read separately: the state that the join sends includes it.
     const watchers = new Map([[playerId, around]]);
-    this.#set(await this.#read({ top: this.#top, watchers, mayKeep: true }), [client.sessionId]);
+    this.#set(await this.#read({ top: this.#key.top, watchers, mayKeep: true }), [client.sessionId]);
     // Other clients see no change: a patch for each join would cost the square of the number of watchers. If
     // nobody else is here, the state sent by the join includes all changes so far.
     if (this.clients.length === 1) this.broadcastPatch();
@@ -135,16 +127,16 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     this.state.me.delete(client.sessionId);
   }
 
-  async #refresh(): Promise<void> {
+  protected override async refresh(): Promise<void> {
     const [mayKeep, moved] = [this.#mayKeep, this.#moved];
     [this.#mayKeep, this.#moved] = [true, undefined];
     try {
-      let view = await this.#read({ top: this.#top, watchers: this.#whoMoved(moved), mayKeep });
+      let view = await this.#read({ top: this.#key.top, watchers: this.#whoMoved(moved), mayKeep });
       // In another list every rank is different.
       if (this.#watchers.size > 0 && view.list.ref.periodId !== this.#periodId)
-        view = await this.#read({ top: this.#top, watchers: this.#whoMoved(ALL_MOVED), mayKeep: true });
+        view = await this.#read({ top: this.#key.top, watchers: this.#whoMoved(ALL_MOVED), mayKeep: true });
       this.#show(view, this.#watchers.keys());
-      await this.#follow(view);
+      await this.#followList(view);
     } catch (error) {
       this.#moved = ALL_MOVED;
       throw error;
@@ -191,7 +183,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   }
 
   /** Subscribes to the displayed list, which changes when a window ends or the board is rebuilt. */
-  async #follow({ leaderboard, list }: BoardView): Promise<void> {
+  async #followList({ leaderboard, list }: BoardView): Promise<void> {
     this.#rereadAtEnd(list);
     const { projectId, periodId } = list.ref;
     if (periodId === this.#periodId) return;
@@ -226,17 +218,11 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   }
 }
 
-/** Creates the class of room `leaderboard` for an application. */
+/** Creates the room `leaderboard` of an application. */
 export const leaderboardRoom = (app: App, slots: RefreshSlots) => {
   const requirePlayer = createPlayerCheck(app);
-  const open: Ticker<OpenRoom> = createTicker({
-    everyMs: REREAD_EVERY_MS,
-    run: async (rooms) => {
-      for (const room of rooms) room.rereadSoon();
-    },
-    onError: (error) => app.log.error({ err: error }, "open leaderboard rooms could not be read again"),
-  });
-  return class extends LeaderboardRoom {
+  const open = openRefreshedRoomsOf(app, "leaderboard rooms");
+  const room = class extends LeaderboardRoom {
     protected readonly app = app;
     protected readonly open = open;
     protected readonly slots = slots;
@@ -244,8 +230,10 @@ export const leaderboardRoom = (app: App, slots: RefreshSlots) => {
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
       await requirePlayer(principal);
-      pinOptions(options, JoinOptions, { projectId: principal.projectId });
+      const { projectId, tenantId } = principal;
+      pinOptions(options, JoinOptions, { projectId, tenantId });
       return principal;
     }
   };
+  return gameRoom({ room, selectedBy: ["projectId", "leaderboardKey", "board", "top"], isCrowd: true });
 };

@@ -220,7 +220,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   /** Ends a session from the server's side. */
-  end(client: LiveClient, code: number, reason: ClosedReason | "SLOW" | "NOT_JOINED"): void {
+  end(client: LiveClient, code: number, reason: ClosedReason | "SLOW" | typeof limits.NOT_JOINED): void {
     const session = client.userData;
     if (!session || session.isClosing) return;
     if (code !== CLOSE.SLOW && code !== CLOSE.ERROR) this.sendTo(client, "session.closed", { reason });
@@ -288,7 +288,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
         this.sendTo(client, "session.expiring", { expiresAt: new Date(auth.expiresAtMs).toISOString() });
       }
       if (isUnacknowledged(client, nowMs, this.seatReservationTimeout * 1_000))
-        this.end(client, CLOSE.ERROR, "NOT_JOINED");
+        this.end(client, CLOSE.ERROR, limits.NOT_JOINED);
       this.#dropSlow(client);
     }
   }

@@ -11,21 +11,18 @@ import { lobbiesTopic } from "../domain/kernel/events/topics.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
 import { parse } from "./errors.ts";
-import { freeRoomId } from "./free-room-id.ts";
-import { LiveRoom } from "./live-room.ts";
-import { refreshPauseMs, type RefreshSlots } from "./refresh-slots.ts";
-import { Refresher } from "./refresher.ts";
+import { gameRoom } from "./game-room.ts";
+import { source, type Source } from "./mirror-room.ts";
+import type { RefreshSlots } from "./refresh-slots.ts";
+import { openRefreshedRoomsOf, RefreshedRoom } from "./refreshed-room.ts";
 import { LOBBIES_SHARDS, lobbiesRoomId } from "./room-ids.ts";
 import { transactIn } from "./project-transact.ts";
 import { assignChanged, syncMap } from "./state-sync.ts";
-import { createTicker, type Ticker } from "./ticker.ts";
 
 /** Maximum number of watchers in one room; further watchers get another room of the same list. */
 export const LOBBIES_WATCHERS_MAX = 500;
 /** Pause between two reads of a constantly changing list, in ms. */
 const REFRESH_PAUSE_MS = { min: 250, max: 2_500 } as const;
-/** A list without reported changes is read again this often, in case a publish was lost. */
-export const REREAD_EVERY_MS = 5_000;
 
 export const LobbyRow = schema(
   {
@@ -61,48 +58,38 @@ const JoinOptions = z.object({
 });
 const RoomOptions = z.object({
   projectId: z.uuid(),
+  tenantId: z.uuid().optional(),
   mode: z.string(),
   filter: z.string(),
   metadata: z.record(z.string(), z.json()).optional(),
 });
 
-type OpenRoom = { refreshSoon(): void };
-
 /** Room `lobbies`: the newest PUBLIC lobbies of a project that are OPEN; there may be several of one list. */
-abstract class LobbiesRoom extends LiveRoom<LobbiesState> implements OpenRoom {
-  protected abstract readonly open: Ticker<OpenRoom>;
-  protected abstract readonly slots: RefreshSlots;
-  protected override readonly stateBytes = 16_384;
+abstract class LobbiesRoom extends RefreshedRoom<LobbiesState> {
+  protected override readonly pauseMs = REFRESH_PAUSE_MS;
   override state = new LobbiesState();
   override maxClients = LOBBIES_WATCHERS_MAX;
-  #query: { projectId: string; mode: string; metadata?: Json | undefined } = { projectId: "", mode: "" };
-  readonly #refresher = new Refresher({
-    everyMs: () =>
-      refreshPauseMs(REFRESH_PAUSE_MS, { watchers: this.clients.length, rooms: this.open.count() }),
-    run: () => this.slots.run(this.#query.projectId, () => this.#refresh()),
-    later: (delayMs, run) => this.later(delayMs, run),
-    onError: (error) => this.report(error, "refresh"),
-  });
+  #query!: z.output<typeof RoomOptions>;
 
-  protected override async begin(options: object): Promise<void> {
-    const key = parse(RoomOptions, options);
-    this.#query = key;
-    await this.listen(lobbiesTopic(key.projectId), () => this.refreshSoon());
-    await this.#refresher.now();
-    this.roomId = await freeRoomId((shard) => lobbiesRoomId(key, shard), LOBBIES_SHARDS, "list of lobbies");
-    this.open.add(this);
-    this.onceDisposed(() => this.open.remove(this));
+  protected override follow(options: object): Source[] {
+    this.#query = parse(RoomOptions, options);
+    return [source(lobbiesTopic(this.#query.projectId), () => this.rereadSoon())];
   }
 
-  refreshSoon(): void {
-    this.#refresher.soon();
+  protected override owner() {
+    return this.#query;
+  }
+
+  protected override shards() {
+    const idOf = (shard: number): string => lobbiesRoomId(this.#query, shard);
+    return { idOf, count: LOBBIES_SHARDS, what: "list of lobbies" };
   }
 
   protected override welcome(): void {}
 
   protected override farewell(): void {}
 
-  async #refresh(): Promise<void> {
+  protected override async refresh(): Promise<void> {
     const { projectId, mode, metadata } = this.#query;
     const lobbies = await transactIn(
       this.app,
@@ -126,17 +113,11 @@ const filterOf = (metadata: Json | undefined): string => {
   return createHash("sha256").update(text).digest("base64url");
 };
 
-/** Creates the class of room `lobbies` for an application. */
+/** Creates the room `lobbies` of an application. */
 export const lobbiesRoom = (app: App, slots: RefreshSlots) => {
   const requirePlayer = createPlayerCheck(app);
-  const open: Ticker<OpenRoom> = createTicker({
-    everyMs: REREAD_EVERY_MS,
-    run: async (rooms) => {
-      for (const room of rooms) room.refreshSoon();
-    },
-    onError: (error) => app.log.error({ err: error }, "open lists of lobbies could not be read again"),
-  });
-  return class extends LobbiesRoom {
+  const open = openRefreshedRoomsOf(app, "lists of lobbies");
+  const room = class extends LobbiesRoom {
     protected readonly app = app;
     protected readonly open = open;
     protected readonly slots = slots;
@@ -146,8 +127,10 @@ export const lobbiesRoom = (app: App, slots: RefreshSlots) => {
       await requirePlayer(principal);
       refuseHostile("", options);
       const { metadata } = parse(JoinOptions, options);
-      pinOptions(options, JoinOptions, { projectId: principal.projectId, filter: filterOf(metadata) });
+      const { projectId, tenantId } = principal;
+      pinOptions(options, JoinOptions, { projectId, tenantId, filter: filterOf(metadata) });
       return principal;
     }
   };
+  return gameRoom({ room, selectedBy: ["projectId", "mode", "filter"], isCrowd: true });
 };

@@ -24,21 +24,20 @@ import {
 import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
 import { asJson } from "./client-json.ts";
 import { parse } from "./errors.ts";
+import { gameRoom } from "./game-room.ts";
 import type { LiveClient } from "./live-client.ts";
-import { LiveRoom } from "./live-room.ts";
 import { enterLobby, readEntry } from "./lobby-entry.ts";
 import { LobbyMirror } from "./lobby-mirror.ts";
 import { type Absence, type Change, LobbyPresence } from "./lobby-presence.ts";
 import { SignalBody, SignalRate } from "./lobby-signals.ts";
 import { LobbyState, showLobby } from "./lobby-state.ts";
 import { CLOSE, live } from "./messages.ts";
+import { MirrorRoom, openRoomsOf, source, type Source } from "./mirror-room.ts";
 import { lobbyRoomId } from "./room-ids.ts";
 import { transactIn } from "./project-transact.ts";
-import { createTicker, type Ticker } from "./ticker.ts";
+import type { Ticker } from "./ticker.ts";
 import { SerialQueue } from "./serial-queue.ts";
 
-/** How often the versions of open rooms are read again, in case a publish was lost. */
-export const REREAD_EVERY_MS = 5_000;
 /** How long a room stays open after its lobby has ended. */
 export const CLOSED_KEPT_MS = 10 * 60_000;
 /** Time for members who were connected when the last room ended to return to a new one. */
@@ -54,8 +53,8 @@ type OpenLobby = { ref: LobbyRef; look(version: number | undefined): void };
  * Room `lobby`: one lobby, for its members and for watching console users. A mirror: every change is
  * committed by the domain before it is shown, by this room or by any other writer.
  */
-abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
-  protected abstract readonly open: Ticker<OpenLobby>;
+abstract class LobbyRoom extends MirrorRoom<LobbyState> implements OpenLobby {
+  protected abstract override readonly open: Ticker<OpenLobby>;
   protected override readonly stateBytes = 8_192;
   override state = new LobbyState();
   override maxClients = LOBBY_SOCKETS_MAX;
@@ -78,7 +77,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     onError: (error) => this.report(error, "mirror"),
   });
 
-  protected override async begin(options: object): Promise<void> {
+  protected override follow(options: object): Source[] {
     const { projectId, lobbyId } = parse(RoomOptions, options);
     this.ref = { projectId, lobbyId };
     this.roomId = lobbyRoomId(projectId, lobbyId);
@@ -92,12 +91,14 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
       this.handle(z.unknown(), (client, raw) => this.#signal(client, raw)),
     );
     this.onceDisposed(() => (this.#isDisposed = true));
-    // Subscribed before the lobby is read, so that no change falls in between.
-    await this.listen<LobbyNotice>(lobbyTopic(projectId, lobbyId), (notice) => this.#mirror.receive(notice));
-    await this.listen<LobbySignal>(signalTopic(projectId, lobbyId), (signal) => this.#pass(signal));
+    return [
+      source<LobbyNotice>(lobbyTopic(projectId, lobbyId), (notice) => this.#mirror.receive(notice)),
+      source<LobbySignal>(signalTopic(projectId, lobbyId), (signal) => this.#pass(signal)),
+    ];
+  }
+
+  protected override async load(): Promise<void> {
     this.#mirror.start(await this.#read());
-    this.open.add(this);
-    this.onceDisposed(() => this.open.remove(this));
     this.later(ABSENT_AFTER_MS, () => this.#reportAbsent());
   }
 
@@ -275,15 +276,11 @@ const rereadRooms = async (app: App, rooms: readonly OpenLobby[]): Promise<void>
   for (const room of rooms) room.look(versions.get(room.ref.lobbyId));
 };
 
-/** Creates the class of room `lobby` for an application. */
+/** Creates the room `lobby` of an application. */
 export const lobbyRoom = (app: App) => {
   const requirePlayer = createPlayerCheck(app);
-  const open: Ticker<OpenLobby> = createTicker({
-    everyMs: REREAD_EVERY_MS,
-    run: (rooms) => rereadRooms(app, rooms),
-    onError: (error) => app.log.error({ err: error }, "open lobby rooms could not be read again"),
-  });
-  return class extends LobbyRoom {
+  const open = openRoomsOf<OpenLobby>(app, "lobby rooms", (rooms) => rereadRooms(app, rooms));
+  const room = class extends LobbyRoom {
     protected readonly app = app;
     protected readonly open = open;
 
@@ -297,4 +294,5 @@ export const lobbyRoom = (app: App) => {
       return principal;
     }
   };
+  return gameRoom({ room, selectedBy: ["projectId", "lobbyId"], isCrowd: false });
 };

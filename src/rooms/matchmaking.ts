@@ -3,8 +3,9 @@ import { type AuthContext, getBearerToken, matchMaker, ServerError } from "@coly
 import { z } from "zod";
 import type { App } from "../app.ts";
 import { DomainError, ERROR_STATUS, invalid, notFound, retryLater } from "../domain/kernel/errors.ts";
-import { newId } from "../domain/kernel/ids.ts";
+import { requestIdFrom } from "../domain/kernel/request-id.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
+import { limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
 import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
 import { asOneJoin } from "./admission.ts";
 import { authenticate } from "./authenticate.ts";
@@ -13,6 +14,7 @@ import { outageOf } from "../domain/kernel/outages.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
 import type { Gate } from "./gate.ts";
 import type { LiveRoom } from "./live-room.ts";
+import { seatForOldSdk } from "./old-sdk.ts";
 import type { SeatHolder } from "./seat-holder.ts";
 
 /** Methods that the SDK may call: a room is never created or entered by its id. */
@@ -144,6 +146,32 @@ const answer = (response: ServerResponse, status: number, body: unknown): void =
   response.end(JSON.stringify(body));
 };
 
+/** Answers why there is no seat. */
+const refuse = (
+  app: App,
+  exchange: { request: IncomingMessage; response: ServerResponse; requestId: string },
+  thrown: unknown,
+): void => {
+  const { request, response, requestId } = exchange;
+  const error = isTransient(thrown)
+    ? retryLater("rooms cannot be created right now: try again in a moment", "NOT_READY")
+    : thrown;
+  const known = errorObject(error);
+  if (!known) app.log.error({ err: error, requestId }, "matchmaking failed");
+  const refusal = known ?? INTERNAL_ERROR;
+  app.metrics.joinsRefused.inc({ code: refusal.code, reason: refusal.reason ?? "" });
+  const retryAfter = error instanceof DomainError ? error.retryAfterSeconds : undefined;
+  if (retryAfter !== undefined) response.setHeader("Retry-After", String(Math.ceil(retryAfter)));
+  if (error instanceof RateLimited) response.setHeaders(new Headers(limitHeaders(error.state)));
+  // The rest of a refused body is not read.
+  if (!request.complete) response.setHeader("Connection", "close");
+  const timestamp = app.clock().toISOString();
+  answer(response, ERROR_STATUS[refusal.code], {
+    error: { ...refusal, requestId, timestamp },
+    message: refusal.message,
+  });
+};
+
 /**
  * Answers a request for a seat in a room, and never rejects. Errors have the same body as in every other
  * operation, plus `message`, which the SDK's error shows. Core's own route would answer 200 for an error with
@@ -155,6 +183,8 @@ export const answerMatchmake = async (
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> => {
+  const requestId = requestIdFrom(request.headers["x-request-id"]);
+  response.setHeader("X-Request-Id", requestId);
   try {
     await app.blocks.refuse(addressOf(request, app));
     if (!repair.isSettled)
@@ -162,26 +192,14 @@ export const answerMatchmake = async (
     const reserve = await readJoin(app, request);
     const seat = await gate.pass(reserve);
     app.metrics.joins.inc({ room: seat.name });
-    answer(response, 200, seat);
+    answer(response, 200, { ...seat, ...seatForOldSdk(seat) });
   } catch (thrown) {
-    const error = isTransient(thrown)
-      ? retryLater("rooms cannot be created right now: try again in a moment", "NOT_READY")
-      : thrown;
-    const known = errorObject(error);
-    const requestId = newId();
-    if (!known) app.log.error({ err: error, requestId }, "matchmaking failed");
-    const refusal = known ?? INTERNAL_ERROR;
-    app.metrics.joinsRefused.inc({ code: refusal.code, reason: refusal.reason ?? "" });
-    const retryAfter = error instanceof DomainError ? error.retryAfterSeconds : undefined;
-    if (retryAfter !== undefined) response.setHeader("Retry-After", String(Math.ceil(retryAfter)));
-    // The rest of a refused body is not read.
-    if (!request.complete) response.setHeader("Connection", "close");
-    const timestamp = app.clock().toISOString();
-    answer(response, ERROR_STATUS[refusal.code], {
-      error: { ...refusal, requestId, timestamp },
-      message: refusal.message,
-    });
+    refuse(app, { request, response, requestId }, thrown);
   }
 };
+
+/** Whether an address is that of a join, whatever the request's method. */
+export const isJoinAddress = ({ url = "" }: IncomingMessage): boolean =>
+  isMethod(PATH.exec(url.split("?", 1)[0] ?? "")?.[1]);
 
 export const isMatchmake = ({ url = "" }: IncomingMessage): boolean => url.startsWith("/matchmake/");

@@ -24,6 +24,9 @@ export const CLOSE = {
   FORBIDDEN: 4403,
 } as const;
 
+/** Reason of closing a client that never acknowledged its join: an SDK that cannot read the answer. */
+export const NOT_JOINED = "NOT_JOINED: the join was not acknowledged; use the Colyseus SDK 0.18";
+
 /** Why the server ends a session: sent as `session.closed` before the socket closes. */
 export type ClosedReason =
   | "EXPIRED"

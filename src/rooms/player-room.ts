@@ -2,16 +2,18 @@ import type { AuthContext } from "@colyseus/core";
 import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, forbidden } from "../domain/kernel/errors.ts";
+import { forbidden } from "../domain/kernel/errors.ts";
 import { readStreamHeads, type StreamHead, type StreamRef } from "../domain/delivery/outbox/stream.ts";
 import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import type { PlayerNotice } from "../domain/kernel/events/realtime-events.ts";
 import { noticeTopic, type PlayerMessage, playerTopic } from "../domain/kernel/events/topics.ts";
 import { authenticate, pinOptions, refusalOf } from "./authenticate.ts";
+import { ResyncRate } from "./client-rate.ts";
 import { parse } from "./errors.ts";
+import { gameRoom } from "./game-room.ts";
 import type { LiveClient } from "./live-client.ts";
-import { LiveRoom } from "./live-room.ts";
+import { MirrorRoom, openRoomsOf, source, type Source } from "./mirror-room.ts";
 import { isBroken, OrderedStream } from "./ordered-stream.ts";
 import { CLOSE, HEARTBEAT_SECONDS, live, SESSIONS_MAX } from "./messages.ts";
 import { livePlayerMessage, stateOf } from "./player-messages.ts";
@@ -19,11 +21,8 @@ import { createPageReader, type PlayerPage } from "./player-pages.ts";
 import { playerRoomId } from "./room-ids.ts";
 import { transactIn } from "./project-transact.ts";
 import { NoticeThrottle } from "./notice-throttle.ts";
-import { createTicker, type Ticker } from "./ticker.ts";
+import type { Ticker } from "./ticker.ts";
 
-/** How often the players of open rooms are read again, so that a lost publish never leaves a room stale. */
-export const REREAD_EVERY_MS = 5_000;
-const RESYNC_EVERY_MS = 1_000;
 /** Maximum age, in ms, at which the page that a room was created from counts as current. */
 const FIRST_PAGE_MAX_MS = 1_000;
 
@@ -71,8 +70,8 @@ const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> 
  * Room `player`: one player's state and the resumable player stream. A mirror: what it shows is committed,
  * and a second room for the same player would show the same.
  */
-export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRoom {
-  protected abstract readonly open: Ticker<OpenRoom>;
+export abstract class PlayerRoom extends MirrorRoom<PlayerState> implements OpenRoom {
+  protected abstract override readonly open: Ticker<OpenRoom>;
   protected abstract readonly pages: ReturnType<typeof createPageReader>;
   override state = new PlayerState();
   /** Includes seats that are reserved but not taken; sessions beyond SESSIONS_MAX replace the oldest. */
@@ -83,7 +82,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   #isPatchDue = false;
   #first: { page: PlayerPage; readAtMs: number } | undefined;
   readonly #cursors = new Map<string, Cursor>();
-  readonly #resyncedAtMs = new WeakMap<object, number>();
+  readonly #resyncs = new ResyncRate("session.resync");
   readonly #stream = new OrderedStream<PlayerMessage, PlayerPage>({
     read: (afterSeq) => this.#read(afterSeq),
     deliver: (message) => this.#deliver(message),
@@ -97,7 +96,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     later: (delayMs, run) => this.later(delayMs, run),
   });
 
-  protected override async begin(options: object): Promise<void> {
+  protected override follow(options: object): Source[] {
     const { projectId, playerId } = parse(RoomOptions, options);
     this.ref = { projectId, playerId };
     this.roomId = playerRoomId(projectId, playerId);
@@ -105,19 +104,20 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
       "session.resync",
       this.handle(ResyncBody, (client, body) => this.#resync(client, body.lastSeq)),
     );
-    // Subscribed before the state is read: lines published in between are kept until start().
-    await this.listen<PlayerMessage[]>(playerTopic(projectId, playerId), (lines) =>
-      this.#stream.receive(lines),
-    );
-    await this.listen<PlayerNotice>(noticeTopic(projectId, playerId), (notice) => this.#notices.pass(notice));
+    return [
+      // Lines published before start() are kept until then.
+      source<PlayerMessage[]>(playerTopic(projectId, playerId), (lines) => this.#stream.receive(lines)),
+      source<PlayerNotice>(noticeTopic(projectId, playerId), (notice) => this.#notices.pass(notice)),
+    ];
+  }
+
+  protected override async load(): Promise<void> {
     const page = await this.#read();
     const refused = refusalOf(page.player.status);
     if (refused) throw refused;
     this.#mirror(page);
     this.#first = { page, readAtMs: performance.now() };
     this.#stream.start(page.seq);
-    this.open.add(this);
-    this.onceDisposed(() => this.open.remove(this));
   }
 
   /** Applies a re-read: the player is gone, there is a newer seq, or a change without a line. */
@@ -147,13 +147,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   }
 
   async #resync(client: LiveClient, lastSeq: number): Promise<{ seq: number; resumed: boolean }> {
-    const nowMs = this.app.clock().getTime();
-    if (nowMs - (this.#resyncedAtMs.get(client) ?? 0) < RESYNC_EVERY_MS) {
-      throw new DomainError("RATE_LIMITED", "session.resync: at most once a second", {
-        retryAfterSeconds: 1,
-      });
-    }
-    this.#resyncedAtMs.set(client, nowMs);
+    this.#resyncs.take(client, this.app.clock());
     return this.#resume(client, { lastSeq, isJoin: false });
   }
 
@@ -272,15 +266,11 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   }
 }
 
-/** Creates the class of room `player` for an application. */
+/** Creates the room `player` of an application. */
 export const playerRoom = (app: App) => {
-  const open: Ticker<OpenRoom> = createTicker({
-    everyMs: REREAD_EVERY_MS,
-    run: (rooms) => rereadRooms(app, rooms),
-    onError: (error) => app.log.error({ err: error }, "open player rooms could not be read again"),
-  });
+  const open = openRoomsOf<OpenRoom>(app, "player rooms", (rooms) => rereadRooms(app, rooms));
   const pages = createPageReader(app);
-  return class extends PlayerRoom {
+  const room = class extends PlayerRoom {
     protected readonly app = app;
     protected readonly open = open;
     protected readonly pages = pages;
@@ -293,6 +283,7 @@ export const playerRoom = (app: App) => {
       return principal;
     }
   };
+  return gameRoom({ room, selectedBy: ["projectId", "playerId"], isCrowd: false });
 };
 
 type Fields = Pick<PlayerState, "playerId" | "externalUserId" | "displayName" | "xp" | "level" | "seq">;

@@ -7,6 +7,7 @@ import type { App } from "../app.ts";
 import { errorObject, socketError } from "./errors.ts";
 import { FramedSocket } from "./framed-socket.ts";
 import { isReadable } from "./frames.ts";
+import { isOldSdk, OLD_SDK } from "./old-sdk.ts";
 import { HEARTBEAT_SECONDS, MESSAGES_PER_SECOND_MAX } from "./messages.ts";
 
 /** Maximum size of a client's message. */
@@ -16,6 +17,8 @@ export const SOCKETS_MAX = 20_000;
 const PINGS_MISSED_MAX = 2;
 /** Milliseconds after which a client that does not answer a close is terminated. */
 const CLOSE_TIMEOUT_MS = 2_000;
+/** HTTP's code for a client that needs another version. */
+const UPGRADE_REQUIRED = 426;
 /** How long a socket without a seat may measure its latency. */
 const LATENCY_MS = 1_000;
 
@@ -76,6 +79,12 @@ const echo = (socket: FramedSocket): void => {
   socket.once("close", () => clearTimeout(timer));
 };
 
+/** By a frame and a close, of which some versions show the one and some the other. */
+const refuseOldSdk = (socket: FramedSocket): void =>
+  new WebSocketClient("old", socket).error(UPGRADE_REQUIRED, OLD_SDK, () =>
+    socket.close(CloseCode.WITH_ERROR, OLD_SDK),
+  );
+
 /** The counter that core increments at each heartbeat. */
 type Counted = FramedSocket & { pingCount: number };
 
@@ -120,7 +129,8 @@ export class Sockets extends WebSocketTransport {
     if (this.size >= SOCKETS_MAX) return refuseUpgrade(socket, 503);
     this.wss.handleUpgrade(request, socket, head, (opened: WebSocket) => {
       this.#watch(opened as Counted);
-      void this.#seat(opened as FramedSocket, readSeat(request.url));
+      if (isOldSdk(request)) refuseOldSdk(opened as FramedSocket);
+      else void this.#seat(opened as FramedSocket, readSeat(request.url));
     });
   }
 

@@ -11,6 +11,7 @@ const run = async (args: string[], env: Record<string, string> = {}) => {
 describe("the command line", () => {
   it("ends with 2 when a command is misused, and says how it is used", async () => {
     for (const args of [
+      [],
       ["bogus"],
       ["serve", "--bogus"],
       ["import"],
@@ -23,13 +24,20 @@ describe("the command line", () => {
     }
   });
 
+  it("takes the server's address from URL, as the guides export it, and from --url before that", async () => {
+    const file = ["import", "none.ndjson", "--key", "svc_test_x"];
+    assert.match((await run(file, { URL: "ftp://nowhere" })).text, /--url must be an http or https address/);
+    const both = await run([...file, "--url", "http://127.0.0.1:9"], { URL: "ftp://nowhere" });
+    assert.doesNotMatch(both.text, /--url must be/);
+  });
+
   it("ends with 0 after help and version", async () => {
     for (const args of [["--help"], ["import", "--help"], ["help", "demo"], ["--version"]])
       assert.equal((await run(args)).code, 0, args.join(" "));
   });
 
   it("ends with 1 and names the remedy when the settings are wrong", async () => {
-    const { code, text } = await run([], { PORT: "http", MODE: "cluster" });
+    const { code, text } = await run(["serve"], { PORT: "http", MODE: "cluster" });
     assert.equal(code, 1);
     assert.match(text, /PORT must be a whole number/);
     assert.match(text, /DATABASE_URL is required .* postgres:/);
@@ -41,7 +49,7 @@ describe("the command line", () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
-    const { code, text } = await run([], {
+    const { code, text } = await run(["serve"], {
       PORT: String(port),
       DATA_DIR: directory.path,
       LOG_LEVEL: "error",

@@ -81,7 +81,8 @@ describe("the data directory of embedded mode", function () {
 
   it("ends the server when it is deleted or moved", async () => {
     const server = await startProcess(["serve"], await settings());
-    await rm(dir.path, { recursive: true });
+    // The server may write into it meanwhile.
+    await rm(dir.path, { recursive: true, maxRetries: 10 });
     await server.ended;
     assert.match(server.output(), /was deleted or moved: stopping/);
   });

@@ -147,6 +147,21 @@ describe("laurel import", function () {
     assert.equal(rejectedFile, `${file}.rejected`);
   });
 
+  it("says done when the events are processed and published, unless it must not wait", async () => {
+    const file = directory.file("wait.ndjson", eventLines(300).join("\n"));
+    const key = await target.newKey();
+    const summaryOf = (out: string) =>
+      JSON.parse(out.trim().split("\n").at(-1)!) as { processing: string | null; processingSeconds: number };
+    const { code, out } = await runCommand(file, { url: target.url, key, json: true });
+    assert.deepEqual([code, summaryOf(out).processing], [0, "DONE"]);
+    const answer = await fetch(`${target.url}/api/v1/events/backlog`, { headers: { "X-API-Key": key } });
+    const backlog = (await answer.json()) as Record<"events" | "commits", { waiting: number }>;
+    assert.deepEqual([backlog.events.waiting, backlog.commits.waiting], [0, 0]);
+    const again = directory.file("again.ndjson", eventLine({ n: 1_000 }));
+    const quick = await runCommand(again, { url: target.url, key, json: true, wait: false });
+    assert.equal(summaryOf(quick.out).processing, null);
+  });
+
   it("answers 2 and a reason when it is called wrongly", async () => {
     const file = directory.file("x.ndjson", "{}");
     const key = "svc_live_x";

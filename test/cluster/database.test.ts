@@ -15,7 +15,7 @@ describe("the database of a cluster", function () {
   let services: Services;
   beforeEach(async () => {
     dir = await temporaryDir();
-    services = await startServices(dir.path);
+    services = await startServices(dir.path, { isEmpty: true });
   });
   afterEach(async () => {
     await services.remove();
@@ -97,7 +97,7 @@ describe("connections that die under a transaction", function () {
 
   it("do not use up the pool: there is a next transaction however many were cut", async () => {
     const dir = await temporaryDir();
-    const services = await startServices(dir.path);
+    const services = await startServices(dir.path, { isEmpty: true });
     const database = await openPostgres(services.databaseUrl, 2);
     const admin = await openPostgres(services.databaseUrl, 1);
     try {

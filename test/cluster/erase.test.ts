@@ -5,7 +5,8 @@ import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/long-work/step-job.ts";
+import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import type { Domain } from "../support/domain/domain.ts";
@@ -57,7 +58,7 @@ describe("players who are erased while their events arrive", function () {
   };
   const runJobs = async (): Promise<void> => {
     const onError = (error: unknown): never => assert.fail(String(error));
-    const jobs = new JobSteps({ ...domain, onError });
+    const jobs = new JobSteps({ ...domain, kinds: JOB_KINDS, onError });
     while (await jobs.step());
   };
 

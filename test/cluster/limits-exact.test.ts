@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { aKey, aTenant, type Tenant } from "../support/app/app.ts";
 import { type Answer, anAddress, must } from "../support/http/client.ts";
-import { startTwoServers, superAdminOf, type TwoServers } from "../support/processes/two-servers.ts";
+import { twoServers, superAdminOf, type TwoServers } from "../support/processes/two-servers.ts";
 
 /** Requests in flight at once. */
 const WIDE = 100;
@@ -13,11 +13,10 @@ describe("limits asked for three times over, by two processes at once, let just 
   let admin: string;
   let tenant: Tenant;
   before(async () => {
-    two = await startTwoServers();
+    two = await twoServers();
     admin = await superAdminOf(two);
     tenant = await aTenant(two.clients[0]);
   });
-  after(() => two?.stop());
 
   const limit = (requestsPerMinute: number): Promise<Answer> => {
     const path = `/api/v1/superadmin/tenants/${tenant.tenantId}`;

@@ -5,7 +5,7 @@ import { createMail } from "../../src/domain/accounts/email/outbox.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { TransactAs } from "../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
@@ -59,13 +59,12 @@ describe("mails of several workers", function () {
     services = await startServices(directory.path);
     smtp = await startSmtp(undefined, { hold: (to) => held.get(to) });
     database = await openPostgres(services.databaseUrl, 2);
-    await database.migrateUp();
     transactAs = (scope) =>
       createTransact(
         {
           em: database.em,
           clock: () => new Date(),
-          doorbell: NO_DOORBELL,
+          wakeUps: NO_WAKE_UPS,
           onError: (error) => assert.fail(String(error)),
         },
         scope,

@@ -13,7 +13,7 @@ describe("a database that a newer version has migrated", function () {
   let database: Database;
   before(async () => {
     dir = await temporaryDir();
-    services = await startServices(dir.path);
+    services = await startServices(dir.path, { isEmpty: true });
     database = await openPostgres(services.databaseUrl, 2);
     await database.migrateUp();
     await sql`insert into mikro_orm_migrations (name) values (${NEWER})`.execute(

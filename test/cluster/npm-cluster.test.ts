@@ -33,7 +33,10 @@ describe("npm run cluster, as the documents print it", function () {
     const { DATABASE_URL: _url, REDIS_URL: _redis, MODE: _mode, ...settings } = services.env;
     const { PATH = "", HOME = "" } = process.env;
     const own = { PORT: String(port), WEB_INSTANCES: String(WEBS), PM2_HOME: join(dir.path, "pm2") };
-    env = { ...settings, ...own, PATH, HOME, TRUSTED_PROXIES: "127.0.0.1/32" };
+    const metrics = { METRICS_PORT: String(await freePort()) };
+    env = { ...settings, ...own, ...metrics, PATH, HOME, TRUSTED_PROXIES: "127.0.0.1/32" };
+    // The first run fetches pm2, which may take its time; this command leaves no daemon behind.
+    await finished(runPrinted("npm run cluster -- kill", env));
   });
   after(async () => {
     await runPrinted("npm run cluster -- kill", env).ended;

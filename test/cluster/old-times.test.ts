@@ -6,7 +6,7 @@ import { openDomain } from "../support/domain/domain.ts";
 
 describe("a database whose own time zone is not UTC", () => {
   it("gives old times back as they were, though its zone had odd offsets then", async () => {
-    const services = await startServices("");
+    const services = await startServices("", { isEmpty: true });
     const admin = await openPostgres(services.databaseUrl, 1);
     const name = new URL(services.databaseUrl).pathname.slice(1);
     await admin.em

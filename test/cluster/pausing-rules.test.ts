@@ -7,6 +7,7 @@ import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { createStatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { createEventTypeRecorder } from "../../src/domain/tracking/event-type-recorder.ts";
+import { noHandNotes } from "../../src/domain/progression/hand-notes.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
@@ -40,6 +41,7 @@ describe("a rule that a worker has to pause while others change its project's de
       ruleStats: createStatsRecorder(),
       eventTypes: createEventTypeRecorder(),
       queue: { wakeHere: () => undefined },
+      handNotes: noHandNotes,
       limits: { claimEvents: 100, claimTogether: 100 },
     }) as unknown as App;
   const processEvents = createProcessEvents();

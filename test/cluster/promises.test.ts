@@ -4,7 +4,7 @@ import { aTenant, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, type Answer, type Client, must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { startTwoServers, superAdminOf, type TwoServers } from "../support/processes/two-servers.ts";
+import { twoServers, superAdminOf, type TwoServers } from "../support/processes/two-servers.ts";
 
 /** What caches may be behind, and a little for the machine, in ms. */
 const BEHIND = { timeoutMs: 7_000 };
@@ -18,14 +18,13 @@ describe("what is changed in one process", function () {
   let there: Client;
   let tenant: Tenant;
   before(async () => {
-    two = await startTwoServers();
+    two = await twoServers();
     adminToken = await superAdminOf(two);
     [here, there] = two.clients;
   });
   beforeEach(async () => {
     tenant = await aTenant(here);
   });
-  after(() => two?.stop());
 
   const turn = (i: number): Client => two.clients[i % 2]!;
   const byAdmin = (path: string, body: object) =>

@@ -3,7 +3,7 @@ import { assertInvariants } from "../support/domain/invariants.ts";
 import { races } from "../support/races/races.ts";
 import { economyRaces } from "../support/races/economy.ts";
 import { rewardRaces } from "../support/races/rewards.ts";
-import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
+import { twoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 const ROUNDS = 3;
 
@@ -12,9 +12,8 @@ describe("several at once over two processes", function () {
   let two: TwoServers;
 
   before(async () => {
-    two = await startTwoServers();
+    two = await twoServers();
   });
-  after(() => two?.stop());
 
   for (const { name, run, isSlow = false } of [...races, ...economyRaces, ...rewardRaces]) {
     it(name, async () => {

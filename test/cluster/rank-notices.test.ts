@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
-import { outboxPart } from "../../src/domain/kernel/outbox-row.ts";
+import { ranksPart } from "../../src/domain/kernel/ids.ts";
 import { startDatabase } from "../support/processes/services.ts";
 import type { Domain } from "../support/domain/domain.ts";
 import type { RankChanged } from "../support/leaderboards/rank-notices.ts";
@@ -32,7 +32,7 @@ describe("rank notices of several relays", () => {
     );
     const { periodId } = await domain.addBoard(projectId, BOARD);
     const load = { isOver: false };
-    const part = outboxPart({ playerId: null, projectId });
+    const part = ranksPart(projectId);
     const commit = (i: number, entry: EntryChange): Promise<void> =>
       domain.transact(async (work) => {
         const [id, score, tie, version] = entry;

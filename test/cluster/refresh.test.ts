@@ -6,7 +6,7 @@ import { refresh } from "../../src/domain/accounts/auth/refresh.ts";
 import { createTokens } from "../../src/domain/accounts/auth/tokens.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { createLimiter } from "../../src/platform/limiter.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
@@ -41,7 +41,7 @@ describe("sessions over two processes", function () {
     createTransact({
       em: database.em,
       clock: () => new Date(),
-      doorbell: NO_DOORBELL,
+      wakeUps: NO_WAKE_UPS,
       onError: (error) => assert.fail(String(error)),
     });
 

@@ -5,7 +5,7 @@ import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant } from "../../src/domain/accounts/tenants/tenant.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { solved } from "../support/providers/captcha-provider.ts";
 import { type Answer, type Client, must } from "../support/http/client.ts";
 import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
@@ -42,7 +42,7 @@ describe("accounts, asked for at once over two processes", function () {
     transact = createTransact({
       em: two.database.em,
       clock: () => new Date(),
-      doorbell: NO_DOORBELL,
+      wakeUps: NO_WAKE_UPS,
       onError: (error) => assert.fail(String(error)),
     });
   });

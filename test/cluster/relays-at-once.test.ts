@@ -21,7 +21,6 @@ describe("two relays that took the same commits", function () {
     dir = await temporaryDir();
     services = await startServices(dir.path);
     database = await openPostgres(services.databaseUrl, 4);
-    await database.migrateUp();
     domain = openDomain(database);
   });
   after(async () => {

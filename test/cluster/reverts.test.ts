@@ -4,7 +4,7 @@ import { aTenant, type Tenant } from "../support/app/app.ts";
 import { type Client, must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertInvariants } from "../support/domain/invariants.ts";
-import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
+import { twoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 const PLAYERS = 8;
 const BATCHES = 30;
@@ -17,10 +17,9 @@ describe("events taken back while others arrive, over two processes", function (
   let two: TwoServers;
   let tenant: Tenant;
   before(async () => {
-    two = await startTwoServers();
+    two = await twoServers();
     tenant = await aTenant(two.clients[0]);
   });
-  after(() => two?.stop());
 
   const client = (i: number): Client => two.clients[i % 2]!;
   const post = (i: number, path: string, body: unknown) =>

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact, TransactAs } from "../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { clientOf, must } from "../support/http/client.ts";
@@ -31,7 +31,7 @@ describe("row-level security on PostgreSQL, for a database user who is no superu
 
   before(async () => {
     directory = await temporaryDir();
-    services = await startServices(directory.path);
+    services = await startServices(directory.path, { isEmpty: true });
     const owner = await openPostgres(services.databaseUrl, 1);
     await owner.em.getConnection().execute(`do $$ begin create role ${USER} login createrole;
       exception when duplicate_object or unique_violation then null; end $$`);
@@ -57,7 +57,7 @@ describe("row-level security on PostgreSQL, for a database user who is no superu
     const parts = {
       em: database.em,
       clock: () => new Date(),
-      doorbell: NO_DOORBELL,
+      wakeUps: NO_WAKE_UPS,
       onError: (error: unknown) => assert.fail(String(error)),
     };
     transact = createTransact(parts);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { createTransact, type TransactParts } from "../../src/domain/kernel/transact.ts";
 import { asOneMessage, kept, unanswered, unansweredKept } from "../../src/domain/kernel/statements.ts";
-import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { savepoint } from "../../src/domain/kernel/savepoint.ts";
 import type { Db } from "../../src/domain/kernel/db.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
@@ -22,12 +22,11 @@ describe("a transaction on PostgreSQL, with a scope or without", function () {
     directory = await temporaryDir();
     services = await startServices(directory.path);
     database = await openPostgres(services.databaseUrl, 2);
-    await database.migrateUp();
     await database.em.getConnection().execute("create table marks (n int)");
     parts = {
       em: database.em,
       clock: () => new Date(),
-      doorbell: NO_DOORBELL,
+      wakeUps: NO_WAKE_UPS,
       onError: (error) => assert.fail(String(error)),
     };
   });

@@ -14,7 +14,7 @@ import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor, requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { jobKind } from "../../src/domain/long-work/job-kind.ts";
 import { getJob, queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { ADMINS } from "../../src/domain/kernel/access.ts";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";

@@ -46,7 +46,7 @@ describe("deliveries by two workers", function () {
     cluster.app.transact(async (work) => {
       await sql`update webhook_deliveries set due_at = now(), next_attempt_at = now()
         where webhook_id = ${webhookId} and status = 'pending'`.execute(work.db);
-      work.ringWebhooks([webhookId]);
+      work.wakeWebhooks([webhookId]);
     });
   /** A webhook whose only delivery has failed once. */
   const failedOnce = async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { BUSY_MAX, processPartitions } from "../../src/domain/progression/claim.ts";
+import { processPartitions } from "../../src/domain/progression/claim.ts";
+import { BUSY_MAX } from "../../src/domain/progression/claim-run.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
@@ -9,7 +10,7 @@ import { createRule } from "../../src/domain/rules/rules.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { ALL_PARTS } from "../support/domain/process-parts.ts";
@@ -32,7 +33,7 @@ describe("an event that cannot be saved because the database is busy", function 
     transact = createTransact({
       em: database.em,
       clock: () => new Date(Date.now() + 60_000),
-      doorbell: NO_DOORBELL,
+      wakeUps: NO_WAKE_UPS,
       onError: (error) => assert.fail(String(error)),
     });
     await transact(async ({ db }) => {

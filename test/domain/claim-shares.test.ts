@@ -13,7 +13,7 @@ import {
 } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { createProcessEvents, PROCESS_EVENTS } from "../../src/jobs/process-events.ts";
+import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { startRunners } from "../../src/jobs/runner.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
@@ -238,9 +238,9 @@ describe("claims of a worker with a dear project", function () {
 
   it("end with every event processed, without anybody who sweeps", async () => {
     const app = createApp({ config: testConfig(), log, metrics: createMetrics(), platform });
-    await app.queue.start(startRunners(app, [createProcessEvents()]));
+    await app.queue.start(startRunners(app, { "process-events": createProcessEvents() }));
     const parts = times(12, (i) => i);
-    const wake = (): void => parts.forEach((part) => app.queue.wake(PROCESS_EVENTS, String(part)));
+    const wake = (): void => parts.forEach((part) => app.queue.wake("process-events", String(part)));
     await track(dear, [0], 9);
     await track(plain, [1]);
     wake();

@@ -260,6 +260,7 @@ describe("configuration", () => {
       "API_KEY_PEPPERS",
       "ENCRYPTION_KEYS",
       "METRICS_TOKEN",
+      "METRICS_PORT",
       "SMTP_URL",
       "MAIL_FROM",
       "SUPERADMIN_ALLOW_CIDRS",

@@ -5,7 +5,7 @@ import type { Stored } from "../../src/domain/evaluation/live.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { LOOP_ROLES } from "../../src/domain/evaluation/causes.ts";
 import { DERIVED_EVENT_TYPES } from "../../src/domain/kernel/events/event-types.ts";
-import { HELD } from "../../src/domain/evaluation/player-state.ts";
+import { HOLDINGS } from "../../src/domain/evaluation/player-state.ts";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { createCauses, directCauses } from "../../src/domain/economy/loops/causes.ts";
 import { cycleThrough, cyclicComponents } from "../../src/domain/economy/loops/components.ts";
@@ -281,7 +281,7 @@ describe("the graph of rules", () => {
   it("knows the part of every kind of definition, and events for every input that they change", () => {
     const kinds = DEFINITION_KINDS.map(({ kind }) => kind);
     assert.deepEqual(Object.keys(LOOP_ROLES).toSorted(), kinds.toSorted());
-    for (const start of Object.values(HELD).flatMap(({ changedBy }) => Object.keys(changedBy)))
+    for (const start of Object.values(HOLDINGS).flatMap(({ changedBy }) => Object.keys(changedBy)))
       assert.ok(
         [...DERIVED_EVENT_TYPES].some((type) => type.startsWith(start)),
         start,

@@ -3,7 +3,8 @@ import { bulkGrant } from "../../src/domain/economy/rewards/bulk-grant.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { createResultReader } from "../../src/domain/long-work/job-results.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/long-work/step-job.ts";
+import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
@@ -22,7 +23,13 @@ describe("results of jobs", function () {
     const params = { bundle: { xp: 1 }, reason: "test", playerIds: [] };
     const wish = { kind: bulkGrant, params, createdBy: "test" };
     const { id } = await transact((work) => queueJob(work, projectId, wish));
-    assert.ok(await new JobSteps({ transact, onError: (error) => assert.fail(String(error)) }).step());
+    assert.ok(
+      await new JobSteps({
+        transact,
+        kinds: JOB_KINDS,
+        onError: (error) => assert.fail(String(error)),
+      }).step(),
+    );
     let reading = 0;
     let atOnce = 0;
     const counting: Transact = async (run) => {

@@ -12,10 +12,10 @@ import {
   JOBS_MAX,
   queueJob,
 } from "../../src/domain/long-work/project-jobs.ts";
-import { JobSteps, LEASE_MS } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps, LEASE_MS } from "../../src/domain/long-work/step-job.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact, Work } from "../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { openDomain } from "../support/domain/domain.ts";
@@ -64,7 +64,7 @@ describe("long work of a project", function () {
     transact = createTransact({
       em: database.em,
       clock: () => new Date(now),
-      doorbell: NO_DOORBELL,
+      wakeUps: NO_WAKE_UPS,
       onError: (error) => assert.fail(String(error)),
     });
     jobs = new JobSteps({ transact, onError: (error) => void errors.push(error), kinds: [counting] });

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { createLanes } from "../../src/domain/kernel/lanes.ts";
+import { Lanes } from "../../src/domain/kernel/lanes.ts";
+import { createWaitingRoom } from "../../src/domain/kernel/waiting-room.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import { Unprepared } from "../../src/domain/kernel/unprepared.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
@@ -29,7 +30,7 @@ class Held extends Unprepared {
 
 describe("a lane", () => {
   it("lets in one at a time, in the order of their coming", async () => {
-    const lanes = createLanes();
+    const lanes = new Lanes();
     const entered: number[] = [];
     assert.ok(lanes.tryEnter("a") && !lanes.tryEnter("a") && lanes.tryEnter("b"));
     const all = [1, 2, 3].map(async (n) => {
@@ -45,7 +46,7 @@ describe("a lane", () => {
   });
 
   it("sends away the 61st who waits, and who has waited too long, without losing a place", async () => {
-    const lanes = createLanes({ waitMaxMs: 20 });
+    const lanes = new Lanes({ waitMaxMs: 20 });
     lanes.tryEnter("a");
     const late = Array.from({ length: 60 }, () => lanes.enter("a"));
     await assert.rejects(lanes.enter("a"), BUSY);
@@ -55,7 +56,9 @@ describe("a lane", () => {
   });
 
   it("holds no more of a tenant over all lanes than its share, and so has room for another", async () => {
-    const lanes = createLanes({ tenantMax: { count: 3, bytes: 100 }, processMax: { count: 4, bytes: 150 } });
+    const lanes = new Lanes({
+      room: createWaitingRoom({ tenantMax: { count: 3, bytes: 100 }, processMax: { count: 4, bytes: 150 } }),
+    });
     for (const key of ["a", "b", "c"]) lanes.tryEnter(key);
     const waiting = [
       lanes.enter("a", { tenantId: "greedy", bytes: 60 }),
@@ -68,13 +71,19 @@ describe("a lane", () => {
     // All is taken now, whoever asks; the server itself still waits in its place.
     await assert.rejects(lanes.enter("c", { tenantId: "third", bytes: 0 }), BUSY);
     waiting.push(lanes.enter("c"));
-    for (const key of ["a", "b", "c", "c", "c"]) lanes.leave(key);
-    await Promise.all(waiting);
+    for (const key of ["a", "b", "c"]) lanes.leave(key);
+    await Promise.all(waiting.slice(0, 2));
+    lanes.leave("a", { tenantId: "greedy" });
+    await waiting[2];
+    lanes.leave("c", { tenantId: "greedy" });
+    await waiting[3];
+    lanes.leave("c", { tenantId: "other" });
+    await waiting[4];
   });
 
   it("gives back what waited, however that ended", async () => {
     const one = { count: 1, bytes: 10 };
-    const lanes = createLanes({ tenantMax: one, processMax: one, waitMaxMs: 20 });
+    const lanes = new Lanes({ room: createWaitingRoom({ tenantMax: one, processMax: one }), waitMaxMs: 20 });
     lanes.tryEnter("a");
     await assert.rejects(lanes.enter("a", { tenantId: "t", bytes: 10 }), BUSY);
     const gone = new AbortController();
@@ -85,12 +94,26 @@ describe("a lane", () => {
     lanes.leave("a");
     await entered;
     await assert.rejects(lanes.enter("a", { tenantId: "t", bytes: 10 }), BUSY);
-    lanes.leave("a");
+    lanes.leave("a", { tenantId: "t" });
     assert.ok(lanes.tryEnter("a"));
   });
 
+  it("is one of two that a tenant may be in at once, whatever it is of", async () => {
+    const lanes = new Lanes({ waitMaxMs: 20 });
+    const [greedy, other] = [{ tenantId: "greedy" }, { tenantId: "other" }];
+    assert.ok(lanes.tryEnter("a", greedy) && lanes.tryEnter("b", greedy) && !lanes.tryEnter("c", greedy));
+    await assert.rejects(lanes.enter("c", greedy), BUSY);
+    // Who waited in vain has left the lane, and the server itself is in no tenant's place.
+    assert.ok(lanes.tryEnter("c", other) && lanes.tryEnter("d"));
+    const waiting = lanes.enter("e", greedy);
+    lanes.leave("a", greedy);
+    await waiting;
+    for (const key of ["b", "e"]) lanes.leave(key, greedy);
+    assert.ok(lanes.tryEnter("a", greedy) && lanes.tryEnter("b", greedy));
+  });
+
   it("lets who is waited for no more leave the line at once", async () => {
-    const lanes = createLanes();
+    const lanes = new Lanes();
     lanes.tryEnter("a");
     const gone = new AbortController();
     const left = Array.from({ length: 60 }, () =>
@@ -134,11 +157,11 @@ describe("a transaction that changes definitions", function () {
 
   it("waits as the request it is of: for a tenant, with its bytes, while its client is there", async () => {
     const projectId = await domain.addProject();
-    const lanes = createLanes({ tenantMax: { count: 10, bytes: 100 } });
+    const lanes = new Lanes({ room: createWaitingRoom({ tenantMax: { count: 10, bytes: 100 } }) });
     const parts = {
       em: database.em,
       clock: () => new Date(),
-      doorbell: NO_DOORBELL,
+      wakeUps: NO_WAKE_UPS,
       onError: (error: unknown): never => assert.fail(String(error)),
       lanes,
     };

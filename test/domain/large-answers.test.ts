@@ -4,7 +4,8 @@ import { PAGE_BYTES_MAX } from "../../src/domain/kernel/paging.ts";
 import { startExport } from "../../src/domain/player-lifecycle/export.ts";
 import { getJobResult } from "../../src/domain/long-work/project-jobs.ts";
 import { Player } from "../../src/domain/players/player.ts";
-import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/long-work/step-job.ts";
+import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { listExecutions } from "../../src/domain/rules/insight/execution-list.ts";
 import { EFFECTS_BYTES_MAX, getEvent, listEvents, readStatuses } from "../../src/domain/tracking/events.ts";
 import type { Database } from "../../src/platform/database.ts";
@@ -105,7 +106,11 @@ describe("what an answer holds of events that tell much", function () {
         if (text.length > NOTHINGS_BYTES) parsed++;
         return parse(text, ...rest) as unknown;
       };
-      await new JobSteps({ ...domain, onError: (error) => assert.fail(String(error)) }).step();
+      await new JobSteps({
+        ...domain,
+        kinds: JOB_KINDS,
+        onError: (error) => assert.fail(String(error)),
+      }).step();
     } finally {
       JSON.parse = parse;
     }

@@ -10,7 +10,7 @@ import { getTrace } from "../../src/domain/rules/insight/traces.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
@@ -33,7 +33,7 @@ describe("an event whose evaluation throws", function () {
     transact = createTransact({
       em: database.em,
       clock: () => new Date(now),
-      doorbell: NO_DOORBELL,
+      wakeUps: NO_WAKE_UPS,
       onError: (error) => assert.fail(String(error)),
     });
   });

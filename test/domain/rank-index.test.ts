@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { joinMoved, type Moved } from "../../src/domain/evaluation/boards/moved.ts";
-import { createMemoryRanks } from "../../src/domain/leaderboards/memory-ranks.ts";
+import { createMemoryRanks, PERIODS_IN_MEMORY_MAX } from "../../src/domain/leaderboards/memory-ranks.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
 import {
   type EntrySource,
@@ -279,5 +279,18 @@ describe("ranks in memory", () => {
     await ranks.drop("p", "w");
     await ranks.page(period, 0, 1);
     assert.equal(state.reads, 2);
+  });
+
+  it("forgets periods of a project with too many of them, and none of another's", async () => {
+    const { state, source } = table();
+    const ranks = createMemoryRanks(source);
+    await ranks.page(period, 0, 1);
+    for (let n = 0; n < PERIODS_IN_MEMORY_MAX; n++)
+      await ranks.page({ ...period, projectId: "crowded", periodId: `w${n}` }, 0, 1);
+    const { reads } = state;
+    await ranks.page(period, 0, 1);
+    assert.equal(state.reads, reads);
+    await ranks.page({ ...period, projectId: "crowded", periodId: "w0" }, 0, 1);
+    assert.equal(state.reads, reads + 1);
   });
 });

@@ -3,12 +3,11 @@ import * as fc from "fast-check";
 import { sql } from "kysely";
 import type { EventData } from "../../src/domain/kernel/events/domain-events.ts";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
-import { newId } from "../../src/domain/kernel/ids.ts";
+import { newId, ranksPart } from "../../src/domain/kernel/ids.ts";
 import { sendDueNotices } from "../../src/domain/leaderboards/notices/due.ts";
 import { significanceOf } from "../../src/domain/leaderboards/notices/significance.ts";
 import { DEFAULT_RANK_CHANGE } from "../../src/domain/evaluation/boards/definition-parts.ts";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
-import { outboxPart } from "../../src/domain/kernel/outbox-row.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
@@ -96,7 +95,7 @@ describe("rank notices", () => {
       leaders: () => news<LeaderTold>("leaderboard.new_leader"),
     };
   };
-  const relay = () => relayPartitions(domain, [outboxPart({ playerId: null, projectId })]);
+  const relay = () => relayPartitions(domain, [ranksPart(projectId)]);
 
   it("are significant by bands, by distance or by entering, and by nothing else", () => {
     const reason = (before: number | null, now: number) =>

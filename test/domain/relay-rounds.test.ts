@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId, OUTBOX_PARTITIONS } from "../../src/domain/kernel/ids.ts";
+import { linesPart, newId, OUTBOX_PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { RELAY_BYTES, RelaySchedule } from "../../src/domain/delivery/outbox/relay-schedule.ts";
 import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
-import { outboxPart } from "../../src/domain/kernel/outbox-row.ts";
 import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
 
 const ROW_BYTES = 16 * 1024;
@@ -52,7 +51,7 @@ describe("rounds of the relay", function () {
     });
   const range = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
   const relay = (): Promise<{ rows: number; again: readonly number[] }> =>
-    relayPartitions({ ...hooks.app, schedule }, [outboxPart({ playerId, projectId: "" })]);
+    relayPartitions({ ...hooks.app, schedule }, [linesPart(playerId)]);
   /** Numbers of the events in a project's feed. */
   const told = async ({ projectId }: HookSite): Promise<number[]> => {
     const { rows } = await hooks.app.transact(({ db }) =>

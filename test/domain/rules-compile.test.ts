@@ -152,7 +152,7 @@ describe("compiled rules", () => {
             type: "player_property",
             field: "currencies.gold",
             op: "gte",
-            value: { $ref: "player.currencies.gems" },
+            value: { ref: "player.currencies.gems" },
           },
           {
             any: [
@@ -168,7 +168,8 @@ describe("compiled rules", () => {
       actions: [
         { type: "grant_xp", amount: { op: "add", args: [1, { $ref: "player.currencies.gold" }] } },
         { type: "submit_score", leaderboardKey: "weekly", score: 1 },
-        { type: "update_player", set: { badgeKey: "not a name", streak: { $ref: "player.currencies.x" } } },
+        { type: "update_player", set: { badgeKey: "not a name", streak: { ref: "player.currencies.x" } } },
+        { type: "update_player", set: { ref: "player.currencies.text" } },
       ],
     });
     const { metrics, mentions } = needsOf(rule);
@@ -180,7 +181,7 @@ describe("compiled rules", () => {
       mentions.map(({ kind, key, path }) => `${kind} ${key} ${path}`),
       [
         "currency gold conditions.all.0.field",
-        "currency gems conditions.all.0.value.$ref",
+        "currency gems conditions.all.0.value.ref",
         "streak daily conditions.all.1.any.0.streakKey",
         "badge hero conditions.all.1.any.1.key",
         "leaderboard top conditions.all.1.any.2.leaderboardKey",
@@ -188,7 +189,7 @@ describe("compiled rules", () => {
         "segment new conditions.all.1.any.3.segmentKeys",
         "currency gold actions.0.amount.args.1.$ref",
         "leaderboard weekly actions.1.leaderboardKey",
-        "currency x actions.2.set.streak.$ref",
+        "currency x actions.2.set.streak.ref",
       ],
     );
   });

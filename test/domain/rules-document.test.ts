@@ -143,6 +143,14 @@ describe("rule documents", () => {
     }
   });
 
+  it("take a reference by its name, by the older one, and not by both or none", () => {
+    const of = "event.properties.score";
+    for (const amount of [{ ref: of }, { $ref: of }, { ref: of, default: 1 }, { $ref: of, default: 1 }])
+      assert.deepEqual(problemsOf(withAmount(amount)), []);
+    for (const amount of [{}, { default: 1 }, { ref: of, $ref: of }, { ref: 1 }, { ref: "player.doc" }])
+      assert.equal(problemsOf(withAmount(amount)).length, 1, JSON.stringify(amount));
+  });
+
   it("refuse operands that do not fit their operator", () => {
     const bad: [string, unknown][] = [
       ["eq", [1]],

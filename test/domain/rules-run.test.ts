@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import type { Board } from "../../src/domain/evaluation/boards/board.ts";
+import { grantKeyOf } from "../../src/domain/evaluation/actions/action.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { compileRules } from "../../src/domain/evaluation/running/compile.ts";
 import { considerRule, runRules } from "../../src/domain/evaluation/running/run.ts";
 import { traceRules } from "../../src/domain/evaluation/trace/trace-rules.ts";
@@ -183,11 +185,16 @@ describe("rules at work", () => {
     });
     const turn = aTurn();
     runRules(compileRules([rule]), turn);
+    const { id: ruleId, key: ruleKey } = rule;
+    const keyOf = (actionId: string) =>
+      grantKeyOf(turn.event.id, { ruleId, ruleKey, ruleVersion: 1, actionId }, 0);
+    assert.match(keyOf("a1"), /^evt:[\w-]{22}:r:a1$/);
+    assert.notEqual(keyOf("a1"), grantKeyOf(newId(), { ruleId, ruleKey, ruleVersion: 1, actionId: "a1" }, 0));
     assert.deepEqual(
       turn.rows.map(({ amount, key }) => [amount, key]),
       [
-        [2, `evt:${turn.event.id}:r:${rule.id}:a1`],
-        [3, `evt:${turn.event.id}:r:${rule.id}:up`],
+        [2, keyOf("a1")],
+        [3, keyOf("up")],
       ],
     );
     const cause = {

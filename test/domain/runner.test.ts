@@ -12,12 +12,11 @@ type RunTogether = (keys: readonly string[], held: HeldKeys) => Promise<readonly
 const app = {} as App;
 const start = (concurrency: number, runTogether: RunTogether) => {
   const job: AnyJob = {
-    name: "job",
     concurrency,
     runTogether: (_, keys, held) => runTogether(keys, held),
   };
-  const runners = startRunners(app, [job]);
-  return { push: (key: string) => runners.push("job", key), close: runners.close };
+  const runners = startRunners(app, { maintain: job });
+  return { push: (key: string) => runners.push("maintain", key), close: runners.close };
 };
 /** A promise and what ends it. */
 const gate = () => Promise.withResolvers<void>();

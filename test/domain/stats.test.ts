@@ -111,7 +111,9 @@ describe("statistics of rules", () => {
       batch.commit(noEffects(), NOW);
       await assert.rejects(flushRuleStats.run(app, "*"), /no database/);
       isAway = false;
-      await startRunners(app, [{ ...flushRuleStats, everyMs: undefined as never }]).close();
+      await startRunners(app, {
+        "flush-rule-stats": { ...flushRuleStats, everyMs: undefined as never },
+      }).close();
       const rows = await rowsOf(
         domain,
         sql<{ fired: number }>`select fired::int from rule_stats where project_id = ${projectId}`,

@@ -3,6 +3,8 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { liveSecrets, newWebhookSecret } from "../../src/domain/delivery/webhooks/secrets.ts";
+import { SEND_TIMEOUT_MS } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
+import { type PlannedTest, testRequest } from "../../src/domain/delivery/webhooks/test-events.ts";
 import { signatureHeaders, signedRequest } from "../../src/domain/delivery/webhooks/delivering/signing.ts";
 
 const EVENT = "0190a5b4-0000-7000-8000-000000000001";
@@ -24,16 +26,21 @@ const seconds = (ago = 0): Date => new Date(Date.now() - ago * 1_000);
 describe("the signature of a delivery", () => {
   const own = "a-secret-of-the-owner-with-ünïcode";
   const made = newWebhookSecret();
+  /** As the guide says that a secret of one's own is given to the library. */
+  const ofOwn = [
+    new Webhook(Buffer.from(own), { format: "raw" }),
+    new Webhook(`whsec_${Buffer.from(own).toString("base64")}`),
+  ];
 
   for (const [name, body] of Object.entries(BODIES)) {
     it(`is right for verifiers that have nothing of ours: ${name} body`, () => {
       for (const secret of [made, own]) {
         const headers = signatureHeaders({ eventId: EVENT, body }, [secret], seconds());
         assert.ok(isFromUs(Buffer.from(body), headers["X-Service-Signature"]!, secret));
-        const verifier =
-          secret === made ? new Webhook(made) : new Webhook(Buffer.from(own), { format: "raw" });
-        assert.deepEqual(verifier.verify(body, headers), JSON.parse(body));
-        assert.deepEqual(verifier.verify(Buffer.from(body), headers), JSON.parse(body));
+        for (const verifier of secret === made ? [new Webhook(made)] : ofOwn) {
+          assert.deepEqual(verifier.verify(body, headers), JSON.parse(body));
+          assert.deepEqual(verifier.verify(Buffer.from(body), headers), JSON.parse(body));
+        }
       }
     });
   }
@@ -89,6 +96,16 @@ describe("the signature of a delivery", () => {
     const after = headersAt(until);
     new Webhook(fresh).verify(body, after);
     assert.throws(() => new Webhook(old).verify(body, after), WebhookVerificationError);
+  });
+
+  it("of a test waits for its answer as long as a delivery does", () => {
+    const secretBox = createSecretBox(["encryption-key-of-the-tests-and-of-nothing-else"]);
+    const id = "0190a5b4-0000-7000-8000-000000000004";
+    const webhook = { id, url: "https://hooks.example.com/x", secret: secretBox.seal(made, id) };
+    const event = { id: EVENT, type: "webhook.test" };
+    const planned = { webhook, deliveryId: id, event, body: BODIES.plain } as PlannedTest;
+    const { timeoutMs } = testRequest({ secretBox, version: "1.2.3" }, planned, seconds());
+    assert.equal(timeoutMs, SEND_TIMEOUT_MS);
   });
 
   it("goes with what names the event, the delivery and the attempt", () => {

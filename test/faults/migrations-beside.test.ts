@@ -17,7 +17,7 @@ describe("`laurel migrate up` beside others who use the tables", function () {
   let database: Database;
   beforeEach(async () => {
     dir = await temporaryDir();
-    services = await startServices(dir.path);
+    services = await startServices(dir.path, { isEmpty: true });
     database = await openPostgres(services.databaseUrl, 4);
     await database.migrateUp();
     while (await isApplied(FIRST)) await database.migrateDown();

@@ -20,7 +20,7 @@ describe("`laurel migrate up` whose connections are lost while it runs", functio
   let db: Kysely<unknown>;
   beforeEach(async () => {
     dir = await temporaryDir();
-    services = await startServices(dir.path);
+    services = await startServices(dir.path, { isEmpty: true });
     const direct = new URL(services.databaseUrl);
     proxy = await startTcpProxy(direct.hostname, Number(direct.port || 5_432));
     database = await openPostgres(services.databaseUrl, 1);

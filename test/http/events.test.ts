@@ -56,6 +56,23 @@ describe("event ingestion", () => {
     );
   });
 
+  it("names fields that no event has, alone and in a batch, and takes the event without them", async () => {
+    const misspelt = event({ propertes: { level: 2 }, mood: "good" });
+    const warnings = ["propertes, mood: not a field of an event, and ignored"];
+    const alone = await api.post("/api/v1/events", { ...misspelt, name: "x" }, { key });
+    assert.deepEqual(alone.body.warnings, warnings);
+    const many = Object.fromEntries(
+      Array.from({ length: 1_000 }, (_, n) => [`field-${n}${"x".repeat(90)}`, n]),
+    );
+    const { results } = (await batch([{ ...misspelt, idempotencyKey: "other" }, event(), event(many)])).body;
+    assert.deepEqual(results[0].warnings, warnings);
+    assert.equal(results[1].warnings, undefined);
+    assert.match(results[2].warnings[0], /^field-0x+…, .* and 995 more: not a field of an event/);
+    assert.ok(results[2].warnings[0].length < 300);
+    const { body } = await api.get(`/api/v1/events/${alone.body.eventId}`, { key });
+    assert.deepEqual(body.properties, { level: 1 });
+  });
+
   it("answers the effects of an event when asked to wait", async () => {
     const answer = await api.post("/api/v1/events?wait=true", event(), { key });
     assert.equal(answer.status, 200);

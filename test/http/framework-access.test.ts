@@ -11,7 +11,7 @@ import type { Role } from "../../src/domain/kernel/caller.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { type ProjectSource, route } from "../../src/http/route.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
@@ -99,7 +99,7 @@ describe("HTTP access", () => {
     const parts = {
       em: database.em,
       clock,
-      doorbell: NO_DOORBELL,
+      wakeUps: NO_WAKE_UPS,
       onError: (error: unknown) => assert.fail(String(error)),
     };
     const transact = createTransact(parts);
@@ -151,6 +151,18 @@ describe("HTTP access", () => {
       "TOKEN_INVALID",
     ]);
     assert.deepEqual(await pick(call(`/both?apiKey=${key}`, {})), [401, "CREDENTIALS_MISSING"]);
+  });
+
+  it("says how to send credentials that came in the wrong place", async () => {
+    const told = async (path: string, headers: Record<string, string>): Promise<string> =>
+      (await call(path, headers)).json.error.message;
+    assert.match(await told("/both", byUser(key)), /an API key: send it in the header X-API-Key/);
+    assert.match(await told("/both", { Authorization: key }), /an API key: send it in the header X-API-Key/);
+    assert.match(await told("/both", byKey(designer)), /an access token: send it as Authorization: Bearer/);
+    assert.match(
+      await told("/usersOnly", byKey(key)),
+      /access token of a user.* POST \/auth\/login.* OWNER$/,
+    );
   });
 
   it("lets a key pass by its scope and a user by the role", async () => {

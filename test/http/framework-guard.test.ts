@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { z } from "zod";
+import type { App } from "../../src/app.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../../src/domain/kernel/limits.ts";
+import { route } from "../../src/http/route.ts";
+import { eventually } from "../support/eventually.ts";
 import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
 
 const bodyOf = (answer: string) =>
@@ -7,10 +12,36 @@ const bodyOf = (answer: string) =>
     error: { code: string; requestId: string; reason?: string };
   };
 
+/** Refuses no address, and counts the requests that have arrived. */
+let arrived = 0;
+const blocks = {
+  refuse: async () => void arrived++,
+} as unknown as App["blocks"];
+
+const taking = route({
+  method: "post",
+  path: "/taking",
+  id: "taking",
+  tag: "Test",
+  summary: "A test operation",
+  access: "public",
+  project: "none",
+  body: z.object({}),
+  response: z.object({}),
+  run: async () => ({}),
+});
+
+/** What was logged of requests to an operation, once there is any. */
+const recordsOf = ({ lines }: TinyHttp): { route: string; status: number }[] =>
+  lines
+    .map((line) => JSON.parse(line) as { msg: string; route: string; status: number })
+    .filter(({ msg, route: path }) => msg === "request" && path === "/taking")
+    .map(({ route: path, status }) => ({ route: path, status }));
+
 describe("HTTP guard", () => {
   let http: TinyHttp;
   before(async () => {
-    http = await startTinyHttp([]);
+    http = await startTinyHttp([taking], { blocks });
   });
   after(() => http.close());
 
@@ -87,7 +118,31 @@ describe("HTTP guard", () => {
     assert.equal(bodyOf(await http.raw("nonsense\r\n\r\n")).error.reason, "MALFORMED");
     const large = await http.raw(`GET / HTTP/1.1\r\nHost: x\r\nX-Large: ${"x".repeat(20_000)}\r\n\r\n`);
     assert.match(large, /^HTTP\/1\.1 431 /);
-    assert.equal(bodyOf(large).error.reason, "HEADERS_TOO_LARGE");
+    assert.equal(bodyOf(large).error.code, "HEADERS_TOO_LARGE");
+  });
+
+  it("answers 408 to what takes too long to arrive, and records it as that, not as a success", async () => {
+    const timing = { headersTimeout: 200, requestTimeout: 200, connectionsCheckingInterval: 50 };
+    const slow = await startTinyHttp([taking], {}, undefined, timing);
+    const head = "POST /taking HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+    for (const part of ["GET /health/live HTTP/1.1\r\nHost: x", `${head}Content-Length: 9\r\n\r\n{`]) {
+      const answer = await slow.raw(part);
+      assert.match(answer, /^HTTP\/1\.1 408 /);
+      assert.equal(bodyOf(answer).error.code, "REQUEST_TIMEOUT");
+    }
+    const record = await eventually(() => recordsOf(slow)[0]);
+    assert.deepEqual(record, { route: "/taking", status: 408 });
+    await slow.close();
+  });
+
+  it("records a client that has gone before its answer as 499, not as a success", async () => {
+    const socket = connect(http.port, "127.0.0.1");
+    socket.write("POST /taking HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n");
+    socket.write("Content-Length: 9\r\n\r\n{");
+    await eventually(() => arrived > 0);
+    socket.destroy();
+    const record = await eventually(() => recordsOf(http)[0]);
+    assert.deepEqual(record, { route: "/taking", status: 499 });
   });
 
   it("refuses two lengths and a length beside chunks, the tools of request smuggling", async () => {

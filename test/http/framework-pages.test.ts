@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { gunzipSync } from "node:zlib";
 import type { App } from "../../src/app.ts";
 import { readConfig } from "../../src/config.ts";
@@ -22,6 +23,17 @@ describe("HTTP pages for operators", () => {
       const { status, json } = await http.send("GET", "/health/ready");
       assert.equal(status, 200);
       assert.deepEqual(json.checks, [{ name: "database", ok: true }]);
+    }));
+
+  it("leads from / to the reference, and tells programs where things are", () =>
+    withHttp({}, async (http) => {
+      const { status, json } = await http.send("GET", "/");
+      assert.equal(status, 200);
+      for (const path of [json.docs, json.openapi, json.health])
+        assert.equal((await http.send("GET", path)).status, 200, path);
+      const page = await http.send("GET", "/", { headers: { Accept: "text/html,*/*;q=0.8" } });
+      assert.equal(page.status, 302);
+      assert.equal(page.headers["location"], "/docs");
     }));
 
   it("is alive but not ready when a dependency fails, and names it", () => {
@@ -58,13 +70,11 @@ describe("HTTP pages for operators", () => {
       for (const path of ["/health/live", "/nowhere/1", "/nowhere/2"]) await http.send("GET", path);
       const text = await eventually(async () => {
         const page = (await http.send("GET", "/metrics")).text;
-        return page.includes('status="404"') && page;
+        return page.includes('status="4xx"') && page;
       });
-      assert.match(
-        text,
-        /laurel_http_request_duration_seconds_count\{method="GET",route="unmatched",status="404"\} 2/,
-      );
-      assert.match(text, /route="\/health\/live",status="200"\} 1/);
+      assert.match(text, /laurel_http_requests_total\{method="GET",route="unmatched",status="4xx"\} 2/);
+      assert.match(text, /route="\/health\/live",status="2xx"\} 1/);
+      assert.match(text, /duration_seconds_count\{group="unmatched",status="4xx"\} 2/);
       assert.match(text, /process_cpu_seconds_total/);
       assert(!text.includes("nowhere"));
     }));
@@ -107,6 +117,13 @@ describe("HTTP pages for operators", () => {
         assert.match(String(headers["content-type"]), /javascript/);
       }
       assert.match((await http.send("GET", "/docs/start.js")).text, /"telemetry":false/);
+    }));
+
+  it("serves the script of the installed reference, byte for byte", () =>
+    withHttp({}, async (http) => {
+      const script = new URL("./browser/standalone.js", import.meta.resolve("@scalar/api-reference"));
+      const { text } = await http.send("GET", "/docs/scalar.js");
+      assert.ok(text === (await readFile(script, "utf8")), "run `npm run reference`");
     }));
 
   it("packs the reference's bundle for clients that unpack it", () =>

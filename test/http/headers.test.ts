@@ -16,6 +16,7 @@ describe("headers of answers", () => {
 
   it("let any page call with the specification's headers, by a preflight without credentials", async () => {
     const asked = ["X-API-Key", "Authorization", "Content-Type", "X-Idempotency-Key", "X-Project-ID"];
+    asked.push("traceparent", "tracestate", "baggage", "If-None-Match", "Content-Encoding");
     for (const path of ["/api/v1/players", "/v1/players", "/players", "/matchmake/joinOrCreate/player"]) {
       const answer = await fetch(api.url + path, {
         method: "OPTIONS",
@@ -30,13 +31,29 @@ describe("headers of answers", () => {
     }
   });
 
+  it("allow nothing on an address that is not there", async () => {
+    for (const path of ["/api/v1/nothing", "/matchmake/create/player", "/matchmake"]) {
+      const answer = await fetch(api.url + path, { method: "OPTIONS", headers: { Origin: ORIGIN } });
+      assert.equal(answer.status, 404, path);
+      assert.equal(((await answer.json()) as { error: { code: string } }).error.code, "NOT_FOUND", path);
+    }
+    for (const path of ["/api/v1/players", "/openapi.json", "/health/live"])
+      assert.equal((await fetch(api.url + path, { method: "OPTIONS" })).status, 204, path);
+  });
+
   it("can be read by a page, also those of a refusal", async () => {
     for (const credentials of [{ key: tenant.key }, {}]) {
       const answer = await api.get("/api/v1/players", { ...credentials, headers: { Origin: ORIGIN } });
       const exposed = answer.headers.get("access-control-expose-headers")!.toLowerCase();
       for (const name of ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "retry-after"])
         assert.ok(exposed.includes(name), name);
-      for (const name of ["x-request-id", "x-idempotent-replayed", "x-deprecated", "x-total-estimated"])
+      for (const name of [
+        "etag",
+        "x-request-id",
+        "x-idempotent-replayed",
+        "x-deprecated",
+        "x-total-estimated",
+      ])
         assert.ok(exposed.includes(name), name);
       assert.equal(answer.headers.get("access-control-allow-origin"), ORIGIN);
     }

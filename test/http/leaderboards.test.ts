@@ -42,6 +42,20 @@ describe("leaderboards over HTTP", () => {
   const submit = (playerId: string, score: unknown, board = "scores") =>
     api.post(`${PATH}/${board}/scores`, { playerId, score }, { key });
 
+  it("without a time zone take the project's", async () => {
+    const path = `/api/v1/projects/${tenant.projectId}`;
+    const changed = await api.patch(path, { timezone: "Asia/Tokyo" }, { token: tenant.token });
+    assert.equal(changed.status, 200);
+    const zoneOf = async (board: string, period: object | undefined): Promise<string> => {
+      const made = await api.post(PATH, { ...goals, key: board, period }, { key });
+      assert.equal(made.status, 201, JSON.stringify(made.body));
+      return made.body.period.timezone;
+    };
+    assert.equal(await zoneOf("all-time", undefined), "Asia/Tokyo");
+    assert.equal(await zoneOf("weekly", { kind: "WEEKLY" }), "Asia/Tokyo");
+    assert.equal(await zoneOf("own", { kind: "DAILY", timezone: "Europe/Paris" }), "Europe/Paris");
+  });
+
   it("are created active with every default, and read by id or key", async () => {
     const created = await api.post(PATH, goals, { key });
     assert.equal(created.status, 201);

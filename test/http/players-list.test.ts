@@ -71,7 +71,22 @@ describe("the list of players", () => {
       ["?sort=lastSeenAt", "cab"],
       ["?sort=lastSeenAt&order=asc", "acb"],
     ];
+    orders.push(["?sort=externalUserId", "cba"], ["?sort=externalUserId&order=asc", "abc"]);
     for (const [query, expected] of orders) assert.equal((await names(query)).join(""), expected, query);
+  });
+
+  it("sorts by the last change", async () => {
+    for (const name of ["a", "b", "c"]) await identify(name);
+    const changed = await api.patch("/api/v1/players/ext:a", { displayName: "Ada" }, { key: tenant.key });
+    assert.equal(changed.status, 200);
+    assert.equal((await names("?sort=updatedAt")).join(""), "acb");
+    assert.equal((await names("?sort=updatedAt&order=asc")).join(""), "bca");
+  });
+
+  it("reaches less far where the order has no index", async () => {
+    assert.equal((await list("?sort=externalUserId&page=10000&limit=100")).status, 200);
+    assert.equal((await list("?sort=updatedAt&page=1000&limit=100")).status, 200);
+    assert.equal((await list("?sort=updatedAt&page=1001&limit=100")).body.error.details[0].field, "page");
   });
 
   it("filters by external id, status and level, all at once", async () => {
@@ -88,7 +103,7 @@ describe("the list of players", () => {
     assert.deepEqual(await names("?status=ACTIVE"), ["c", "a"]);
     assert.deepEqual(await names("?minLevel=2"), ["c", "b"]);
     assert.deepEqual(await names("?maxLevel=2"), ["b", "a"]);
-    assert.deepEqual(await names("?minLevel=2&maxLevel=2"), ["b"]);
+    for (const query of ["?minLevel=2&maxLevel=2", "?level=2"]) assert.deepEqual(await names(query), ["b"]);
     assert.deepEqual(await names("?minLevel=2&status=ACTIVE"), ["c"]);
     assert.deepEqual(await names("?minLevel=9007199254740991"), []);
   });

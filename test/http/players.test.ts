@@ -43,7 +43,30 @@ describe("players", () => {
     return `key:${id}`;
   };
 
+  it("are named by the UUID or ext: and the own id, as the refusal of a bare one says", async () => {
+    const { id, ext } = await aPlayer();
+    for (const ref of [id, `ext:${ext}`]) assert.equal((await read(ref)).status, 200);
+    const refused = await read(ext);
+    assertError(refused, 404);
+    assert.match(refused.body.error.message, /by ext: and your own id/);
+    for (const ref of [randomUUID(), "ext:nobody"])
+      assert.equal((await read(ref)).body.error.message, "player not found");
+  });
+
   describe("when identified", () => {
+    it("are told of fields that no player has, alone, in a batch and in a change", async () => {
+      const externalUserId = `user-${randomUUID()}`;
+      const misspelt = { externalUserId, displayname: "Ada" };
+      const warnings = ["displayname: not a field of a player, and ignored"];
+      const { body } = await identify(misspelt);
+      assert.deepEqual([body.warnings, body.displayName], [warnings, null]);
+      assert.deepEqual((await patch(body.id, { displayname: "Ada" })).body.warnings, warnings);
+      assert.equal((await patch(body.id, { displayName: "Ada" })).body.warnings, undefined);
+      const players = [misspelt, { externalUserId }];
+      const { results } = (await api.post("/api/v1/players/batch", { players }, { key: tenant.key })).body;
+      assert.deepEqual([results[0].warnings, results[1].warnings], [warnings, undefined]);
+    });
+
     it("are made with 201 and exactly the documented fields, then changed with 200", async () => {
       const externalUserId = `user-${randomUUID()}`;
       const made = await identify({ externalUserId });

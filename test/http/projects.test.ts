@@ -48,6 +48,8 @@ describe("projects", () => {
         },
         traceSampling: { live: 0.01, test: 1 },
         tracesDays: 7,
+        activityDays: 30,
+        executionsDays: 90,
         lobby: { onePerMode: true },
         chat: { directPolicy: "ALL" },
       },

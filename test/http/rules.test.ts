@@ -73,6 +73,17 @@ describe("rules", () => {
     assert.equal((await player()).xp, 160);
   });
 
+  it("come back with the references that they were sent with, by either name", async () => {
+    const amounts = ["ref", "$ref"].map((name) => ({ [name]: "event.properties.score", default: 1 }));
+    const actions = amounts.map((amount) => ({ type: "grant_xp", amount }));
+    const { body } = await publish({ actions });
+    for (const { actions: shown } of [body.draft, body.published])
+      assert.deepEqual(
+        shown.map(({ amount }: { amount: object }) => amount),
+        amounts,
+      );
+  });
+
   it("run as published while their draft is edited, until the next publish", async () => {
     const { body } = await publish();
     const edited = await api.patch(

@@ -27,6 +27,7 @@ const BLIND = new Set([
   "validateRule",
   "getRuleGraph",
   "getRuleCatalogue",
+  "getBacklog",
 ]);
 /** Lists of what is the same for everybody. */
 const CATALOGUES = new Set(["listWebhookEventTypes"]);

@@ -11,14 +11,20 @@ import { eventually } from "../support/eventually.ts";
 import { aGame, type Game } from "../support/app/game.ts";
 import { mostTelling, namesIn, writeExamples } from "../support/webhooks/examples.ts";
 import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
-import { BOARD_SCENES } from "../support/webhooks/scenes-boards.ts";
-import { EVENT_SCENES } from "../support/webhooks/scenes-events.ts";
-import { PLAYER_SCENES } from "../support/webhooks/scenes-players.ts";
-import { ROOM_SCENES } from "../support/webhooks/scenes-rooms.ts";
-import { STREAK_SCENES } from "../support/webhooks/scenes-streaks.ts";
+import { BOARD_SCENARIOS } from "../support/webhooks/scenarios-boards.ts";
+import { EVENT_SCENARIOS } from "../support/webhooks/scenarios-events.ts";
+import { PLAYER_SCENARIOS } from "../support/webhooks/scenarios-players.ts";
+import { ROOM_SCENARIOS } from "../support/webhooks/scenarios-rooms.ts";
+import { STREAK_SCENARIOS } from "../support/webhooks/scenarios-streaks.ts";
 import type { Stage } from "../support/webhooks/stage.ts";
 
-const SCENES = [...PLAYER_SCENES, ...STREAK_SCENES, ...BOARD_SCENES, ...ROOM_SCENES, ...EVENT_SCENES];
+const SCENARIOS = [
+  ...PLAYER_SCENARIOS,
+  ...STREAK_SCENARIOS,
+  ...BOARD_SCENARIOS,
+  ...ROOM_SCENARIOS,
+  ...EVENT_SCENARIOS,
+];
 const AVAILABLE = eventTypes().filter(({ isAvailable }) => isAvailable);
 const isWriting = process.env["UPDATE_EXAMPLES"] === "1";
 const entryOf = (type: string): string => (type.startsWith("custom.") ? CUSTOM_TYPE : type);
@@ -71,12 +77,12 @@ describe("events of every type that there is", function () {
     must(await api.post("/api/v1/webhooks", body, { token: game.tenant.token }), 201);
     const change = async (statement: Parameters<Stage["change"]>[0]): Promise<void> =>
       void (await api.app.transact(({ db }) => statement.execute(db)));
-    for (const scene of SCENES) await scene.play({ api, game, change, heard });
+    for (const scenario of SCENARIOS) await scenario.play({ api, game, change, heard });
   });
   after(() => receiver?.close());
 
   it("arrive, but for those that the service does not bring about yet", async () => {
-    const told = new Set(SCENES.flatMap(({ tells }) => tells));
+    const told = new Set(SCENARIOS.flatMap(({ tells }) => tells));
     const without = eventTypes().filter(({ type }) => !told.has(type));
     assert.deepEqual(
       without.map(({ type }) => type),

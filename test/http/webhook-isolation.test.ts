@@ -160,7 +160,7 @@ describe("whose events a webhook is sent", function () {
       sql`update webhooks set status = 'ACTIVE' where id = ${id}`.execute(db),
     );
     await api.app.transact((work) => {
-      work.ringWebhooks([id]);
+      work.wakeWebhooks([id]);
       return Promise.resolve();
     });
     await failWaitingWebhooks.run(api.app, "*");

@@ -4,21 +4,26 @@ import type { App } from "../../src/app.ts";
 import { PLAYER_SOCKETS_MAX } from "../../src/domain/kernel/limits.ts";
 import { initializeRoomCache } from "@colyseus/core";
 import { admitSocket, asOneJoin, maySpread } from "../../src/rooms/admission.ts";
+import { gameRooms } from "../../src/rooms/rooms.ts";
 import { startApp } from "../support/app/app.ts";
 
 describe("a crowd whose rooms other processes hold", () => {
   const rooms = (name: string, clients: number, count = 1) =>
     Array.from({ length: count }, () => initializeRoomCache({ name, clients, metadata: {} }));
 
-  before(() => startApp());
+  let kinds: ReturnType<typeof gameRooms>;
+
+  before(async () => {
+    kinds = gameRooms((await startApp()).app);
+  });
 
   it("gets a room here once it is one, unless it has many rooms or may have one only", async () => {
-    assert.equal(await maySpread(rooms("chat", 24)), false);
-    assert.equal(await maySpread(rooms("chat", 25)), true);
-    assert.equal(await maySpread(rooms("leaderboard", 13, 2)), true);
+    assert.equal(await maySpread(kinds, rooms("chat", 24)), false);
+    assert.equal(await maySpread(kinds, rooms("chat", 25)), true);
+    assert.equal(await maySpread(kinds, rooms("leaderboard", 13, 2)), true);
     // Those who come with the first leave it to the first.
-    assert.equal(await maySpread(rooms("leaderboard", 13, 2)), false);
-    const ask = () => maySpread(rooms("lobbies", 25));
+    assert.equal(await maySpread(kinds, rooms("leaderboard", 13, 2)), false);
+    const ask = () => maySpread(kinds, rooms("lobbies", 25));
     const [first, second] = [1, 2].map(() => asOneJoin(async () => [await ask(), await ask()]));
     assert.deepEqual(
       [await first, await second],
@@ -27,9 +32,9 @@ describe("a crowd whose rooms other processes hold", () => {
         [false, false],
       ],
     );
-    assert.equal(await maySpread(rooms("chat", 500, 16)), false);
-    assert.equal(await maySpread(rooms("lobby", 500)), false);
-    assert.equal(await maySpread([]), false);
+    assert.equal(await maySpread(kinds, rooms("chat", 500, 16)), false);
+    assert.equal(await maySpread(kinds, rooms("lobby", 500)), false);
+    assert.equal(await maySpread(kinds, []), false);
   });
 });
 

@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { WebSocket } from "ws";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { Player } from "../../src/domain/players/player.ts";
+import { JOINS_MAX, JOINS_WINDOW_SECONDS } from "../../src/rooms/authenticate.ts";
+import { OLD_SDK } from "../../src/rooms/old-sdk.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
+import { limitOf } from "../support/http/limit-headers.ts";
 import { anOldToken, aPlayer, join, matchmake } from "../support/rooms/sdk.ts";
 
 describe("a join of a room", () => {
@@ -96,6 +101,23 @@ describe("a join of a room", () => {
     const refused = answers.find((answer) => answer.status === 429);
     assert.ok(refused, "45 joins");
     assert.ok(Number(refused.headers.get("retry-after")) >= 1);
+    assert.equal(refused.body.error.reason, "JOIN_RATE");
+    assert.equal(refused.headers.get("x-request-id"), refused.body.error.requestId);
+    const { limit, remaining, reset } = limitOf(refused)!;
+    assert.deepEqual([limit, remaining], [JOINS_MAX, 0]);
+    assert.ok(Number.isInteger(reset) && reset * 1_000 > Date.now() - JOINS_WINDOW_SECONDS * 1_000);
+  });
+
+  it("leads an SDK before 0.17 to a socket that says which version is needed", async () => {
+    const { token } = await aPlayer(api, tenant.key);
+    const { body } = await matchmake(api, "joinOrCreate/player", { token });
+    const { processId, roomId } = body.room;
+    const socket = new WebSocket(`${api.url.replace("http", "ws")}/${processId}/${roomId}?sessionId=x`);
+    const frames: Buffer[] = [];
+    socket.on("message", (frame: Buffer) => void frames.push(frame));
+    const [code, reason] = (await once(socket, "close")) as [number, Buffer];
+    assert.deepEqual([code, reason.toString()], [4002, OLD_SDK]);
+    assert.ok(frames[0]!.includes(OLD_SDK));
   });
 
   it("is refused for a banned player, and a ban ends the session", async () => {

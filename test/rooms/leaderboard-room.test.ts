@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { REREAD_EVERY_MS } from "../../src/rooms/leaderboard-room.ts";
+import { REREAD_EVERY_MS } from "../../src/rooms/mirror-room.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { aPlayer, join, type Listener, matchmake, type Player, range } from "../support/rooms/sdk.ts";
 

@@ -1,5 +1,5 @@
 import { PLAYER_STATE_MAX_BYTES } from "../kernel/limits.ts";
-import type { Game } from "./game.ts";
+import type { CompiledDefinitions } from "./compiled-definitions.ts";
 import type { PlayerDoc, PlayerState, DocSize } from "./player-state.ts";
 import type { Turn } from "./turn.ts";
 
@@ -62,7 +62,7 @@ export const recordGrowth = (turn: Turn, growth: Growth): void => {
 /** Returns whether a document is within its limit. */
 export const isWithinRoom = (doc: PlayerDoc): boolean => jsonLength(doc) <= PLAYER_STATE_MAX_BYTES;
 
-type Readers = Pick<Game, "metrics" | "rules">;
+type Readers = Pick<CompiledDefinitions, "metrics" | "rules">;
 
 const keptOf = <V>(values: Readonly<Record<string, V>> = {}, isRead: (id: string) => boolean) =>
   Object.fromEntries(Object.entries(values).filter(([id]) => isRead(id)));

@@ -80,7 +80,7 @@ export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts 
 
 const ignore = (): void => undefined;
 
-/** Creates the pass of one event, which shares everything else with its root's. */
+/** Creates the turn of one event, which shares everything else with its root's. */
 const passOf = (
   { project, player, nowMs, effects, shared, root }: Omit<PlanTurn, "event" | "emit" | "give" | "warn">,
   event: RuleEvent,
@@ -138,7 +138,7 @@ export const settleTurn = (turn: PlanTurn, xpBefore: number): void => {
   reportStepsHit(turn);
 };
 
-/** Fixed steps of one pass over a player. */
+/** Fixed steps of one turn. */
 const PASS_STEPS = 50;
 
 const evaluateOne = (turn: PlanTurn): undefined => {

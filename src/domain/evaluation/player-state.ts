@@ -45,13 +45,13 @@ export type PlayerState = {
   firstAttributes?: Json;
   /** Fields to be saved. */
   dirty: Dirty;
-} & { [Name in HeldName]: Map<string, Held[Name]> };
+} & { [Name in HoldingName]: Map<string, Holdings[Name]> };
 
 /**
  * Holdings of players, each kind in a map of its own. A new kind must be added to every record keyed by
- * `HeldName`: how it is loaded, saved, merged, erased and shown.
+ * `HoldingName`: how it is loaded, saved, merged, erased and shown.
  */
-export type Held = {
+export type Holdings = {
   /** Entries of lists of boards, by the list's id. */
   entries: EntryState;
   /** By key of the currency. */
@@ -67,10 +67,10 @@ export type Held = {
   /** The player's own boosts by id; those of the project are part of the plan. */
   boosts: BoostState;
 };
-export type HeldName = keyof Held;
+export type HoldingName = keyof Holdings;
 
 /** Keys of changed holdings; see the part of each (progression/parts). */
-export type Dirty = { profile: boolean; doc: boolean } & { [Name in HeldName]: Set<string> };
+export type Dirty = { profile: boolean; doc: boolean } & { [Name in HoldingName]: Set<string> };
 
 /**
  * The jsonb of player_states. `l`: limit state by rule id (`~` before the id of a rule in SHADOW); `c`:
@@ -176,7 +176,7 @@ export type BoostState = {
 export type InputReader = (player: PlayerState) => unknown;
 
 /** A kind of holding, as far as evaluation treats all kinds alike. */
-type HeldKind = {
+type HoldingKind = {
   /** Readers of inputs of segments: by the word before the colon, a function of the key after it. */
   inputs: Readonly<Record<string, (key: string) => InputReader>>;
   /**
@@ -186,7 +186,7 @@ type HeldKind = {
   changedBy: Readonly<Record<string, string>>;
 };
 
-export const HELD: Readonly<Record<HeldName, HeldKind>> = {
+export const HOLDINGS: Readonly<Record<HoldingName, HoldingKind>> = {
   // The number of pending changes, which differs after every change.
   entries: {
     inputs: {
@@ -215,17 +215,17 @@ export const HELD: Readonly<Record<HeldName, HeldKind>> = {
   boosts: { inputs: {}, changedBy: {} },
 };
 
-export const HELD_NAMES = Object.keys(HELD) as readonly HeldName[];
+export const HOLDING_NAMES = Object.keys(HOLDINGS) as readonly HoldingName[];
 
 /** Builds a record with a value for each kind of holding. */
-export const eachHeld = <T>(make: (name: HeldName) => T): Record<HeldName, T> =>
-  Object.fromEntries(HELD_NAMES.map((name) => [name, make(name)])) as Record<HeldName, T>;
+export const eachHolding = <T>(make: (name: HoldingName) => T): Record<HoldingName, T> =>
+  Object.fromEntries(HOLDING_NAMES.map((name) => [name, make(name)])) as Record<HoldingName, T>;
 
-export const nothingHeld = (): { [Name in HeldName]: Map<string, Held[Name]> } =>
-  eachHeld(() => new Map<string, never>());
+export const noHoldings = (): { [Name in HoldingName]: Map<string, Holdings[Name]> } =>
+  eachHolding(() => new Map<string, never>());
 
 export const nothingDirty = (): Dirty => ({
   profile: false,
   doc: false,
-  ...eachHeld(() => new Set<string>()),
+  ...eachHolding(() => new Set<string>()),
 });

@@ -3,14 +3,14 @@ import type { BoardIndex } from "./boards/board-index.ts";
 import type { RuleSet } from "./running/compile.ts";
 import type { SegmentIndex } from "./segments/segment-index.ts";
 import type { CompiledSegment } from "./segments/segment.ts";
-import type { Game } from "./game.ts";
+import type { CompiledDefinitions } from "./compiled-definitions.ts";
 import type { Turn } from "./turn.ts";
 
-/** Fields of a game that are not definitions of the economy. */
+/** Fields that are not definitions of the economy. */
 type NoEconomy = "projectId" | "timezone" | "settings" | "curve" | "boards" | "boardsByKey" | "rules";
 
 /** A project's compiled definitions of the economy, without archived ones. */
-export type Economy = Omit<Game, NoEconomy | "segments"> & {
+export type Economy = Omit<CompiledDefinitions, NoEconomy | "segments"> & {
   segments: ReadonlyMap<string, CompiledSegment>;
   /** The DYNAMIC segments, compiled to be refreshed. */
   segmentIndex: SegmentIndex;
@@ -19,7 +19,7 @@ export type Economy = Omit<Game, NoEconomy | "segments"> & {
 };
 
 /** Everything of a project that evaluation needs, read and compiled once per config version. */
-export type ProjectPlan = Omit<Game, keyof Economy | "rules"> &
+export type ProjectPlan = Omit<CompiledDefinitions, keyof Economy | "rules"> &
   Economy & {
     tenantId: string;
     configVersion: number;

@@ -29,6 +29,10 @@ export type ProjectSettings = {
   traceSampling: { live: number; test: number };
   /** How long traces are kept, in days. */
   tracesDays: number;
+  /** How long lines of players' streams and effects of events are kept, in days; the plan may keep less. */
+  activityDays: number;
+  /** How long executions of rules are kept, in days; the plan may keep less. */
+  executionsDays: number;
   /** `onePerMode`: a player has at most one lobby of a mode, otherwise one seat in each lobby. */
   lobby: { onePerMode: boolean };
   /** Whether players may send one another direct messages. */
@@ -45,6 +49,8 @@ export const DEFAULT_SETTINGS: ProjectSettings = {
   lives: { enabled: false, max: 5, refillSeconds: 1_800, refillAmount: 1, start: 5, allowOverMax: false },
   traceSampling: { live: 0.01, test: 1 },
   tracesDays: 7,
+  activityDays: 30,
+  executionsDays: 90,
   lobby: { onePerMode: true },
   chat: { directPolicy: "ALL" },
 };

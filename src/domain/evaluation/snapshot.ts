@@ -1,5 +1,5 @@
 import type { Effects } from "./effects.ts";
-import { EDITED_IN_PLACE, HELD_NAMES, type PlayerState } from "./player-state.ts";
+import { EDITED_IN_PLACE, HOLDING_NAMES, type PlayerState } from "./player-state.ts";
 import type { Turn } from "./turn.ts";
 
 const copyMap = <K, V>(from: ReadonlyMap<K, V>, to: Map<K, V>): void => {
@@ -9,18 +9,18 @@ const copyMap = <K, V>(from: ReadonlyMap<K, V>, to: Map<K, V>): void => {
 
 const savePlayer = (player: PlayerState): (() => void) => {
   const { dirty, ...values } = player;
-  const maps = HELD_NAMES.map((name) => new Map<string, unknown>(player[name]));
+  const maps = HOLDING_NAMES.map((name) => new Map<string, unknown>(player[name]));
   const doc = { ...player.doc };
   for (const field of EDITED_IN_PLACE) if (doc[field]) doc[field] = { ...doc[field] };
   const flags = { profile: dirty.profile, doc: dirty.doc };
-  const sets = HELD_NAMES.map((name) => new Set(dirty[name]));
+  const sets = HOLDING_NAMES.map((name) => new Set(dirty[name]));
   return () => {
     // The maps themselves are kept, since others refer to them; their contents are restored.
     Object.assign(player, values);
-    HELD_NAMES.forEach((name, i) => copyMap(maps[i]!, player[name] as Map<string, unknown>));
+    HOLDING_NAMES.forEach((name, i) => copyMap(maps[i]!, player[name] as Map<string, unknown>));
     player.doc = doc;
     Object.assign(dirty, flags);
-    HELD_NAMES.forEach((name, i) => (dirty[name] = sets[i]!));
+    HOLDING_NAMES.forEach((name, i) => (dirty[name] = sets[i]!));
   };
 };
 
@@ -39,7 +39,7 @@ const namesSteps = (value: object = {}): number => {
 const copySteps = (player: PlayerState): number => {
   const { doc, dirty } = player;
   let copied = 0;
-  for (const name of HELD_NAMES) copied += player[name].size + dirty[name].size;
+  for (const name of HOLDING_NAMES) copied += player[name].size + dirty[name].size;
   return EDITED_IN_PLACE.reduce(
     (steps, field) => steps + namesSteps(doc[field]),
     10 + copied / COPIES_PER_STEP,

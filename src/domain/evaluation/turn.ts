@@ -3,12 +3,12 @@ import type { BundleGrant } from "./rewards/bundle.ts";
 import type { RuleObserver } from "./running/observe.ts";
 import type { Effects } from "./effects.ts";
 import type { EventAccount, EventAccounts } from "./event-accounts.ts";
-import type { Game } from "./game.ts";
+import type { CompiledDefinitions } from "./compiled-definitions.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { LoopHit, RuleEvent, RuleStep } from "./rule-event.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 
-/** State shared by the passes of one root event. */
+/** State shared by the turns of one root event: by its pass. */
 export type Root = {
   /** The tracked event's id; for a change by REST a new id. */
   id: string;
@@ -53,7 +53,7 @@ export type HoldingsBefore = { values: readonly number[]; ledger: number };
 
 /** Collects the evaluation in trace mode; see evaluation/trace/trace.ts. */
 export type TraceSink = {
-  /** Called around the pass of each event. */
+  /** Called around each turn. */
   open(turn: Turn): void;
   close(turn: Turn): void;
   /** Runs and explains the rules instead of `runRules`. */
@@ -61,9 +61,11 @@ export type TraceSink = {
   warn(message: string): void;
 };
 
-/** One event's pass over one player. Actions change `player` only through the domain's functions. */
+/**
+ * The evaluation of one event for one player. Actions change `player` only through the domain's functions.
+ */
 export type Turn = {
-  project: Game;
+  project: CompiledDefinitions;
   player: PlayerState;
   event: RuleEvent;
   nowMs: number;

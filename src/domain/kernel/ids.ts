@@ -45,6 +45,12 @@ export const newId = (): string => {
 /** The nil UUID, which sorts before every id. */
 export const NIL_ID: string = NIL;
 
+/** Returns the UUID that sorts directly before this one, which is not nil. */
+export const idBefore = (id: string): string => {
+  const hex = (BigInt(`0x${id.replaceAll("-", "")}`) - 1n).toString(16).padStart(32, "0");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+};
+
 export const isId = (text: string): boolean => validate(text);
 
 /** Returns the smallest UUIDv7 of a moment: bounds of time ranges over ids. */
@@ -52,6 +58,9 @@ export const idFloor = (ms: number): string => {
   const hex = Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-0000-0000-000000000000`;
 };
+
+/** Returns when a UUIDv7 was made, in Unix ms: its first 48 bits (RFC 9562, 5.7). */
+export const timeOfId = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 
 /** Returns a UUIDv7 determined by name and moment, so that repeated creation is idempotent. */
 export const idFor = (ms: number, name: string): string => {
@@ -74,10 +83,18 @@ export const fnv1a = (text: string): number => {
 };
 
 /**
- * Number of outbox partitions; all lines of one player go through one. Fewer than for events: a batch touches
- * most of them, and each costs its relay a round trip.
+ * Number of outbox partitions of lines; all lines of one player go through one. Fewer than for events: a
+ * batch touches most of them, and each costs its relay a round trip.
  */
-export const OUTBOX_PARTITIONS = 8;
+const LINE_PARTITIONS = 8;
+/** Number of outbox partitions: of lines, and as many of changes of boards, behind which no line waits. */
+export const OUTBOX_PARTITIONS = 2 * LINE_PARTITIONS;
+
+/** Returns the outbox partition of a player's lines, or of a project's that are no player's. */
+export const linesPart = (playerOrProjectId: string): number => fnv1a(playerOrProjectId) % LINE_PARTITIONS;
+
+/** Returns the outbox partition of the changes of a project's boards. */
+export const ranksPart = (projectId: string): number => LINE_PARTITIONS + linesPart(projectId);
 
 /** Returns the partition of a player, by project and external id: known before the player row exists. */
 export const partitionOf = (projectId: string, externalUserId: string): number =>

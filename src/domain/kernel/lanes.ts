@@ -1,139 +1,67 @@
-import { DomainError } from "./errors.ts";
-import { BUSY } from "./outages.ts";
+import { KeyedSemaphore } from "./semaphore.ts";
 import { Unprepared } from "./unprepared.ts";
+import { busy, createWaitingRoom, type Waiter, type WaitingRoom } from "./waiting-room.ts";
 
 /** Maximum transactions waiting in one lane, and their maximum wait in ms. */
 const LANE_WAITING_MAX = 60;
 const WAIT_MAX_MS = 10_000;
-
-/** Maximum waiting transactions, and bytes of the requests that they hold meanwhile. */
-type WaitingMax = { count: number; bytes: number };
-
-const MIB = 1024 * 1024;
-/** Limits of all callers' transactions waiting in a process, over all lanes. */
-const PROCESS_WAITING_MAX: WaitingMax = { count: 600, bytes: 64 * MIB };
-/** The same for one tenant: a quarter of it. */
-const TENANT_WAITING_MAX: WaitingMax = { count: 150, bytes: 16 * MIB };
-
-/** Seconds after which a rejected caller may retry. */
-const RETRY_SECONDS = 1;
-
-/** The originator of a waiting transaction. */
-type Waiter = {
-  /** Undefined where the server acts by itself: then only the lane is bounded. */
-  tenantId?: string | undefined;
-  /** Size of the request held in memory while it waits. */
-  bytes?: number | undefined;
-  /** Aborted when the caller has gone. */
-  signal?: AbortSignal | undefined;
-};
-
-/** Lanes of a process by key. Each admits one transaction at a time; others wait in order of arrival. */
-export type Lanes = {
-  /** Enters a lane if it is free. @returns whether it was entered */
-  tryEnter(key: string): boolean;
-  /**
-   * Enters a lane after all who wait in it.
-   * @throws DomainError SERVICE_UNAVAILABLE BUSY where too much waits in the lane, for the tenant or in the
-   * process, or after WAIT_MAX_MS; the reason of the signal as soon as it is aborted
-   */
-  enter(key: string, waiter?: Waiter): Promise<void>;
-  /** Leaves a lane and admits the next one. */
-  leave(key: string): void;
-};
-
-const busy = (): DomainError =>
-  new DomainError("SERVICE_UNAVAILABLE", "Other requests are changing the same data right now: try again", {
-    reason: BUSY,
-    retryAfterSeconds: RETRY_SECONDS,
-  });
-
-/** Counts what waits in a process, by tenant and in all. */
-const createWaitLimits = (processMax: WaitingMax, tenantMax: WaitingMax) => {
-  const all = { count: 0, bytes: 0 };
-  const tenants = new Map<string, { count: number; bytes: number }>();
-  const isOver = (held: WaitingMax, max: WaitingMax, bytes: number): boolean =>
-    held.count + 1 > max.count || held.bytes + bytes > max.bytes;
-  return {
-    /**
-     * @returns a function to be called when the wait is over @throws DomainError BUSY when the limits are
-     * reached
-     */
-    take: ({ tenantId, bytes = 0 }: Waiter): (() => void) => {
-      if (tenantId === undefined) return () => undefined;
-      const own = tenants.get(tenantId) ?? { count: 0, bytes: 0 };
-      if (isOver(all, processMax, bytes) || isOver(own, tenantMax, bytes)) throw busy();
-      tenants.set(tenantId, own);
-      for (const held of [all, own]) {
-        held.count++;
-        held.bytes += bytes;
-      }
-      return () => {
-        for (const held of [all, own]) {
-          held.count--;
-          held.bytes -= bytes;
-        }
-        if (own.count === 0) tenants.delete(tenantId);
-      };
-    },
-  };
-};
+/**
+ * Lanes that transactions of one tenant occupy at once: each holds a connection of the few of a process for
+ * as long as its change takes.
+ */
+const TENANT_LANES = 2;
 
 type LanesOptions = {
   /** Maximum wait in ms. */
   waitMaxMs?: number;
-  processMax?: WaitingMax;
-  tenantMax?: WaitingMax;
+  room?: WaitingRoom;
 };
 
-export const createLanes = ({
-  waitMaxMs = WAIT_MAX_MS,
-  processMax = PROCESS_WAITING_MAX,
-  tenantMax = TENANT_WAITING_MAX,
-}: LanesOptions = {}): Lanes => {
-  /** Waiters of each occupied lane. */
-  const lines = new Map<string, Set<() => void>>();
-  const room = createWaitLimits(processMax, tenantMax);
-  const tryEnter = (key: string): boolean => {
-    if (lines.has(key)) return false;
-    lines.set(key, new Set());
-    return true;
-  };
-  return {
-    tryEnter,
-    enter: async (key, waiter = {}) => {
-      const { signal } = waiter;
-      signal?.throwIfAborted();
-      if (tryEnter(key)) return;
-      const line = lines.get(key)!;
-      if (line.size >= LANE_WAITING_MAX) throw busy();
-      const leaveRoom = room.take(waiter);
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
-      line.add(resolve);
-      const giveUp = (reason: unknown): void => {
-        line.delete(resolve);
-        reject(reason);
-      };
-      const timer = setTimeout(() => giveUp(busy()), waitMaxMs);
-      const onGone = (): void => giveUp(signal?.reason);
-      signal?.addEventListener("abort", onGone);
-      try {
-        await promise;
-      } finally {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", onGone);
-        leaveRoom();
-      }
-    },
-    leave: (key) => {
-      const line = lines.get(key);
-      const [next] = line ?? [];
-      if (!next) return void lines.delete(key);
-      line?.delete(next);
-      next();
-    },
-  };
-};
+/**
+ * Lanes of a process by key. Each admits one transaction at a time, and those of one tenant TENANT_LANES
+ * together; others wait in the order of their arrival.
+ */
+export class Lanes {
+  readonly #lanes: KeyedSemaphore;
+  readonly #tenants: KeyedSemaphore;
+
+  constructor({ waitMaxMs = WAIT_MAX_MS, room = createWaitingRoom() }: LanesOptions = {}) {
+    const common = { waitMaxMs, room, refusal: busy };
+    this.#lanes = new KeyedSemaphore({ ...common, slots: 1, waitingMax: LANE_WAITING_MAX });
+    // Bounded by the room, and by who is first in their lane.
+    this.#tenants = new KeyedSemaphore({ ...common, slots: TENANT_LANES, waitingMax: Infinity });
+  }
+
+  /** Enters a lane if it is free. @returns whether it was entered */
+  tryEnter(key: string, { tenantId }: Waiter = {}): boolean {
+    if (!this.#lanes.tryAcquire(key)) return false;
+    if (tenantId === undefined || this.#tenants.tryAcquire(tenantId)) return true;
+    this.#lanes.release(key);
+    return false;
+  }
+
+  /**
+   * Enters a lane after all who wait for it.
+   * @throws DomainError SERVICE_UNAVAILABLE BUSY where too much waits in the lane, for the tenant or in the
+   * process, or after WAIT_MAX_MS; the reason of the signal as soon as it is aborted
+   */
+  async enter(key: string, waiter: Waiter = {}): Promise<void> {
+    await this.#lanes.acquire(key, waiter);
+    if (waiter.tenantId === undefined) return;
+    try {
+      await this.#tenants.acquire(waiter.tenantId, waiter);
+    } catch (error) {
+      this.#lanes.release(key);
+      throw error;
+    }
+  }
+
+  /** Leaves a lane and admits the next one. @param waiter as it was entered */
+  leave(key: string, { tenantId }: Waiter = {}): void {
+    this.#lanes.release(key);
+    if (tenantId !== undefined) this.#tenants.release(tenantId);
+  }
+}
 
 /** The lanes that one transaction occupies, also across its retries. */
 export class LaneHolds {
@@ -156,7 +84,7 @@ export class LaneHolds {
    */
   take(key: string): void {
     if (this.#held.has(key)) return;
-    if (!this.#lanes.tryEnter(key)) throw new LaneOccupied(this, key);
+    if (!this.#lanes.tryEnter(key, this.#waiter)) throw new LaneOccupied(this, key);
     this.#held.add(key);
   }
 
@@ -173,7 +101,7 @@ export class LaneHolds {
   }
 
   release(): void {
-    for (const key of this.#held) this.#lanes.leave(key);
+    for (const key of this.#held) this.#lanes.leave(key, this.#waiter);
     this.#held.clear();
   }
 }

@@ -26,6 +26,15 @@ export const DEFINITION_MAX_BYTES = 32 * 1024;
  * are ACTIVE or in SHADOW, definitions and leaderboards that are not archived.
  */
 export const PROJECT_MAX_BYTES = 4 * 1024 * 1024;
+/**
+ * Maximum bytes, in that format, of everything that an export of a project has: what runs, and the rules that
+ * are a DRAFT or PAUSED.
+ */
+export const KEPT_MAX_BYTES = 2 * PROJECT_MAX_BYTES;
+/** Maximum bytes of a document of `/config/import`: all that with its frame, and a fifth for spaces. */
+export const DOCUMENT_MAX_BYTES = 10 * 1024 * 1024;
+/** Maximum names and values of such a document: each takes three bytes at least in PostgreSQL's format. */
+export const DOCUMENT_PARTS_MAX = Math.ceil(KEPT_MAX_BYTES / 3) + LARGE_BODY_PARTS_MAX;
 /** Maximum distinct counters read by the running rules, badges and segments of a project together. */
 export const COUNTERS_MAX = 2_500;
 /**

@@ -1,4 +1,5 @@
-import { OUTBOX_PARTITIONS, fnv1a, newId } from "./ids.ts";
+import type { EventType } from "./events/domain-events.ts";
+import { linesPart, newId, ranksPart } from "./ids.ts";
 
 export type EmitOptions = {
   playerId?: string;
@@ -34,9 +35,16 @@ export const outboxRow = (
   data,
 });
 
-/** Returns the partition of a row; a player's rows share one, so that one relay sends them in order. */
-export const outboxPart = (row: Pick<OutboxRow, "playerId" | "projectId">): number =>
-  fnv1a(row.playerId ?? row.projectId) % OUTBOX_PARTITIONS;
+/** The type of changes of boards. Versions decide, so they need no order. */
+const OF_RANKS: EventType = "leaderboard.entries_changed";
+
+/** Returns the partition of a row; a player's lines share one, so that one relay sends them in order. */
+export const outboxPart = ({
+  type,
+  playerId,
+  projectId,
+}: Pick<OutboxRow, "type" | "playerId" | "projectId">): number =>
+  type === OF_RANKS ? ranksPart(projectId) : linesPart(playerId ?? projectId);
 
 export type OutboxQueueRow = { project_id: string; part: number; ids: string[] };
 

@@ -8,6 +8,9 @@ export const PAGE_BYTES_MAX = 1024 * 1024;
 /** Maximum of `page * limit`; deeper reading goes through filters. */
 export const PAGE_DEPTH_MAX = 1_000_000;
 
+/** The same of a large table that is sorted by a column without an index. */
+export const UNINDEXED_DEPTH_MAX = 100_000;
+
 export const PageQuery = z.object({
   page: z.coerce.number().int().min(1).max(PAGE_DEPTH_MAX).default(1),
   limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
@@ -24,10 +27,9 @@ export const pageOf = <T>(data: T[], total: number, { page, limit }: PageQuery):
   pagination: { page, limit, total, totalPages: Math.ceil(total / limit) },
 });
 
-/** @throws DomainError VALIDATION_ERROR beyond PAGE_DEPTH_MAX */
-export const offsetOf = ({ page, limit }: PageQuery): number => {
-  if (page * limit > PAGE_DEPTH_MAX)
-    throw invalid("page", `page times limit may be at most ${PAGE_DEPTH_MAX}`);
+/** @throws DomainError VALIDATION_ERROR beyond `depthMax` */
+export const offsetOf = ({ page, limit }: PageQuery, depthMax = PAGE_DEPTH_MAX): number => {
+  if (page * limit > depthMax) throw invalid("page", `page times limit may be at most ${depthMax}`);
   return (page - 1) * limit;
 };
 

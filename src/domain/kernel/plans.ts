@@ -15,6 +15,9 @@ export type PlanLimits = {
   customDomains: number | null;
   analyticsHistoryDays: number | null;
   deliveryLogDays: number | null;
+  /** The most that a project's setting of the same name may keep. */
+  activityDays: number | null;
+  executionsDays: number | null;
 };
 
 export const FEATURES = ["webhooks", "customDomains", "sso"] as const;
@@ -31,6 +34,8 @@ export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
     customDomains: 0,
     analyticsHistoryDays: 7,
     deliveryLogDays: 0,
+    activityDays: 30,
+    executionsDays: 90,
   },
   STARTER: {
     requestsPerMinute: 500,
@@ -41,6 +46,8 @@ export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
     customDomains: 0,
     analyticsHistoryDays: 30,
     deliveryLogDays: 0,
+    activityDays: 30,
+    executionsDays: 90,
   },
   PRO: {
     requestsPerMinute: 1_000,
@@ -51,6 +58,8 @@ export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
     customDomains: 1,
     analyticsHistoryDays: 180,
     deliveryLogDays: 30,
+    activityDays: 90,
+    executionsDays: 180,
   },
   ENTERPRISE: {
     requestsPerMinute: null,
@@ -61,6 +70,8 @@ export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
     customDomains: 20,
     analyticsHistoryDays: 730,
     deliveryLogDays: 90,
+    activityDays: null,
+    executionsDays: null,
   },
 };
 

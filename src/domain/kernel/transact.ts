@@ -4,11 +4,12 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { sql } from "kysely";
 import { isId } from "./ids.ts";
-import { createLanes, type Lanes, LaneHolds } from "./lanes.ts";
+import { Lanes, LaneHolds } from "./lanes.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "./row-roles.ts";
 import { Unprepared } from "./unprepared.ts";
 import { type RowScope, type Transact, type TransactAs, type Work } from "./work.ts";
-import type { Doorbell } from "./doorbell.ts";
+import { WorkState } from "./work-state.ts";
+import type { WakeUps } from "./wake-ups.ts";
 import type { Db } from "./db.ts";
 import { asOneMessage, unansweredKept } from "./statements.ts";
 import { type OutboxRow, outboxPart, outboxQueueRows, outboxRow } from "./outbox-row.ts";
@@ -16,7 +17,7 @@ import { type OutboxRow, outboxPart, outboxQueueRows, outboxRow } from "./outbox
 export type TransactParts = {
   em: SqlEntityManager;
   clock: () => Date;
-  doorbell: Doorbell;
+  wakeUps: WakeUps;
   onError: (error: unknown) => void;
   /** Shared by all transactions of a process; absent: by those of one Transact. */
   lanes?: Lanes;
@@ -42,19 +43,21 @@ const enter = async (db: Db, rowScope: RowScope): Promise<void> => {
 
 /**
  * Creates the only way to change the database: forks the EntityManager, begins, runs, flushes, writes the
- * outbox, commits, then rings. Nesting is a bug (with one connection it would deadlock) and fails an
- * assertion. A transaction that throws `Unprepared` is rolled back and retried when that is prepared.
+ * outbox, commits, then wakes those who wait for its rows. Nesting is a bug (with one connection it would
+ * deadlock) and fails an assertion. A transaction that throws `Unprepared` is rolled back and retried when
+ * that is prepared.
  */
 export const createTransact = (parts: TransactParts, rowScope?: RowScope): Transact => {
   const once = transactOnce(parts, rowScope);
-  const lanes = parts.lanes ?? createLanes();
+  const lanes = parts.lanes ?? new Lanes();
   const tenantId = rowScope?.role === "web" ? rowScope.tenantId || undefined : undefined;
   const transact: Transact = async (run) => {
     const holds = new LaneHolds(lanes, { tenantId, ...rowScope?.by?.waits });
+    const retained = new WorkState<"RETRIES">();
     try {
       for (;;) {
         try {
-          return await once(holds, run);
+          return await once({ holds, retained }, run);
         } catch (error) {
           if (!(error instanceof Unprepared)) throw error;
           holds.undone++;
@@ -68,14 +71,17 @@ export const createTransact = (parts: TransactParts, rowScope?: RowScope): Trans
   return transact;
 };
 
+/** What the tries of one `transact` share. */
+type Tries = { holds: LaneHolds; retained: WorkState<"RETRIES"> };
+
 const transactOnce =
-  ({ em, clock, doorbell, onError }: TransactParts, rowScope?: RowScope) =>
-  async <T>(holds: LaneHolds, run: (work: Work) => Promise<T>): Promise<T> => {
+  ({ em, clock, wakeUps, onError }: TransactParts, rowScope?: RowScope) =>
+  async <T>({ holds, retained }: Tries, run: (work: Work) => Promise<T>): Promise<T> => {
     assert(!isTransacting(), "transact() inside transact()");
     const afterCommit: (() => void)[] = [];
     const emitted: OutboxRow[] = [];
-    const rung = new Set<number>();
-    const rungEvents = new Set<number>();
+    const wokenOutbox = new Set<number>();
+    const wokenEvents = new Set<number>();
     const result = await open.run(true, () =>
       em.fork().transactional(async (tx) => {
         const txEm = tx;
@@ -84,17 +90,19 @@ const transactOnce =
           db: txEm.getKysely(),
           now: clock(),
           by: rowScope?.by,
+          local: new WorkState(),
+          retained,
           lanes: holds,
           emit: (projectId, type, data, options = {}) =>
             void emitted.push(outboxRow(projectId, type, data, options)),
-          ring: (parts) => {
-            for (const part of parts) rung.add(part);
+          wakeOutbox: (parts) => {
+            for (const part of parts) wokenOutbox.add(part);
           },
-          ringEvents: (parts) => {
-            for (const part of parts) rungEvents.add(part);
+          wakeEvents: (parts) => {
+            for (const part of parts) wokenEvents.add(part);
           },
-          ringJobs: () => void afterCommit.push(doorbell.jobs),
-          ringWebhooks: (ids) => void afterCommit.push(() => doorbell.webhooks(ids)),
+          wakeJobs: () => void afterCommit.push(wakeUps.jobs),
+          wakeWebhooks: (ids) => void afterCommit.push(() => wakeUps.webhooks(ids)),
           afterCommit: (callback) => void afterCommit.push(callback),
         };
         if (rowScope) await enter(work.db, rowScope);
@@ -102,13 +110,13 @@ const transactOnce =
         await txEm.flush();
         if (emitted.length > 0) {
           await writeOutbox(work, emitted);
-          work.ring(emitted.map(outboxPart));
+          work.wakeOutbox(emitted.map(outboxPart));
         }
         return value;
       }),
     );
-    if (rung.size > 0) afterCommit.push(() => doorbell.outbox(rung));
-    if (rungEvents.size > 0) afterCommit.push(() => doorbell.events(rungEvents));
+    if (wokenOutbox.size > 0) afterCommit.push(() => wakeUps.outbox(wokenOutbox));
+    if (wokenEvents.size > 0) afterCommit.push(() => wakeUps.events(wokenEvents));
     for (const callback of afterCommit) {
       try {
         callback();

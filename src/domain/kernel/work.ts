@@ -3,6 +3,7 @@ import type { Actor } from "./caller.ts";
 import type { EventData, EventType } from "./events/domain-events.ts";
 import type { EmitOptions } from "./outbox-row.ts";
 import type { Db } from "./db.ts";
+import type { WorkState } from "./work-state.ts";
 
 /**
  * Rows that a transaction may see (row-level security). "web": those of the tenant and of the named projects.
@@ -26,18 +27,22 @@ export type Work = {
   now: Date;
   /** Originator of the request; undefined for work of the server itself. */
   by: Actor | undefined;
-  /** Its turns among the transactions of this process; see `Turns` of lanes.ts. */
+  /** What features keep until the transaction is over, each under its `localKey`. */
+  local: WorkState<"TRANSACTION">;
+  /** What they keep until `transact` returns, through its retries, each under its `retainedKey`. */
+  retained: WorkState<"RETRIES">;
+  /** Its turns among the transactions of this process; see lanes.ts. */
   lanes: { readonly undone: number; take(key: string): void; has(key: string): boolean };
   /** Puts an event into the outbox of this commit. */
   emit<T extends EventType>(projectId: string, type: T, data: EventData<T>, options?: EmitOptions): void;
   /** Notifies the relays of outbox partitions once the commit is durable. */
-  ring(parts: Iterable<number>): void;
+  wakeOutbox(parts: Iterable<number>): void;
   /** Notifies the workers of tracked events' partitions once the commit is durable. */
-  ringEvents(parts: Iterable<number>): void;
+  wakeEvents(parts: Iterable<number>): void;
   /** Notifies the workers of projects' long work once the commit is durable. */
-  ringJobs(): void;
+  wakeJobs(): void;
   /** Notifies the delivery of webhooks with something to send once the commit is durable. */
-  ringWebhooks(ids: Iterable<string>): void;
+  wakeWebhooks(ids: Iterable<string>): void;
   /** Runs once the commit is durable; an error there is logged and rolls nothing back. */
   afterCommit(run: () => void): void;
 };

@@ -2,6 +2,7 @@ import type { Json } from "../kernel/events/events.ts";
 import { invalid, notFound } from "../kernel/errors.ts";
 import { getPlayer } from "../progression/players/players.ts";
 import type { Transact, Work } from "../kernel/work.ts";
+import { secondsBehind } from "./behind.ts";
 import { type BoardList, findList, isOver, type ListQuery } from "./board-list.ts";
 import type { Board } from "../evaluation/boards/board.ts";
 import { boardOf, type Leaderboard } from "../progression/leaderboard.ts";
@@ -45,6 +46,8 @@ export type LeaderboardView = {
   asOf: string | null;
   /** Whether the lines are current; false for those of a frozen copy and of closed periods. */
   isLive: boolean;
+  /** Age of the oldest change that is not in the lines yet, in s; 0: none. Null where they are not live. */
+  behindSeconds: number | null;
   pagination: {
     page: number;
     limit: number;
@@ -88,6 +91,7 @@ type EntriesRequest = {
   around: string | undefined;
   me: string | undefined;
   now: Date;
+  behindSeconds: number;
 };
 
 type BoardName = { projectId: string; ref: string };
@@ -104,7 +108,8 @@ const ask = async (
   const idOf = async (player: string | undefined): Promise<string | undefined> =>
     player === undefined ? undefined : (await getPlayer(work, projectId, player)).id;
   const [around, me] = [await idOf(query.around), await idOf(query.playerId)];
-  return { leaderboard, list, scope, around, me, now: work.now };
+  const behindSeconds = isOver(list) ? 0 : await secondsBehind(work, projectId);
+  return { leaderboard, list, scope, around, me, now: work.now, behindSeconds };
 };
 
 /**
@@ -123,7 +128,7 @@ export const readEntries = async (
 ): Promise<LeaderboardView> => {
   checkQuery(query);
   const asked = await transact((work) => ask(work, { projectId, ref: leaderboardRef }, query));
-  const { leaderboard, list, scope, around, me, now } = asked;
+  const { leaderboard, list, scope, around, me, now, behindSeconds } = asked;
   const source = { transact, ranks, list, shown: leaderboard.definition.displayLimit ?? Infinity, now };
   const places = await readPlaces(source, { ...query, scope, around });
   const mine = me === undefined ? undefined : await readPlace(source, me);
@@ -137,6 +142,7 @@ export const readEntries = async (
     me: (mine && show(mine)) ?? null,
     asOf: places.asOf,
     isLive: places.isLive,
+    behindSeconds: places.isLive ? behindSeconds : null,
     pagination: paginationOf(places),
   };
 };

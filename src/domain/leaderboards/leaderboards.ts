@@ -1,4 +1,6 @@
 import { sql } from "kysely";
+import { Project } from "../accounts/projects/project.ts";
+import { inZone } from "../evaluation/boards/period.ts";
 import { auditDefinition } from "../accounts/audit/definitions.ts";
 import { changeConfig } from "../kernel/config-lock.ts";
 import { changeRunning } from "../economy/definitions/running.ts";
@@ -7,9 +9,10 @@ import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { isId, newId, NIL_ID } from "../kernel/ids.ts";
 import { type PageQuery, offsetOf } from "../kernel/paging.ts";
+import { entityOrder, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import type { BoardStatus } from "../evaluation/boards/board.ts";
-import type { Definition, LeaderboardDefinition, LeaderboardPatch } from "../evaluation/boards/definition.ts";
+import type { Definition, LeaderboardPatch, NewLeaderboard } from "../evaluation/boards/definition.ts";
 import { definitionProblem } from "../evaluation/boards/definition-problems.ts";
 import { deleteEntries, fillFromEvents } from "./fill.ts";
 import { fillFromXp } from "./fill-xp.ts";
@@ -29,15 +32,17 @@ const SOURCE_PAGE = 1_000;
 /**
  * Creates a leaderboard, active at once. A board of total XP starts with the XP of every player, an EVENT
  * board empty or, with `backfill`, with earlier events, others empty. No batch evaluates meanwhile (see
- * changeConfig), so no change is missed and no event counted twice.
+ * changeConfig), so no change is missed and no event counted twice. Without a time zone it takes the
+ * project's.
  * @throws DomainError CONFLICT: KEY_TAKEN, LEADERBOARD_LIMIT, BACKFILL_TOO_LARGE; VALIDATION_ERROR for
  * unknown names
  */
 export const createLeaderboard = async (
   work: Work,
   projectId: string,
-  { key, name, backfill, ...definition }: LeaderboardDefinition,
+  { key, name, backfill, period, ...given }: NewLeaderboard,
 ): Promise<Leaderboard> => {
+  const definition = { ...given, period: inZone(period, await zoneOf(work, projectId)) };
   await changeConfig(work, projectId);
   await checkRoom(work, projectId, key);
   await checkReferences(work, projectId, { key, definition });
@@ -64,6 +69,9 @@ export const createLeaderboard = async (
   return leaderboard;
 };
 
+const zoneOf = async ({ em }: Work, projectId: string): Promise<string> =>
+  (await em.findOneOrFail(Project, { id: projectId })).timezone;
+
 const sizeOf = (projectId: string) => ({ projectId, reason: "LEADERBOARD_LIMIT" });
 
 const checkRoom = async ({ em }: Work, projectId: string, key: string): Promise<void> => {
@@ -85,7 +93,14 @@ export const getLeaderboard = async ({ em }: Work, projectId: string, ref: strin
   return found;
 };
 
-export type ListLeaderboards = PageQuery & { status?: BoardStatus | undefined };
+/** Orders of the list. */
+export const LEADERBOARD_ORDERS = {
+  by: { createdAt: "createdAt", updatedAt: "updatedAt", key: "key", name: "name" },
+  usual: "desc",
+} as const;
+
+export type ListLeaderboards = PageQuery &
+  Ordered<SortOf<typeof LEADERBOARD_ORDERS>> & { status?: BoardStatus | undefined };
 
 /** Lists leaderboards, newest first; archived ones only on request. */
 export const listLeaderboards = async (
@@ -96,7 +111,7 @@ export const listLeaderboards = async (
   const [leaderboards, total] = await em.findAndCount(
     Leaderboard,
     { projectId, status: query.status ?? { $ne: "ARCHIVED" } },
-    { orderBy: [{ createdAt: "desc" }, { id: "desc" }], limit: query.limit, offset: offsetOf(query) },
+    { orderBy: entityOrder(LEADERBOARD_ORDERS, query), limit: query.limit, offset: offsetOf(query) },
   );
   return { leaderboards, total };
 };

@@ -1,9 +1,10 @@
 import { createFrozenCopies } from "./frozen-copies.ts";
 import { ALL_MOVED, joinMoved } from "../evaluation/boards/moved.ts";
+import { createSizedCache } from "../kernel/sized-cache.ts";
 import { RankIndex } from "./rank-index.ts";
 import type { EntrySource, PeriodRef, RankStore } from "../evaluation/boards/ranks.ts";
 
-/** Maximum number of periods in memory; the least recently used one is evicted and rebuilt on demand. */
+/** Maximum number of periods in memory; one that is evicted is rebuilt on demand. */
 export const PERIODS_IN_MEMORY_MAX = 1_000;
 
 type Build = { index: RankIndex; done: Promise<void> };
@@ -18,14 +19,11 @@ type Period = { current?: RankIndex; next?: Build; queued?: Promise<void> };
  * before they got here, so a later build reads them.
  */
 export const createMemoryRanks = (source: EntrySource): RankStore => {
-  const periods = new Map<string, Period>();
+  const periods = createSizedCache<Period>({ items: PERIODS_IN_MEMORY_MAX, bytes: PERIODS_IN_MEMORY_MAX });
 
-  const touch = (key: string): Period => {
-    const period = periods.get(key) ?? {};
-    periods.delete(key);
-    periods.set(key, period);
-    if (periods.size > PERIODS_IN_MEMORY_MAX) periods.delete(periods.keys().next().value!);
-    return period;
+  const periodOf = (ref: PeriodRef): Period => {
+    const key = keyOf(ref);
+    return periods.get(key) ?? periods.keep(key, {}, { owner: ref.projectId, bytes: 1 });
   };
 
   const build = (ref: PeriodRef, period: Period): Promise<void> => {
@@ -45,13 +43,13 @@ export const createMemoryRanks = (source: EntrySource): RankStore => {
   };
 
   const read = async (ref: PeriodRef): Promise<RankIndex> => {
-    const period = touch(keyOf(ref));
+    const period = periodOf(ref);
     if (!period.current) await (period.next?.done ?? build(ref, period));
     return period.current!;
   };
 
   const rebuild = (ref: PeriodRef): Promise<void> => {
-    const period = touch(keyOf(ref));
+    const period = periodOf(ref);
     if (!period.next) return build(ref, period);
     // The current build may have read past the data that the caller needs: one more after it, for all waiting
     // callers.
@@ -73,7 +71,7 @@ export const createMemoryRanks = (source: EntrySource): RankStore => {
     ...readsOf(read),
     ...createFrozenCopies(async (ref, limit) => (await read(ref)).page(0, limit, ref.ties)),
     rebuild,
-    drop: async (projectId, periodId) => void periods.delete(keyOf({ projectId, periodId })),
+    drop: async (projectId, periodId) => void periods.drop(keyOf({ projectId, periodId })),
   };
 };
 

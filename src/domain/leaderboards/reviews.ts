@@ -6,6 +6,7 @@ import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isId } from "../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import type { Work } from "../kernel/work.ts";
 import { errorOfProblem, problemOf } from "./scores.ts";
 import { recordScores } from "./record-scores.ts";
@@ -63,11 +64,15 @@ const WITH_NAMES = sql`
   join leaderboards b on b.id = r.leaderboard_id and b.project_id = r.project_id
   join players p on p.project_id = r.project_id and p.id = r.player_id`;
 
-export type ListReviews = PageQuery & {
-  status?: ReviewStatus | undefined;
-  /** The UUID or the key. */
-  leaderboardId?: string | undefined;
-};
+/** Orders of the list. */
+export const REVIEW_ORDERS = { by: { submittedAt: sql`r.id` }, usual: "asc" } as const;
+
+export type ListReviews = PageQuery &
+  Ordered<SortOf<typeof REVIEW_ORDERS>> & {
+    status?: ReviewStatus | undefined;
+    /** The UUID or the key. */
+    leaderboardId?: string | undefined;
+  };
 
 /** Lists reviews, oldest first. */
 export const listReviews = async (
@@ -85,7 +90,8 @@ export const listReviews = async (
   const where = sql`r.project_id = ${projectId} and ${ofStatus} and ${ofBoard}`;
   const found = await sql<Row>`
     select ${COLUMNS} from score_reviews r ${WITH_NAMES} where ${where}
-    order by r.id limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+    order by ${orderBy(REVIEW_ORDERS, query, sql`r.id`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   const total = await countRows(work, sql`score_reviews r where ${where}`);
   return { reviews: found.rows.map(reviewOf), ...total };
 };

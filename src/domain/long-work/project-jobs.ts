@@ -5,6 +5,7 @@ import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isId, newId } from "../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import type { Work } from "../kernel/work.ts";
 import type { JobKind } from "./job-kind.ts";
 
@@ -76,7 +77,7 @@ export const queueJob = async (
       (project_id, id, kind, status, params, created_by, created_at, updated_at, due_at)
     values (${projectId}, ${newId()}, ${kind.kind}, 'QUEUED', ${JSON.stringify(params)}::jsonb, ${createdBy},
       ${now}::timestamptz, ${now}::timestamptz, ${now}::timestamptz) returning *`.execute(work.db);
-  work.ringJobs();
+  work.wakeJobs();
   return show(made.rows[0]!);
 };
 
@@ -115,12 +116,16 @@ export const getJobResult = async (work: Work, ref: JobRef): Promise<string> => 
   return text;
 };
 
+/** Orders of the list. */
+export const JOB_ORDERS = { by: { createdAt: sql`id` }, usual: "desc" } as const;
+
 /** `kinds`: those that the caller may see; others are neither listed nor counted. */
-export type ListJobs = PageQuery & {
-  kinds: readonly string[];
-  kind?: string | undefined;
-  status?: JobStatus | undefined;
-};
+export type ListJobs = PageQuery &
+  Ordered<SortOf<typeof JOB_ORDERS>> & {
+    kinds: readonly string[];
+    kind?: string | undefined;
+    status?: JobStatus | undefined;
+  };
 
 /** Returns a page of a project's jobs, newest first. */
 export const listJobs = async (
@@ -132,7 +137,7 @@ export const listJobs = async (
     and (${query.kind ?? null}::text is null or kind = ${query.kind ?? null})
     and (${query.status ?? null}::text is null or status = ${query.status ?? null})`;
   const page = await sql<ShownRow>`
-    select ${SHOWN} from project_jobs where ${where} order by id desc
+    select ${SHOWN} from project_jobs where ${where} order by ${orderBy(JOB_ORDERS, query, sql`id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return { jobs: page.rows.map(show), ...(await countRows(work, sql`project_jobs where ${where}`)) };
 };

@@ -5,19 +5,21 @@ import type { BoostView } from "../kernel/events/events.ts";
 import { PAGE_LIMIT_MAX } from "../kernel/paging.ts";
 import { listStreaks } from "../economy/streaks/player-streaks.ts";
 import type { PlayerStreak } from "../economy/streaks/show.ts";
-import { HELD_NAMES, type HeldName } from "../evaluation/player-state.ts";
-import { HELD_LIFE } from "./held.ts";
+import { HOLDING_NAMES, type HoldingName } from "../evaluation/player-state.ts";
+import { HOLDING_LIFE } from "./holdings.ts";
 import type { Work } from "../kernel/work.ts";
 import { type Identity, listIdentities } from "../progression/players/identities.ts";
 import type { Player } from "../players/player.ts";
 
-type Life = typeof HELD_LIFE;
-type IncludedHeld = { [Name in HeldName]: Life[Name]["isIncluded"] extends true ? Name : never }[HeldName];
-export type Include = IncludedHeld | "identities";
+type Life = typeof HOLDING_LIFE;
+type IncludedHolding = {
+  [Name in HoldingName]: Life[Name]["isIncluded"] extends true ? Name : never;
+}[HoldingName];
+export type Include = IncludedHolding | "identities";
 
 /** Data that can be included with a player, besides ranks. */
 export const INCLUDES: readonly Include[] = [
-  ...HELD_NAMES.filter((name): name is IncludedHeld => HELD_LIFE[name].isIncluded),
+  ...HOLDING_NAMES.filter((name): name is IncludedHolding => HOLDING_LIFE[name].isIncluded),
   "identities",
 ];
 

@@ -3,8 +3,8 @@ import { mergeModeration } from "../social/chat/moderation/personal.ts";
 import { mergeChat } from "../social/chat/personal.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { allLists, openLists } from "../leaderboards/periods/lists-of-project.ts";
-import { type PlayerState, eachHeld } from "../evaluation/player-state.ts";
-import { HELD_LIFE } from "./held.ts";
+import { type PlayerState, eachHolding } from "../evaluation/player-state.ts";
+import { HOLDING_LIFE } from "./holdings.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Merging } from "./merge-holdings.ts";
 import { METADATA_MAX_BYTES, type PlayerProfile, type ProfileColumns } from "../players/profile.ts";
@@ -30,7 +30,7 @@ export const mergedProfile = (
 /** Returns a snapshot of the source before anything is removed. */
 export const snapshotOf = (source: PlayerState, columns: ProfileColumns): string => {
   const { dirty: _, ...row } = source;
-  const held = eachHeld((name) => Object.fromEntries<unknown>(source[name]));
+  const held = eachHolding((name) => Object.fromEntries<unknown>(source[name]));
   const boosts = [...source.boosts.values()];
   const segments = [...source.segments.keys()];
   return JSON.stringify({ ...row, ...columns, ...held, boosts, segments });
@@ -41,7 +41,7 @@ type Moving = { projectId: string; mergeId: string; targetId: string; sourceId: 
 /** Tables of the source's holdings that were merged into the target. Awards and runs stay as its history. */
 const LEFT_BEHIND = [
   "player_states",
-  ...Object.values(HELD_LIFE).flatMap(({ isLeftBehind, table }) => (isLeftBehind ? [table.table] : [])),
+  ...Object.values(HOLDING_LIFE).flatMap(({ isLeftBehind, table }) => (isLeftBehind ? [table.table] : [])),
 ];
 
 /**

@@ -13,7 +13,7 @@ import { PLAYER_PARTS } from "../progression/parts/parts.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import { type GroupChange, openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
-import { HELD_LIFE, type HeldLife } from "./held.ts";
+import { HOLDING_LIFE, type HoldingLife } from "./holdings.ts";
 import { mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
 import { lockMerges } from "./merge-lock.ts";
 import { emptySummary, type MergeStrategy, type MergeSummary } from "../kernel/events/merge-plan.ts";
@@ -108,7 +108,7 @@ function* join(merging: Merging): Pieces<void> {
   const level = target.player.level;
   yield* mergeDoc(merging);
   mergeAttributes(merging);
-  for (const { merge } of Object.values<HeldLife>(HELD_LIFE)) if (merge) yield* merge(merging);
+  for (const { merge } of Object.values<HoldingLife>(HOLDING_LIFE)) if (merge) yield* merge(merging);
   mergeLives(merging);
   // After the balances, which the rewards of a level that is reached may add to.
   mergeXp(merging);

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { ERASURE_TYPE } from "../delivery/webhooks/persons.ts";
-import { HELD_LIFE } from "./held.ts";
+import { HOLDING_LIFE } from "./holdings.ts";
 import { byPlayer, inLists, ofPlayer, type PersonalTable } from "./personal-table.ts";
 import { type Person, texts, uuids } from "../players/person.ts";
 
@@ -38,7 +38,7 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
   },
   ofPlayer("player_identities", "provider, external_id"),
   ofPlayer("player_states", "player_id"),
-  ...Object.values(HELD_LIFE).map(({ table }) => table),
+  ...Object.values(HOLDING_LIFE).map(({ table }) => table),
   ofPlayer("currency_holds", "id"),
   ofPlayer("ledger_entries", "player_id, seq", "KEPT"),
   ofPlayer("badge_awards", "id"),

@@ -1,6 +1,6 @@
 import { type FilterQuery, raw } from "@mikro-orm/core";
 import { countUpTo, type Total } from "../kernel/counting.ts";
-import { offsetOf, type PageQuery } from "../kernel/paging.ts";
+import { offsetOf, PAGE_DEPTH_MAX, type PageQuery, UNINDEXED_DEPTH_MAX } from "../kernel/paging.ts";
 import { containing } from "../kernel/search.ts";
 import type { Work } from "../kernel/work.ts";
 import { Player } from "./player.ts";
@@ -8,7 +8,20 @@ import { Player } from "./player.ts";
 /** Maximum external ids in one request. */
 export const EXTERNAL_IDS_MAX = 100;
 
-export const PLAYER_SORTS = ["createdAt", "lastSeenAt", "xp", "level", "displayName"] as const;
+export const PLAYER_SORTS = [
+  "createdAt",
+  "updatedAt",
+  "lastSeenAt",
+  "xp",
+  "level",
+  "displayName",
+  "externalUserId",
+] as const;
+/** Sorts whose columns may be empty. The others keep the plain order, which their indexes have. */
+const NULLABLE: ReadonlySet<string> = new Set(["lastSeenAt", "displayName"]);
+/** An index of the others would be written with every event. */
+const INDEXED: ReadonlySet<string> = new Set(["createdAt", "externalUserId"]);
+
 export type PlayerSort = (typeof PLAYER_SORTS)[number];
 
 /** Statuses that lists can show; merged and erased players are never listed. */
@@ -23,6 +36,7 @@ export type PlayerFilter = {
   segment?: string | undefined;
   /** An id at another provider. */
   identity?: { provider: string; externalId: string } | undefined;
+  level?: number | undefined;
   minLevel?: number | undefined;
   maxLevel?: number | undefined;
 };
@@ -37,9 +51,14 @@ export const listPlayers = async (
 ): Promise<Total & { players: Player[] }> => {
   const where = playerWhere(projectId, query);
   const players = await work.em.find(Player, where, {
-    orderBy: [{ [query.sort]: `${query.order} nulls last` }, { id: query.order }],
+    orderBy: [
+      { [query.sort]: NULLABLE.has(query.sort) ? `${query.order} nulls last` : query.order },
+      { id: query.order },
+    ],
     limit: query.limit,
-    offset: offsetOf(query),
+    offset: offsetOf(query, INDEXED.has(query.sort) ? PAGE_DEPTH_MAX : UNINDEXED_DEPTH_MAX),
+    // The unit of work would compare every document with its original, though none has changed.
+    disableIdentityMap: true,
   });
   return { players, ...(await countUpTo(work, Player, where)) };
 };
@@ -59,7 +78,8 @@ const playerWhere = (projectId: string, filter: PlayerFilter): FilterQuery<Playe
   return { $and: parts };
 };
 
-const levelWhere = ({ minLevel, maxLevel }: PlayerFilter): FilterQuery<Player>[] => [
+const levelWhere = ({ level, minLevel, maxLevel }: PlayerFilter): FilterQuery<Player>[] => [
+  ...(level === undefined ? [] : [{ level }]),
   ...(minLevel === undefined ? [] : [{ level: { $gte: minLevel } }]),
   ...(maxLevel === undefined ? [] : [{ level: { $lte: maxLevel } }]),
 ];

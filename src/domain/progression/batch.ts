@@ -33,6 +33,8 @@ import type { TraceSink, Turn } from "../evaluation/turn.ts";
 export type BatchObserver = {
   /** Counts rule evaluations; those of a batch that is rolled back are not counted. */
   stats?: StatsRecorder;
+  /** Called when the players are locked, before anything of them is read and evaluated. */
+  onLocked?: () => void;
   /** Called after the commit with the events that were evaluated. */
   onSeen?: (events: readonly QueuedEvent[], nowMs: number) => void;
   /** Called after the commit for each event whose rule loop was cut off. */
@@ -61,18 +63,19 @@ type BatchInput = {
 export const runBatch = async (
   work: Work,
   { events: claimed, plans, steps = new ClaimBudget(Infinity) }: BatchInput,
-  { stats, onSeen, onLoop, onSteps, onLeftOut }: BatchObserver,
+  { stats, onLocked, onSeen, onLoop, onSteps, onLeftOut }: BatchObserver,
 ): Promise<readonly QueuedEvent[]> => {
   const lacking = [...plans.values()].filter(({ leftOut }) => leftOut.length > 0);
   if (onLeftOut && lacking.length > 0) work.afterCommit(() => lacking.forEach(onLeftOut));
   const { players, made } = await lockOrCreate(work, claimed, plans);
+  onLocked?.();
   const nowMs = work.now.getTime();
   const { fitting, states } = await loadFitting(work, { events: claimed, players, plans });
   const { keys, covered } = await sharedKeys(plans, fitting, nowMs, steps);
   const makers = claimed.filter((event) => made.has(externalKey(event)));
   const shared = await deletingCreatedIfHeld(work, makers, () => lockUnheldCounters(work, keys));
   const counts = stats?.openBatch();
-  const scene: BatchState = {
+  const batch: BatchState = {
     plans,
     players,
     effects: noEffects(),
@@ -84,12 +87,12 @@ export const runBatch = async (
     onSteps,
     uncharged: new Set(states),
   };
-  const { events, verdicts } = await applyAll(work, fitting.slice(0, covered), { scene, made });
+  const { events, verdicts } = await applyAll(work, fitting.slice(0, covered), { batch, made });
   await deleteCreated(
     work,
     claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
   );
-  const { effects, loops } = scene;
+  const { effects, loops } = batch;
   const done = events.map(({ projectId, part, seq }) => ({ projectId, part, seq }));
   await saveBatch(work, { players: states, effects, shared, verdicts, done });
   if (onSeen) work.afterCommit(() => onSeen(events, nowMs));
@@ -110,10 +113,10 @@ type Applied = { events: readonly QueuedEvent[]; verdicts: EventVerdict[] };
 const applyAll = async (
   work: Work,
   events: readonly QueuedEvent[],
-  { scene, made }: { scene: BatchState; made: Set<string> },
+  { batch, made }: { batch: BatchState; made: Set<string> },
 ): Promise<Applied> => {
   const verdicts: EventVerdict[] = [];
-  const { steps } = scene;
+  const { steps } = batch;
   let askedMs = performance.now();
   for (const [i, event] of events.entries()) {
     // Returns without yielding: the results must be saved before the transaction has been idle for long.
@@ -123,24 +126,24 @@ const applyAll = async (
       await unanswered(work.db, sql`select`);
       askedMs = performance.now();
     }
-    const verdict = applyTimed(event, scene, made);
+    const verdict = applyTimed(event, batch, made);
     if (verdict) verdicts.push(verdict);
   }
   return { events, verdicts };
 };
 
 /** Applies an event and charges its cost to the claim, even when it throws. */
-const applyTimed = (event: QueuedEvent, scene: BatchState, made: Set<string>): EventVerdict | undefined => {
-  const { steps, uncharged } = scene;
+const applyTimed = (event: QueuedEvent, batch: BatchState, made: Set<string>): EventVerdict | undefined => {
+  const { steps, uncharged } = batch;
   const sinceMs = steps.cpuMs();
   const accounts = openAccounts();
-  const player = scene.players.get(externalKey(event));
+  const player = batch.players.get(externalKey(event));
   const loading = player && uncharged.delete(player) ? loadSteps(player) : 0;
   try {
-    const firings = made.delete(externalKey(event)) ? announce(event, scene, accounts) : undefined;
-    return applyEvent(event, scene, { firings, accounts });
+    const firings = made.delete(externalKey(event)) ? announce(event, batch, accounts) : undefined;
+    return applyEvent(event, batch, { firings, accounts });
   } finally {
-    const plan = scene.plans.get(event.projectId)!;
+    const plan = batch.plans.get(event.projectId)!;
     steps.take(event, plan, { steps: loading + eventSteps(plan, accounts), sinceMs });
   }
 };
@@ -201,9 +204,9 @@ type Firings = Turn["root"]["firings"];
 type Before = { firings: Firings | undefined; accounts: EventAccounts };
 type TurnMore = { trace?: TraceSink | undefined; firings?: Firings | undefined; accounts: EventAccounts };
 
-const turnOf = (queued: QueuedEvent, player: PlayerState, scene: BatchState, more: TurnMore): PlanTurn => {
+const turnOf = (queued: QueuedEvent, player: PlayerState, batch: BatchState, more: TurnMore): PlanTurn => {
   const { eventId, eventType, properties, occurredAt, projectId } = queued;
-  const { plans, effects, shared, nowMs, counts } = scene;
+  const { plans, effects, shared, nowMs, counts } = batch;
   const plan = plans.get(projectId)!;
   const at = Math.min(occurredAt.getTime(), nowMs);
   const event = {
@@ -222,18 +225,18 @@ const turnOf = (queued: QueuedEvent, player: PlayerState, scene: BatchState, mor
  * Announces a player that the batch created, as an effect of the player's first event.
  * @returns the firings of its rules: the event itself continues from these, as do its ledger keys
  */
-const announce = (queued: QueuedEvent, scene: BatchState, accounts: EventAccounts): Firings => {
-  const player = scene.players.get(externalKey(queued))!;
-  const turn = turnOf(queued, player, scene, { accounts });
+const announce = (queued: QueuedEvent, batch: BatchState, accounts: EventAccounts): Firings => {
+  const player = batch.players.get(externalKey(queued))!;
+  const turn = turnOf(queued, player, batch, { accounts });
   announcePlayer(turn, "EVENT");
   settleTurn(turn, player.xp);
-  if (turn.root.loop) scene.loops.push(turn.root.loop);
+  if (turn.root.loop) batch.loops.push(turn.root.loop);
   return turn.root.firings;
 };
 
-const applyEvent = (queued: QueuedEvent, scene: BatchState, before: Before): EventVerdict | undefined => {
+const applyEvent = (queued: QueuedEvent, batch: BatchState, before: Before): EventVerdict | undefined => {
   const { projectId, eventId } = queued;
-  const player = scene.players.get(externalKey(queued));
+  const player = batch.players.get(externalKey(queued));
   const reject = (error: string): EventVerdict => ({
     projectId,
     eventId,
@@ -243,13 +246,13 @@ const applyEvent = (queued: QueuedEvent, scene: BatchState, before: Before): Eve
   });
   if (!player) return reject(unknownPlayer(queued));
   if (player.status !== "ACTIVE") return reject(`the player is ${player.status}`);
-  const trace = traceOf(scene.plans.get(projectId)!, eventId);
-  const turn = turnOf(queued, player, scene, { trace, ...before });
+  const trace = traceOf(batch.plans.get(projectId)!, eventId);
+  const turn = turnOf(queued, player, batch, { trace, ...before });
   const problem = evaluateEvent(turn);
   keepTrace(turn, trace);
-  if (turn.root.loop) scene.loops.push(turn.root.loop);
+  if (turn.root.loop) batch.loops.push(turn.root.loop);
   const hit = stepsHitOf(turn);
-  if (hit) scene.onSteps?.(hit);
+  if (hit) batch.onSteps?.(hit);
   return problem === undefined ? undefined : reject(problem);
 };
 

@@ -1,14 +1,17 @@
 import { sql } from "kysely";
+import { idBefore } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { CLAIM_STEPS_MAX } from "./claim-budget.ts";
 import type { ClaimShare } from "./claim-shares.ts";
+import type { InHand } from "./in-hand.ts";
 import type { ProjectOwner } from "./tenant-loads.ts";
 import {
   claimEvents,
   type ClaimedEvents,
   lockPartitions,
-  type PartitionScan,
   type PartitionCursor,
+  type PartitionScan,
+  type QueuedEvent,
 } from "./queue.ts";
 
 export type ClaimLimits = {
@@ -16,6 +19,8 @@ export type ClaimLimits = {
   claimLimit: number;
   /** Partitions are claimed until this many events wait in them; default `claimLimit`. */
   claimTogether?: number;
+  /** Knows the suspects, which are left in the queue; default: there are none. */
+  hand?: InHand;
 };
 
 export const partsOf = (events: readonly { part: number }[]): number[] => [
@@ -23,7 +28,9 @@ export const partsOf = (events: readonly { part: number }[]): number[] => [
 ];
 
 type ScanInput = { claim: { cursors: readonly PartitionCursor[] }; share: ClaimShare };
-export type ScannedEvents = { looked: readonly PartitionScan[]; claimed: ClaimedEvents; isFirst: boolean };
+/** `held`: events that are left for the `suspects` among them. */
+type SiftedEvents = ClaimedEvents & { held: readonly QueuedEvent[]; suspects: readonly QueuedEvent[] };
+export type ScannedEvents = { looked: readonly PartitionScan[]; claimed: SiftedEvents; isFirst: boolean };
 
 /** Locks partitions and reads their waiting events, except those of `closed` projects. */
 const look = async (
@@ -33,12 +40,14 @@ const look = async (
     share,
     closed,
   }: { cursors: readonly PartitionCursor[]; share: ClaimShare; closed: readonly string[] },
-  { claimLimit, claimTogether = claimLimit }: ClaimLimits,
+  { claimLimit, claimTogether = claimLimit, hand }: ClaimLimits,
 ): Promise<Pick<ScannedEvents, "looked" | "claimed">> => {
   const together = share.batchOf(claimTogether, CLAIM_STEPS_MAX);
   const looked = await lockPartitions(work, cursors, { together, each: claimLimit, closed });
   const mine = looked.filter(({ state }) => state === "MINE");
-  return { looked, claimed: await claimEvents(work, mine, closed) };
+  const { events, cut } = await claimEvents(work, mine, closed);
+  const { free, held, suspects } = hand?.sift(events) ?? { free: events, held: [], suspects: [] };
+  return { looked, claimed: { events: free, cut, held, suspects } };
 };
 
 /** Finds the waiting events, except those of closed projects. */
@@ -49,6 +58,21 @@ export const scanEvents = async (
 ): Promise<ScannedEvents> => {
   const found = await look(work, { cursors: claim.cursors, share, closed: share.closed }, options);
   return { ...found, isFirst: false };
+};
+
+/** Finds one event, if it is the first of its project that waits in its partition. */
+export const scanFirst = async (
+  work: Work,
+  { part, projectId, eventId }: QueuedEvent,
+): Promise<ScannedEvents> => {
+  const cursors = [{ part, afterProject: idBefore(projectId) }];
+  const looked = await lockPartitions(work, cursors, { together: 1, each: 1, closed: [] });
+  const { events } = await claimEvents(
+    work,
+    looked.filter(({ state }) => state === "MINE"),
+  );
+  const own = events.filter((event) => event.eventId === eventId);
+  return { looked, claimed: { events: own, cut: new Set(), held: [], suspects: [] }, isFirst: false };
 };
 
 /** Maximum projects of one tenant whose owner is looked up at once. */

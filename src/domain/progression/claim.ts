@@ -1,33 +1,15 @@
-import { outageOf, throwOutage } from "../kernel/outages.ts";
-import type { Transact, Work } from "../kernel/work.ts";
-import { savepoint } from "../kernel/savepoint.ts";
-import { type BatchObserver, runBatch, sharedKeys } from "./batch.ts";
-import { lockUnheld } from "./batch-players.ts";
+import type { Work } from "../kernel/work.ts";
+import { runBatch } from "./batch.ts";
 import { CLAIM_STEPS_MAX, ClaimBudget } from "./claim-budget.ts";
-import { type ClaimLimits, partsOf, scanEvents, scanFavoured } from "./claim-look.ts";
+import { partsOf, scanEvents, scanFavoured, scanFirst } from "./claim-look.ts";
+import { type ProcessOptions, type RunClaim, throwUnlessTried } from "./claim-run.ts";
 import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
-import { countTry } from "./fail-event.ts";
-import { type PlanCache, tryLoadPlans } from "./plan.ts";
-import type { ProjectPlan } from "../evaluation/project-plan.ts";
+import type { ClaimHand } from "./in-hand.ts";
+import { runOneByOne } from "./one-by-one.ts";
+import { tryLoadPlans } from "./plan.ts";
 import { type PartitionCursor, nextCursors, type QueuedEvent } from "./queue.ts";
-import { lockUnheldCounters } from "./lock-shared-counters.ts";
 import { blameSlowest } from "./starved.ts";
 import { EventsUnready } from "./unready.ts";
-
-export type ProcessOptions = BatchObserver &
-  ClaimLimits & {
-    transact: Transact;
-    plans: PlanCache;
-    /** Shares the claims of the process among projects; default: this is the only claim. */
-    shares?: ClaimShares;
-    /** Consecutive claims of these partitions that were rolled back because the database was busy. */
-    busyInRow?: number;
-    /** CPU time of evaluation, in ms; default: that of this thread. */
-    cpuMs?: () => number;
-    /** Called with the partitions that the claim leaves to others, before it continues. */
-    onLeft: (cursors: readonly PartitionCursor[]) => void;
-    onError: (error: unknown, event: QueuedEvent) => void;
-  };
 
 export type Processed = {
   events: number;
@@ -41,6 +23,8 @@ export type Processed = {
   closed: readonly number[];
   /** Resolves when it is time to claim these again; never rejects. */
   reopened: Promise<void>;
+  /** Suspects that were found and left in the queue: for each project and partition those to be run next. */
+  suspects: readonly QueuedEvent[];
   /**
    * Resolves with the partitions whose events wait for a plan that is being compiled, once they can be
    * claimed again; never rejects.
@@ -74,12 +58,15 @@ export const processPartitions = async (
   }
 };
 
-/** Consecutive claims rolled back by a busy database before the events are tried one by one. */
-export const BUSY_MAX = 10;
-/** Events of a claim that may each be blamed for a busy database; more have another cause. */
-const BUSY_ALONE_MAX = 3;
-
-const isTooOftenBusy = ({ busyInRow = 0 }: ProcessOptions): boolean => busyInRow >= BUSY_MAX;
+/**
+ * Processes a suspect in a transaction of its own, as a claim that takes nothing else; its partition alone is
+ * claimed. Nothing happens where another worker has that, or where the event is not the first of its project.
+ * @throws as `processPartitions`
+ */
+export const processAlone = async (options: ProcessOptions, suspect: QueuedEvent): Promise<Processed> => {
+  const cursors = [{ part: suspect.part, afterProject: suspect.projectId }];
+  return prepared(options, await processClaim(options, { cursors, suspect }, runOneByOne));
+};
 
 /** A claim with the plans to prepare before its skipped events can be processed. */
 type DoneClaim = Processed & { unprepared: readonly EventsUnready[]; waiting: readonly number[] };
@@ -97,42 +84,39 @@ const prepareAll = async (
   return parts;
 };
 
-type Claim = { events: readonly QueuedEvent[]; steps: ClaimBudget };
-/** @returns the leading events that were evaluated; the rest stays in the queue */
-type RunClaim = (work: Work, claim: Claim, options: ProcessOptions) => Promise<readonly QueuedEvent[]>;
+/** With `suspect`, that event alone is taken. */
+type Sought = { cursors: readonly PartitionCursor[]; suspect?: QueuedEvent };
+type TryClaim = { claim: Sought; share: ClaimShare; hand: ClaimHand | undefined; steps: ClaimBudget };
 
-type TryClaim = { claim: { cursors: readonly PartitionCursor[] }; share: ClaimShare; steps: ClaimBudget };
-
-const processClaim = async (
-  options: ProcessOptions,
-  claim: { cursors: readonly PartitionCursor[] },
-  run: RunClaim,
-): Promise<DoneClaim> => {
+const processClaim = async (options: ProcessOptions, claim: Sought, run: RunClaim): Promise<DoneClaim> => {
   const share = (options.shares ?? new ClaimShares()).open();
+  const hand = options.hand?.open();
   const steps = new ClaimBudget(CLAIM_STEPS_MAX, options.cpuMs);
   try {
-    return await options.transact((work) => tryClaim(work, { claim, share, steps }, { run, options }));
+    return await options.transact((work) => tryClaim(work, { claim, share, hand, steps }, { run, options }));
   } catch (error) {
     const { transact, onError } = options;
     const blamed = await blameSlowest(transact, { error, steps, onError });
     if (blamed === undefined) throw error;
-    const none = { events: 0, busy: [], closed: [], unprepared: [], waiting: [] };
+    const none = { events: 0, busy: [], closed: [], suspects: [], unprepared: [], waiting: [] };
     return { ...none, parts: [blamed.part], again: claim.cursors, reopened: share.reopened };
   } finally {
     share.close(steps.taken);
+    hand?.close();
   }
 };
 
 const tryClaim = async (
   work: Work,
-  { claim, share, steps }: TryClaim,
+  { claim, share, hand, steps }: TryClaim,
   { run, options }: { run: RunClaim; options: ProcessOptions },
 ): Promise<DoneClaim> => {
   const { claimLimit, onLeft } = options;
   const { reopened } = share;
-  const sought =
-    (await scanFavoured(work, { claim, share }, options)) ??
-    (await scanEvents(work, { claim, share }, options));
+  const sought = claim.suspect
+    ? await scanFirst(work, claim.suspect)
+    : ((await scanFavoured(work, { claim, share }, options)) ??
+      (await scanEvents(work, { claim, share }, options)));
   const { looked, claimed } = sought;
   const left = looked.filter(({ state }) => state === "LEFT");
   // The partitions left are no longer ours, also when this claim is retried.
@@ -140,7 +124,10 @@ const tryClaim = async (
   claim.cursors = claim.cursors.filter(({ part }) => !leftParts.has(part));
   if (left.length > 0) onLeft(left);
   const found = share.found(claimed.events);
-  const { events, taken, unprepared } = await takeReady(work, { found, run, steps }, options);
+  // Before any of it is evaluated: the process may not come back from that.
+  hand?.take(found);
+  const observed = { ...options, onLocked: () => hand?.evaluate() };
+  const { events, taken, unprepared } = await takeReady(work, { found, run, steps }, observed);
   const ready = new Set(events);
   const waiting = partsOf(found.filter((event) => !ready.has(event)));
   return {
@@ -149,12 +136,17 @@ const tryClaim = async (
     // Events of tenants that were put off may wait in any of them.
     again: sought.isFirst
       ? claim.cursors
-      : nextCursors(looked, { found, large: claimed.cut, events, taken }, claimLimit),
+      : nextCursors(
+          looked,
+          { found: [...found, ...claimed.held], large: claimed.cut, events, taken },
+          claimLimit,
+        ),
     unprepared,
     waiting,
     busy: looked.filter(({ state }) => state === "BUSY").map(({ part }) => part),
     closed: sought.isFirst ? [] : partsOf(looked.filter(({ more, state }) => more && state !== "LEFT")),
     reopened,
+    suspects: claimed.suspects,
   };
 };
 
@@ -185,102 +177,4 @@ const takeReady = async (
 const runTogether: RunClaim = async (work, { events, steps }, options) => {
   const plans = await tryLoadPlans(work, events, options.plans);
   return runBatch(work, { events, plans, steps }, options);
-};
-
-/** The plan of one project, or the error of loading it. */
-type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
-
-const runOneByOne: RunClaim = async (work, { events, steps }, options) => {
-  const loaded = new Map<string, LoadedPlan>();
-  for (const [projectId, own] of Map.groupBy(events, (event) => event.projectId))
-    loaded.set(projectId, await tryPlan(work, own, options.plans));
-  const ahead = await lockAhead(work, events, { loaded: [...loaded.values()], options, steps });
-  const taken: QueuedEvent[] = [];
-  const busy: { event: QueuedEvent; error: unknown }[] = [];
-  for (const event of ahead) {
-    if (taken.length > 0 && steps.isSpent) break;
-    const error = await runAlone(work, { event, plan: loaded.get(event.projectId)!, options, steps });
-    // Completed events must not be repeated: the rest stays in the queue.
-    if (error instanceof EventsUnready && taken.length > 0) break;
-    if (error instanceof EventsUnready) throw error;
-    if (error !== undefined) busy.push({ event, error });
-    taken.push(event);
-    if (busy.length > BUSY_ALONE_MAX) throw busy[0]!.error;
-  }
-  await blameBusy(work, { busy, taken }, options);
-  return taken;
-};
-
-/** Counts a failed attempt for events that could not be saved where others of the claim could. */
-const blameBusy = async (
-  work: Work,
-  { busy, taken }: { busy: readonly { event: QueuedEvent; error: unknown }[]; taken: readonly QueuedEvent[] },
-  { onError }: ProcessOptions,
-): Promise<void> => {
-  // If none could be saved, the database is to blame.
-  if (busy.length > 0 && busy.length === taken.length) throw busy[0]!.error;
-  for (const { event, error } of busy) await countTry(work, { event, error, onError });
-};
-
-/** @param events events of one project */
-const tryPlan = async (work: Work, events: readonly QueuedEvent[], cache: PlanCache): Promise<LoadedPlan> => {
-  try {
-    return { plans: await savepoint(work, () => tryLoadPlans(work, events, cache)) };
-  } catch (error) {
-    if (error instanceof EventsUnready) throw error;
-    throwOutage(error);
-    return { error };
-  }
-};
-
-/**
- * Takes the locks of a whole claim at once, in the global lock order: events tried one by one would take them
- * in their own order, and could deadlock.
- * @returns the leading events whose locks were taken, at least one
- */
-const lockAhead = async (
-  work: Work,
-  events: readonly QueuedEvent[],
-  { loaded, options, steps }: { loaded: readonly LoadedPlan[]; options: ProcessOptions; steps: ClaimBudget },
-): Promise<readonly QueuedEvent[]> => {
-  try {
-    const plans = new Map(loaded.flatMap((plan) => ("plans" in plan ? [...plan.plans] : [])));
-    return await savepoint(work, async () => {
-      await lockUnheld(work, events);
-      const { keys, covered } = await sharedKeys(plans, events, work.now.getTime(), steps);
-      await lockUnheldCounters(work, keys);
-      return events.slice(0, covered);
-    });
-  } catch (error) {
-    if (error instanceof EventsUnready) throw error;
-    throwUnlessTried(error, options);
-    // Each event then takes its own locks, and shows its own error.
-    return events;
-  }
-};
-
-type Alone = { event: QueuedEvent; plan: LoadedPlan; options: ProcessOptions; steps: ClaimBudget };
-
-/**
- * Runs one event alone.
- * @returns the error of an event that could not be saved because the database was busy or others hold its
- * player
- */
-const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Promise<unknown> => {
-  try {
-    if ("error" in plan) throw plan.error;
-    const { plans } = plan;
-    await savepoint(work, () => runBatch(work, { events: [event], plans, steps }, options));
-  } catch (error) {
-    if (error instanceof EventsUnready) return error;
-    throwUnlessTried(error, options);
-    if (outageOf(error) !== undefined) return error;
-    await countTry(work, { event, error, onError: options.onError });
-  }
-  return undefined;
-};
-
-/** Rethrows outages, except a busy database that has been retried often enough. */
-const throwUnlessTried = (error: unknown, options: ProcessOptions): void => {
-  if (outageOf(error) !== "busy" || !isTooOftenBusy(options)) throwOutage(error);
 };

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
-import { type PlayerState, nothingDirty, nothingHeld } from "../evaluation/player-state.ts";
+import { type PlayerState, nothingDirty, noHoldings } from "../evaluation/player-state.ts";
 
 /** A player by the integrator's id. */
 export type ExternalRef = { projectId: string; externalUserId: string };
@@ -260,6 +260,6 @@ export const emptyHoldings = () => ({
   docSize: { bytes: 0, isExact: false, isPruned: false },
   lists: new Map(),
   timesMs: [],
-  ...nothingHeld(),
+  ...noHoldings(),
   dirty: nothingDirty(),
 });

@@ -114,7 +114,8 @@ export const holdPartition = async ({ db }: Work, part: number): Promise<void> =
   );
 };
 
-type ClaimRow = {
+/** An event as the queue and the tracked events have it. */
+export type QueueRow = {
   part: number;
   seq: string | number;
   project_id: string;
@@ -124,9 +125,10 @@ type ClaimRow = {
   event_type: string;
   properties: Json;
   occurred_at: Date | string;
-  /** Whether events of the partition were left because they did not fit. */
-  is_cut: boolean;
 };
+
+/** `is_cut`: whether events of the partition were left because they did not fit. */
+type ClaimRow = QueueRow & { is_cut: boolean };
 
 /** Events read by a claim; `cut`: the partitions whose events did not all fit. */
 export type ClaimedEvents = { events: QueuedEvent[]; cut: ReadonlySet<number> };
@@ -184,7 +186,7 @@ export const claimEvents = async (
   return { events: result.rows.map(eventOf), cut };
 };
 
-const eventOf = (row: ClaimRow): QueuedEvent => ({
+export const eventOf = (row: QueueRow): QueuedEvent => ({
   part: row.part,
   seq: Number(row.seq),
   projectId: row.project_id,

@@ -65,11 +65,11 @@ export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
   );
   if (Number(result.rows[0]!.deleted) !== done.length)
     throw new Error(`queue rows went missing: ${result.rows[0]!.deleted} of ${done.length}`);
-  work.ring(outbox.map(outboxPart));
+  work.wakeOutbox(outbox.map(outboxPart));
   const parts = effects.spawned
     .filter(({ dueMs }) => dueMs === null)
     .map(({ projectId, externalUserId }) => partitionOf(projectId, externalUserId));
-  if (parts.length > 0) work.ringEvents(parts);
+  if (parts.length > 0) work.wakeEvents(parts);
 };
 
 const playerArm = (players: readonly PlayerState[]): Arm => ({

@@ -2,7 +2,7 @@ import { scoreHoldings } from "../evaluation/boards/holdings.ts";
 import type { PastEvent } from "../evaluation/metrics/count.ts";
 import { stepsOf } from "../evaluation/event-accounts.ts";
 import { DERIVED_MAX } from "../evaluation/loop-guard.ts";
-import type { HeldName } from "../evaluation/player-state.ts";
+import type { HoldingName } from "../evaluation/player-state.ts";
 import type { PlanTurn } from "../evaluation/project-plan.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { refreshSegments } from "../evaluation/segments/membership.ts";
@@ -109,7 +109,7 @@ const isOfKeptBadge = (key: string, fallen: ReadonlyMap<string, number>): boolea
  * How each kind of holdings is reverted where it depends on nothing else; null: by a step of `reversePlayer`,
  * in its order.
  */
-const BY_ITSELF: Readonly<Record<HeldName, ((turn: Turn, record: PlayerRecord) => void) | null>> = {
+const BY_ITSELF: Readonly<Record<HoldingName, ((turn: Turn, record: PlayerRecord) => void) | null>> = {
   entries: null,
   balances: null,
   lots: null,

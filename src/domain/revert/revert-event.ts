@@ -14,7 +14,14 @@ import { type EventStatus, readStatuses } from "../tracking/events.ts";
 import { type Caused, isBounded, readCaused, readEvents, SENT_EVENTS_MAX } from "./read-record.ts";
 import { newReversal, type Reversal, type RevertedEvent } from "./record.ts";
 import { reversePlayer } from "./reverse.ts";
-import { lockAll, playerIdOf, reachedBy, readScene, recordOf, type Scene } from "./scene.ts";
+import {
+  lockAll,
+  playerIdOf,
+  reachedBy,
+  readRevertState,
+  recordOf,
+  type RevertState,
+} from "./revert-state.ts";
 
 export type Revert = {
   eventId: string;
@@ -182,15 +189,15 @@ const reverseAll = async (
   const ownerId = await playerIdOf(work, projectId, root.externalUserId);
   const players = await lockAll(work, plan, { caused, root, ownerId, done });
   const steps = new PacedBudget(REVERT_STEPS_MAX);
-  const scene = await readScene(work, plan, { done, caused, players, reversal, steps });
+  const state = await readRevertState(work, plan, { done, caused, players, reversal, steps });
   noteMissing(caused, reversal);
   // In reverse order.
   for (const event of done.toReversed())
-    await reverseEvent(work, scene, { event, ownerId: event.id === root.id ? ownerId : undefined });
+    await reverseEvent(work, state, { event, ownerId: event.id === root.id ? ownerId : undefined });
   checkShortfall(reversal, revert);
-  emitReverted(work, scene, { root, ownerId });
+  emitReverted(work, state, { root, ownerId });
   const states = [...new Set(players.values())];
-  const { effects, shared } = scene;
+  const { effects, shared } = state;
   await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });
   return states.length;
 };
@@ -204,17 +211,17 @@ const noteMissing = ({ ledger, emitted }: Caused, { left }: Reversal): void => {
 /** Reverts one event for all affected players. */
 const reverseEvent = async (
   work: Work,
-  scene: Scene,
+  state: RevertState,
   { event, ownerId }: { event: RevertedEvent; ownerId: string | undefined },
 ): Promise<void> => {
-  const { plan, players, effects, shared } = scene;
+  const { plan, players, effects, shared } = state;
   const owner = ownerId === undefined ? undefined : players.get(ownerId);
   const { id, type, at, properties } = event;
-  for (const player of reachedBy(scene, event, owner)) {
-    const record = await recordOf(work, scene, { event, player, isOwn: player === owner });
+  for (const player of reachedBy(state, event, owner)) {
+    const record = await recordOf(work, state, { event, player, isOwn: player === owner });
     const passed = { id, type, at, properties, depth: 0 };
     const turn = openTurn({ plan, player, event: passed, nowMs: work.now.getTime(), effects, shared });
-    await paced(reversePlayer(turn, record, scene), scene.steps);
+    await paced(reversePlayer(turn, record, state), state.steps);
   }
 };
 
@@ -226,7 +233,7 @@ const checkShortfall = ({ shortfall }: Reversal, { onShortfall }: Revert): void 
 
 const emitReverted = (
   work: Work,
-  { plan, players, effects, shared, reversal }: Scene,
+  { plan, players, effects, shared, reversal }: RevertState,
   { root, ownerId }: { root: RevertedEvent; ownerId: string | undefined },
 ): void => {
   const { id: eventId, externalUserId, type, at, properties } = root;

@@ -1,10 +1,12 @@
 import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/definitions.ts";
+import { refuseLargeDraft } from "../economy/definitions/running.ts";
 import { checkSize } from "../economy/definitions/size.ts";
 import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import { isId, newId } from "../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../kernel/limits.ts";
+import { bytesOf } from "../kernel/oversize.ts";
 import { type PageQuery, offsetOf } from "../kernel/paging.ts";
 import { containing } from "../kernel/search.ts";
 import type { Work } from "../kernel/work.ts";
@@ -52,6 +54,7 @@ export const createRule = async (
     updatedAt: now,
   });
   await flushKey(work, document.key);
+  await refuseLargeDraft(work, projectId);
   await auditDefinition(work, "rule.created", rule);
   return showRule(rule, null);
 };
@@ -240,12 +243,14 @@ export const patchRule = async (
   const given = Object.fromEntries(merged);
   checkSize("rule", given, RULE_MAX_BYTES);
   const draft = keptAs(RuleDocument.parse(given));
+  const isLarger = rule.publishedVersion === null && bytesOf(draft) > bytesOf(rule.draft);
   rule.draft = draft;
   rule.key = draft.key;
   rule.name = draft.name;
   rule.draftVersion++;
   rule.updatedAt = work.now;
   await flushKey(work, rule.key);
+  if (isLarger) await refuseLargeDraft(work, projectId);
   await auditDefinition(work, "rule.updated", rule);
   return presentRule(work, rule);
 };

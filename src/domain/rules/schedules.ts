@@ -191,7 +191,7 @@ const insertEvents = async (work: Work, due: Due, players: readonly PagedPlayer[
       from r on conflict do nothing returning id)
     insert into event_q (project_id, part, event_id)
     select ${projectId}::uuid, r.h, r.i from e join r on r.i = e.id order by r.i`.execute(work.db);
-  work.ringEvents(rows.map(({ h }) => h));
+  work.wakeEvents(rows.map(({ h }) => h));
 };
 
 const moveOn = async (

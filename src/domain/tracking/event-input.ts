@@ -5,6 +5,7 @@ import { z } from "zod";
 import { DomainError, invalidField, type FieldProblem } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isReservedType } from "../kernel/events/event-types.ts";
+import { ignoredFields, ignoredWarnings } from "../kernel/ignored-fields.ts";
 import { newId, partitionOf } from "../kernel/ids.ts";
 import { isLongJson } from "../kernel/oversize.ts";
 import type { StepBudget } from "../kernel/step-budget.ts";
@@ -86,9 +87,15 @@ export type NewEvent = {
   x: string | null;
   /** queue partition */
   h: number;
-  /** warnings by the type's schema; reported, not stored */
+  /** warnings, by the type's schema and about unknown fields; reported, not stored */
   w?: readonly string[];
 };
+
+/** Returns the ids of the projects that events belong to, each once. */
+export const projectsOf = (events: readonly NewEvent[]): string[] => [...new Set(events.map(({ p }) => p))];
+
+/** Returns the partitions of the queue that events go to. */
+export const partsOf = (events: readonly NewEvent[]): Set<number> => new Set(events.map(({ h }) => h));
 
 /**
  * The context in which an event is checked. `resolve` returns undefined for a project that the caller cannot
@@ -143,8 +150,15 @@ export const readEvent = (input: unknown, { now, resolve, checks }: ReadContext)
     h: partitionOf(project.id, externalUserId),
   };
   const mismatch = project.schemas?.check(eventType, properties, checks);
-  return mismatch ? applyMismatch(read, mismatch) : read;
+  const checked = mismatch ? applyMismatch(read, mismatch) : read;
+  return withIgnored(checked, ignoredFields(input, FIELDS));
 };
+
+const FIELDS: ReadonlySet<string> = new Set(Object.keys(EventInput.shape));
+
+/** Adds a warning about fields of the input that no event has. */
+export const withIgnored = (event: NewEvent, names: readonly string[]): NewEvent =>
+  names.length === 0 ? event : { ...event, w: [...ignoredWarnings(names, "an event"), ...(event.w ?? [])] };
 
 const tooLong = (): DomainError => invalidField("properties", "properties must be at most 16 KiB of JSON");
 

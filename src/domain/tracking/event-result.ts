@@ -10,6 +10,6 @@ export type EventResult = {
   effects?: Effect[];
   /** Number of effects that did not fit into the response. */
   effectsLeftOut?: number;
-  /** Violations of the type's schema by an event that was accepted all the same. */
+  /** Violations of the type's schema, and unknown fields, of an event that was accepted all the same. */
   warnings?: string[];
 };

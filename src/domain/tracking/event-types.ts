@@ -5,6 +5,7 @@ import type { Json } from "../kernel/events/events.ts";
 import { isReservedType } from "../kernel/events/event-types.ts";
 import { fitsBytes } from "../kernel/oversize.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import { forgetProjects } from "../accounts/projects/resolve.ts";
 import { containing } from "../kernel/search.ts";
 import type { Work } from "../kernel/work.ts";
@@ -53,10 +54,17 @@ const show = (row: Row): EventTypeView => ({
   enforcement: row.enforcement,
 });
 
-export type ListEventTypes = PageQuery & {
-  /** Case-insensitive part of the name. */
-  search?: string | undefined;
-};
+/** Orders of the list. */
+export const EVENT_TYPE_ORDERS = {
+  by: { name: sql`name`, firstSeenAt: sql`first_seen_at`, lastSeenAt: sql`last_seen_at`, total: sql`total` },
+  usual: "asc",
+} as const;
+
+export type ListEventTypes = PageQuery &
+  Ordered<SortOf<typeof EVENT_TYPE_ORDERS>> & {
+    /** Case-insensitive part of the name. */
+    search?: string | undefined;
+  };
 
 /** Returns a page of a project's event types, by name. */
 export const listEventTypes = async (
@@ -68,7 +76,8 @@ export const listEventTypes = async (
   const rows = sql`event_types where project_id = ${projectId}
     and (${like}::text is null or name ilike ${like})`;
   const page = await sql<Row>`
-    select * from ${rows} order by name limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+    select * from ${rows} order by ${orderBy(EVENT_TYPE_ORDERS, query, sql`name`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return { types: page.rows.map(show), ...(await countRows(work, rows)) };
 };
 
@@ -102,7 +111,7 @@ const checkSchema = ({ schema, enforcement }: EventTypeSchema): void => {
 };
 
 /**
- * Sets or removes the schema of an event type's properties. Ingestion applies it within 5 s.
+ * Sets or removes the schema of an event type's properties. Ingestion follows when its cache of schemas ends.
  * @throws DomainError VALIDATION_ERROR; CONFLICT: EVENT_TYPE_LIMIT, SCHEMA_LIMIT
  */
 export const putEventSchema = async (

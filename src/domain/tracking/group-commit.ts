@@ -1,7 +1,7 @@
 import { DomainError } from "../kernel/errors.ts";
 import { outageOf } from "../kernel/outages.ts";
 import type { Transact, Work } from "../kernel/work.ts";
-import type { NewEvent } from "./event-input.ts";
+import { type NewEvent, partsOf } from "./event-input.ts";
 import { type Ingested, storeEvents } from "./ingest.ts";
 
 /** Stores the events of one request durably; the results are in their order. */
@@ -36,7 +36,7 @@ export const ingestIn =
   async (events) => {
     if (events.length === 0) return [];
     const results = await storeEvents(work, events, statementRows);
-    work.afterCommit(() => onStored(new Set(events.map((event) => event.h))));
+    work.afterCommit(() => onStored(partsOf(events)));
     return results;
   };
 
@@ -53,7 +53,7 @@ const commitGroup = async (options: GroupCommitOptions, group: readonly Request[
       request.resolve(results.slice(start, start + request.events.length));
       start += request.events.length;
     }
-    options.onStored(new Set(events.map((event) => event.h)));
+    options.onStored(partsOf(events));
   } catch (error) {
     const outage = outageOf(error);
     const isForAll = group.length === 1 || (outage !== undefined && outage !== "busy");

@@ -25,6 +25,6 @@ export const retryEvent = async (work: Work, projectId: string, eventId: string)
   await sql`
     insert into event_q (project_id, part, event_id)
     values (${projectId}, ${part}::smallint, ${eventId})`.execute(work.db);
-  work.ringEvents([part]);
+  work.wakeEvents([part]);
   await auditEvent(work, "event.retried", { id: eventId, projectId });
 };

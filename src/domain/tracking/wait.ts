@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { outageOf } from "../kernel/outages.ts";
 import { processedTopic, type Topics } from "../kernel/events/topics.ts";
 import type { Transact } from "../kernel/work.ts";
-import type { NewEvent } from "./event-input.ts";
+import { type NewEvent, projectsOf } from "./event-input.ts";
 import type { EventResult } from "./event-result.ts";
 import { readStatuses, type StatusOfEvent } from "./events.ts";
 
@@ -47,14 +47,14 @@ export const settle = async (
 type SignalStream = { next(): Promise<void>; close(): void };
 
 const listen = async (topics: Topics, parts: ReadonlySet<number>): Promise<SignalStream> => {
-  let ring = (): void => undefined;
+  let wake = (): void => undefined;
   let timer: NodeJS.Timeout | undefined;
-  const listening = [...parts].map((part) => topics.subscribe(processedTopic(part), () => ring()));
+  const listening = [...parts].map((part) => topics.subscribe(processedTopic(part), () => wake()));
   const ends = await Promise.allSettled(listening);
   return {
     next: () =>
       new Promise<void>((resolve) => {
-        ring = resolve;
+        wake = resolve;
         clearTimeout(timer);
         timer = setTimeout(resolve, LOOK_EVERY_MS);
       }),
@@ -92,7 +92,7 @@ const readInTime = async (
 const readAll = (transact: Transact, events: readonly NewEvent[]): Promise<StatusOfEvent[]> =>
   transact(async (work) => {
     const statuses: StatusOfEvent[] = [];
-    for (const projectId of new Set(events.map((event) => event.p))) {
+    for (const projectId of projectsOf(events)) {
       const ids = events.filter((event) => event.p === projectId).map((event) => event.id);
       statuses.push(...(await readStatuses(work, projectId, ids)));
     }

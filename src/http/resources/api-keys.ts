@@ -22,6 +22,7 @@ import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireVerifiedEmail } from "../access.ts";
 import { route } from "../route.ts";
+import { Flag } from "./list-bodies.ts";
 
 const RATE_LIMIT_MAX = 1_000_000;
 const SCOPE_NAMES_MAX = 100;
@@ -132,16 +133,12 @@ const readRoutes = [
     description: "Newest first. Keys that have ended are listed for 90 days.",
     params: ProjectParams,
     query: z.object({
-      includeRevoked: z
-        .enum(["true", "false"])
-        .optional()
-        .transform((text) => text === "true")
-        .meta({ description: "Also list revoked keys", override: { type: "boolean" } }),
+      includeRevoked: Flag.meta({ description: "Also list revoked keys" }),
     }),
     response: z.array(ApiKeyBody),
     run: (app, { caller, projectId, query }) =>
       app.transact(async (work) => {
-        const keys = await listApiKeys(work, granterOf(caller, projectId), query.includeRevoked);
+        const keys = await listApiKeys(work, granterOf(caller, projectId), query.includeRevoked === true);
         return keys.map((key) => showApiKey(key, work.now));
       }),
   }),

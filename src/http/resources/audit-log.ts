@@ -1,12 +1,13 @@
 import { z } from "zod";
 import { ADMINS } from "../../domain/kernel/access.ts";
-import { listAudit } from "../../domain/accounts/audit/list.ts";
+import { listAudit, AUDIT_ORDERS } from "../../domain/accounts/audit/list.ts";
 import { userOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
-import { pageReply, Span } from "./list-bodies.ts";
+import { pageReply, Span, sortedBy } from "./list-bodies.ts";
 
 export const AuditQuery = PageQuery.extend({
+  ...sortedBy(AUDIT_ORDERS),
   action: z.string().min(1).max(100).optional().meta({ example: "member.role_changed" }),
   ...Span.shape,
 });

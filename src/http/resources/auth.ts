@@ -4,7 +4,12 @@ import { OWN_ACCOUNT } from "../../domain/kernel/access.ts";
 import { changePassword, getAccount, type Self, updateAccount } from "../../domain/accounts/auth/account.ts";
 import { login } from "../../domain/accounts/auth/login.ts";
 import { refresh } from "../../domain/accounts/auth/refresh.ts";
-import { listSessions, logout, revokeSession } from "../../domain/accounts/auth/session-list.ts";
+import {
+  listSessions,
+  logout,
+  revokeSession,
+  SESSION_ORDERS,
+} from "../../domain/accounts/auth/session-list.ts";
 import { SIGN_IN_METHODS } from "../../domain/accounts/auth/session.ts";
 import {
   APPROVAL_STATUSES,
@@ -30,6 +35,7 @@ import {
   TOKEN_INPUT_MAX,
 } from "./auth-bodies.ts";
 import { Accepted, Deleted } from "./plain-bodies.ts";
+import { sortedBy } from "./list-bodies.ts";
 
 const AccountBody = z
   .object({
@@ -111,6 +117,7 @@ const signInRoutes = [
     method: "post",
     path: "/auth/login",
     id: "login",
+    errors: ["UNAUTHORIZED"],
     tag: "Authentication",
     summary: "Log in",
     description:
@@ -131,6 +138,7 @@ const signInRoutes = [
     method: "post",
     path: "/auth/refresh",
     id: "refreshSession",
+    errors: ["UNAUTHORIZED"],
     tag: "Authentication",
     summary: "Refresh a session",
     description:
@@ -228,7 +236,7 @@ const sessionRoutes = [
     id: "listSessions",
     summary: "List your sessions",
     description: "Those that go on, newest first; at most 100.",
-    query: PageQuery,
+    query: PageQuery.extend(sortedBy(SESSION_ORDERS)),
     response: pageBody(SessionBody),
     run: (app, { caller, query }) => app.transact((work) => listSessions(work, userOf(caller), query)),
   }),

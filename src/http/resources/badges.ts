@@ -2,18 +2,19 @@ import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { PROGRESS_MAX, RARITIES } from "../../domain/evaluation/badges/badge.ts";
 import { TIERS_MAX } from "../../domain/evaluation/badges/tiers.ts";
-import { listHolders } from "../../domain/economy/badges/holders.ts";
+import { listHolders, HOLDER_ORDERS } from "../../domain/economy/badges/holders.ts";
 import {
   awardByHand,
   BADGE_STATES,
   listPlayerBadges,
   progressByHand,
   revokeByHand,
+  PLAYER_BADGE_ORDERS,
 } from "../../domain/economy/badges/player-badges.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
 const Time = z.iso.datetime().nullable();
@@ -89,6 +90,7 @@ export const badgeRoutes = [
     description: "ALL has the project's badges that the player does not hold too, and secret ones.",
     params: PlayerParams,
     query: PageQuery.extend({
+      ...sortedBy(PLAYER_BADGE_ORDERS),
       state: z.enum(BADGE_STATES).default("HELD"),
       category: z.string().min(1).max(64).optional(),
     }),
@@ -166,6 +168,7 @@ export const badgeRoutes = [
     description: "Highest tier first.",
     params: z.object({ badgeId }),
     query: PageQuery.extend({
+      ...sortedBy(HOLDER_ORDERS),
       tier: z.coerce
         .number()
         .int()

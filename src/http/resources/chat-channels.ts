@@ -6,9 +6,9 @@ import { chatActorOf } from "../../domain/social/chat/actor.ts";
 import { getChannelId, readChannel } from "../../domain/social/chat/channels.ts";
 import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
 import { openDirectFor } from "../../domain/social/chat/direct.ts";
-import { listChannels } from "../../domain/social/chat/list-channels.ts";
+import { listChannels, CHANNEL_ORDERS } from "../../domain/social/chat/list-channels.ts";
 import { createChannel, setChannelStatus, updateChannel } from "../../domain/social/chat/manage-channels.ts";
-import { listMembers, updateMember } from "../../domain/social/chat/members.ts";
+import { listMembers, updateMember, CHAT_MEMBER_ORDERS } from "../../domain/social/chat/members.ts";
 import {
   CHANNEL_KINDS,
   CHANNEL_STATUSES,
@@ -32,7 +32,7 @@ import {
   MemberPatch,
   NewChannel,
 } from "./chat-bodies.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 
 const common = { tag: "Chat", project: "caller" } as const;
 const read = { ...common, access: { scope: "chat:read", roles: EVERY_ROLE } } as const;
@@ -79,6 +79,7 @@ export const chatChannelRoutes = [
       "those of the whole project, and for moderators the private ones too, without `lastMessage`. The " +
       "channel `global` is always there.",
     query: PageQuery.extend({
+      ...sortedBy(CHANNEL_ORDERS),
       kind: z.enum(CHANNEL_KINDS).optional(),
       status: z.enum(CHANNEL_STATUSES).optional(),
       playerId: ActingPlayer,
@@ -172,7 +173,7 @@ export const chatChannelRoutes = [
       "By the time they joined. In a channel of the project, to which everybody belongs, those who have " +
       "read or set something.",
     params: ChannelParams,
-    query: PageQuery.extend({ playerId: ActingPlayer }),
+    query: PageQuery.extend({ ...sortedBy(CHAT_MEMBER_ORDERS), playerId: ActingPlayer }),
     response: pageBody(ChatMemberBody),
     run: (app, { projectId, caller, params, query }) =>
       app.transact(async (work) => {

@@ -10,7 +10,11 @@ import {
   SANCTION_SECONDS_MAX,
 } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { restoreMessage } from "../../domain/social/chat/moderation/moderate-message.ts";
-import { getSanction, listSanctions } from "../../domain/social/chat/moderation/sanction-list.ts";
+import {
+  getSanction,
+  listSanctions,
+  SANCTION_ORDERS,
+} from "../../domain/social/chat/moderation/sanction-list.ts";
 import { APPEAL_STATUSES } from "../../domain/social/chat/moderation/show-sanction.ts";
 import { SANCTION_KINDS } from "../../domain/kernel/events/chat-views.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
@@ -18,7 +22,7 @@ import { route } from "../route.ts";
 import { ChatMessageBody, MessageParams } from "./chat-bodies.ts";
 import { channelRefOf } from "./chat-channels.ts";
 import { PlayerName, SanctionBody } from "./chat-moderation-bodies.ts";
-import { Flag, pageReply } from "./list-bodies.ts";
+import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
 
 const common = { tag: "Chat moderation", project: "caller" } as const;
 const moderate = { ...common, access: { scope: "chat:moderate", roles: ADMINS } } as const;
@@ -49,6 +53,7 @@ export const chatModerationRoutes = [
     summary: "List mutes, bans and shadow mutes",
     description: "Newest first.",
     query: PageQuery.extend({
+      ...sortedBy(SANCTION_ORDERS),
       playerId: PlayerName.optional(),
       channelId: z.uuid().optional(),
       kind: z.enum(SANCTION_KINDS).optional(),

@@ -7,7 +7,11 @@ import {
   REPORT_NOTE_MAX,
   reportMessage,
 } from "../../domain/social/chat/moderation/report-message.ts";
-import { listReports, reviewReport } from "../../domain/social/chat/moderation/report-queue.ts";
+import {
+  listReports,
+  reviewReport,
+  REPORT_ORDERS,
+} from "../../domain/social/chat/moderation/report-queue.ts";
 import {
   SANCTION_REASON_MAX,
   SANCTION_SECONDS_MAX,
@@ -18,7 +22,7 @@ import { route } from "../route.ts";
 import { MessageParams } from "./chat-bodies.ts";
 import { channelRefOf } from "./chat-channels.ts";
 import { PlayerName, ReportBody, ReviewBody } from "./chat-moderation-bodies.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 
 const ASSIGNEE_MAX = 255;
 
@@ -64,6 +68,7 @@ export const chatReportRoutes = [
     summary: "List reports",
     description: "A queue: the oldest first.",
     query: PageQuery.extend({
+      ...sortedBy(REPORT_ORDERS),
       status: z.enum(REPORT_STATUSES).optional(),
       channelId: z.uuid().optional(),
       senderId: PlayerName.optional(),

@@ -10,6 +10,7 @@ import {
 } from "../../domain/registries/configuration/document.ts";
 import { exportConfig } from "../../domain/registries/configuration/export.ts";
 import { importConfig } from "../../domain/registries/configuration/import.ts";
+import { DOCUMENT_MAX_BYTES, DOCUMENT_PARTS_MAX } from "../../domain/kernel/limits.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
 import { Project, settingsOf } from "../../domain/accounts/projects/project.ts";
@@ -17,8 +18,13 @@ import { updateProject } from "../../domain/accounts/projects/projects.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/settings.ts";
 import { route } from "../route.ts";
 
-/** Maximum bytes of a document. */
-const DOCUMENT_LIMIT = 5 * 1024 * 1024;
+/** Of every operation whose body is a document: what a project may keep fits. */
+const takesDocument = {
+  bodyLimit: DOCUMENT_MAX_BYTES,
+  bodyPartsMax: DOCUMENT_PARTS_MAX,
+  isOfConfiguration: true,
+  timeouts: WEB_LONG,
+} as const;
 
 const Change = z.object({
   section: z.string().meta({ example: "badges" }),
@@ -72,6 +78,7 @@ export const configurationRoutes = [
       "that it can be kept in version control and imported into another project. Archived things are not " +
       "in it, nor edits of rules that nobody has published.",
     access: { scope: "config:read", roles: EVERY_ROLE },
+    isOfConfiguration: true,
     timeouts: WEB_LONG,
     response: z.record(z.string(), z.unknown()).meta({ example }),
     run: (app, { projectId }) => app.transact((work) => exportConfig(work, projectId)),
@@ -84,8 +91,7 @@ export const configurationRoutes = [
     summary: "Compare a document with the project",
     description: "What an import would change. Changes nothing.",
     access: { scope: "config:read", roles: BUILDERS },
-    bodyLimit: DOCUMENT_LIMIT,
-    timeouts: WEB_LONG,
+    ...takesDocument,
     body: DiffBody,
     readBody: inSlices(DiffBody),
     response: z.object({ changes: z.array(Change) }),
@@ -104,8 +110,7 @@ export const configurationRoutes = [
       "that the document leaves out stay as they are. Settings and time zone are for ADMINs; a key needs " +
       "`rules:manage` for rules and `leaderboards:manage` for leaderboards, too.",
     access: { scope: "config:manage", roles: DESIGNERS },
-    bodyLimit: DOCUMENT_LIMIT,
-    timeouts: WEB_LONG,
+    ...takesDocument,
     body: ImportBody,
     readBody: inSlices(ImportBody),
     response: z.object({ applied: z.boolean(), changes: z.array(Change) }),

@@ -8,6 +8,7 @@ import {
   getDefinition,
   listDefinitions,
   patchDefinition,
+  DEFINITION_ORDERS,
 } from "../../domain/economy/definitions/definitions.ts";
 import type { DefinitionKind } from "../../domain/economy/definitions/kind.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
@@ -17,11 +18,13 @@ import { boundBytes } from "../../domain/kernel/oversize.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { type AnyRoute, route } from "../route.ts";
+import { sortedBy } from "./list-bodies.ts";
 
 const readers = { access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" } as const;
 const writers = { access: { scope: "config:manage", roles: DESIGNERS }, project: "caller" } as const;
 
 const ListQuery = PageQuery.extend({
+  ...sortedBy(DEFINITION_ORDERS),
   status: z.enum(["ACTIVE", "ARCHIVED"]).optional().meta({ description: "Default: ACTIVE" }),
   search: z.string().min(1).max(100).optional().meta({ description: "Part of the name or key" }),
 });
@@ -89,6 +92,7 @@ const listRoute = ({ kind, read, body, showAll }: Common): AnyRoute =>
     ...read,
     method: "get",
     path: `/${kind.plural}`,
+    isRevalidated: true,
     id: `list${capital(kind.plural)}`,
     summary: `List ${kind.plural}`,
     description: "By key.",
@@ -124,6 +128,7 @@ const getRoute = ({ kind, read, name, path, params, refOf, body, show }: Common)
     ...read,
     method: "get",
     path,
+    isRevalidated: true,
     id: `get${name}`,
     summary: `Get a ${kind.kind}`,
     params,

@@ -2,11 +2,16 @@ import { z } from "zod";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { ENFORCEMENTS } from "../../domain/tracking/event-schemas.ts";
-import { getEventType, listEventTypes, putEventSchema } from "../../domain/tracking/event-types.ts";
+import {
+  getEventType,
+  listEventTypes,
+  putEventSchema,
+  EVENT_TYPE_ORDERS,
+} from "../../domain/tracking/event-types.ts";
 import { SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema/schema.ts";
 import { SAMPLE_PLAYERS_MIN } from "../../domain/tracking/property-shapes.ts";
 import { route } from "../route.ts";
-import { pageReply, Search } from "./list-bodies.ts";
+import { pageReply, Search, sortedBy } from "./list-bodies.ts";
 
 const JsonObject = z.record(z.string(), z.unknown());
 
@@ -47,7 +52,7 @@ export const eventTypeRoutes = [
     path: "/event-types",
     id: "listEventTypes",
     summary: "List event types and the schemas of their properties",
-    query: PageQuery.extend({ search: Search }),
+    query: PageQuery.extend({ ...sortedBy(EVENT_TYPE_ORDERS), search: Search }),
     response: pageBody(EventType),
     run: (app, { projectId, query }) =>
       app.transact(async (work) => {

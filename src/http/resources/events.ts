@@ -13,9 +13,10 @@ import { StepBudget } from "../../domain/kernel/step-budget.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,
-  EventInput,
   type NewEvent,
+  projectsOf,
   readEvent,
+  withIgnored,
 } from "../../domain/tracking/event-input.ts";
 import type { EventResult as Tracked } from "../../domain/tracking/event-result.ts";
 import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/events.ts";
@@ -25,6 +26,8 @@ import { BATCH_STEPS_MAX } from "../../domain/tracking/json-schema/run.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
+import { BatchEvent, DescribedEvent, SingleEvent } from "./event-bodies.ts";
+import { Flag } from "./list-bodies.ts";
 
 const Effect = z.object({
   type: z.string(),
@@ -50,7 +53,11 @@ export const EventResult = z
     warnings: z
       .array(z.string())
       .optional()
-      .meta({ description: "Where the event does not fit the schema of its type, which only warns" }),
+      .meta({
+        description:
+          "Fields that no event has, which were ignored, and where the event does not fit the schema of " +
+          "its type, which only warns",
+      }),
   })
   .meta({ id: "EventResult" });
 
@@ -79,28 +86,17 @@ const TrackedEvent = z
       .enum(EVENT_SOURCES)
       .meta({ description: "Who made it: API an integrator, the others the service for a rule" }),
     status: z.enum(STATUSES),
-    error: z.string().nullable(),
+    error: z.string().nullable().meta({
+      description:
+        "Why it is REJECTED or FAILED. PROCESS_DIED at its beginning: each process that evaluated it ended",
+    }),
   })
   .meta({ id: "Event" });
 
 const WaitQuery = z.object({
-  wait: z
-    .enum(["true", "false"])
-    .optional()
-    .meta({
-      description: `true: answer once processed, at most 2 s; batches up to ${WAIT_MAX_EVENTS} events`,
-    }),
-});
-
-/**
- * One event, in the field names of a batch item or with `name` for eventType and `playerId` for the player.
- */
-const SingleEvent = EventInput.partial().extend({
-  name: z.string().optional().meta({ description: "Another name of eventType" }),
-  playerId: z
-    .string()
-    .optional()
-    .meta({ description: "Id or externalUserId of the player, instead of externalUserId" }),
+  wait: Flag.meta({
+    description: `true: answer once processed, at most 2 s; batches up to ${WAIT_MAX_EVENTS} events`,
+  }),
 });
 
 /** A user's events may belong to several projects, which the request as a whole does not name. */
@@ -133,7 +129,7 @@ const track = async (
   inputs: readonly (NewEvent | DomainError)[],
 ): Promise<{ result: Batch; outcome: (app: App) => Promise<Batch> }> => {
   const events = inputs.filter((input): input is NewEvent => !(input instanceof DomainError));
-  const projectIds = [...new Set(events.map((event) => event.p))];
+  const projectIds = projectsOf(events);
   const { result, settle } = await trackBatch(app, inputs);
   return {
     result,
@@ -175,17 +171,19 @@ export const eventRoutes = [
       "A duplicate of an idempotencyKey answers 200 with status DUPLICATE; an invalid event answers 400.",
     query: WaitQuery,
     body: SingleEvent,
+    described: DescribedEvent,
     response: EventResult,
-    prepare: async (app, { caller, projectId, body, actor }) => {
+    prepare: async (app, { caller, projectId, body, actor, ignored }) => {
       const sent = { ...body, eventType: body.eventType ?? body.name };
       const rules = await app.projectRules(caller, projectId, [sent]);
       const named = { actor, projectId: rules.resolve(body.projectId)?.id };
-      return readEvent(await byAlias(app, named, body), { now: app.clock(), ...rules });
+      const event = readEvent(await byAlias(app, named, body), { now: app.clock(), ...rules });
+      return withIgnored(event, ignored);
     },
     run: async (app, { query, actor, prepared }) => {
       const { result, outcome } = await track(app, actor, [prepared]);
       const finish = async (later: App) => (await outcome(later)).results[0]!;
-      return new Reply(200, result.results[0]!, {}, query.wait === "true" ? finish : undefined);
+      return new Reply(200, result.results[0]!, {}, query.wait ? finish : undefined);
     },
   }),
   route({
@@ -199,11 +197,11 @@ export const eventRoutes = [
       ` After ${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have nothing but ` +
       "their status.",
     bodyLimit: BATCH_MAX_BYTES,
+    takesGzip: true,
     itemised: true,
     query: WaitQuery,
-    body: z.object({
-      events: z.array(z.unknown()).meta({ override: { type: "array", items: { type: "object" } } }),
-    }),
+    body: z.object({ events: z.array(z.unknown()) }),
+    described: z.object({ events: z.array(BatchEvent).min(1).max(BATCH_MAX_EVENTS) }),
     response: BatchResult,
     prepare: async (app, { caller, projectId, body }) => {
       const { events } = body;
@@ -228,12 +226,7 @@ export const eventRoutes = [
         results: explainedInPart(body.events, batch.results, isRejected, inBrief),
       });
       const finish = async (later: App) => shown(await outcome(later));
-      return new Reply<z.input<typeof BatchResult>>(
-        200,
-        shown(result),
-        {},
-        query.wait === "true" ? finish : undefined,
-      );
+      return new Reply<z.input<typeof BatchResult>>(200, shown(result), {}, query.wait ? finish : undefined);
     },
   }),
   route({

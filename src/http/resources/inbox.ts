@@ -1,14 +1,14 @@
 import { z } from "zod";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { listInbox, readMessage, sendByHand } from "../../domain/economy/inbox/inbox.ts";
+import { listInbox, readMessage, sendByHand, INBOX_ORDERS } from "../../domain/economy/inbox/inbox.ts";
 import { BODY_MAX, TITLE_MAX } from "../../domain/evaluation/inbox/send.ts";
 import { fitsBytes } from "../../domain/kernel/oversize.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
-import { Flag, pageReply } from "./list-bodies.ts";
+import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
 /** Maximum bytes of `data` as JSON. */
@@ -57,7 +57,7 @@ export const inboxRoutes = [
     summary: "List the messages of a player",
     description: "Newest first, without those that have ended.",
     params: PlayerParams,
-    query: PageQuery.extend({ unread: Flag }),
+    query: PageQuery.extend({ ...sortedBy(INBOX_ORDERS), unread: Flag }),
     response: pageBody(InboxMessage),
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => {

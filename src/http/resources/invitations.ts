@@ -13,13 +13,14 @@ import {
   resendInvitation,
   revokeInvitation,
   showInvitation,
+  INVITATION_ORDERS,
 } from "../../domain/accounts/team/invitations.ts";
 import { joinByInvitation, readInvitation } from "../../domain/accounts/team/join.ts";
 import { normaliseEmail } from "../../domain/accounts/email/address.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { route } from "../route.ts";
 import { Email, LoginBody, NewPassword, signedInReply } from "./auth-bodies.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 import { InvitationBody, RoleInput } from "./team-bodies.ts";
 
 const TOKEN_MAX = 100;
@@ -49,7 +50,10 @@ const managing = [
     summary: "List invitations",
     description: "Newest first. A VIEWER sees no addresses.",
     access: { roles: EVERY_ROLE },
-    query: PageQuery.extend({ status: z.enum(INVITATION_STATUSES).optional() }),
+    query: PageQuery.extend({
+      ...sortedBy(INVITATION_ORDERS),
+      status: z.enum(INVITATION_STATUSES).optional(),
+    }),
     response: pageBody(InvitationBody),
     run: (app, { caller, query }) =>
       app.transact(async (work) => {
@@ -127,7 +131,7 @@ const accepting = {
   ...common,
   access: "public",
   path: "/team/invitations/accept",
-  errors: ["GONE"],
+  errors: ["GONE", "CONFLICT"],
 } as const;
 
 export const invitationRoutes = [

@@ -22,6 +22,9 @@ const ViewBody = z
     me: EntryBody.nullable(),
     asOf: z.string().nullable().meta({ description: "The frozen copy of this page, for the next ones" }),
     isLive: z.boolean().meta({ description: "false: lines of a frozen copy or of a closed period" }),
+    behindSeconds: z.int().nullable().meta({
+      description: "Age of the oldest change that the lines do not contain yet; 0: none; null: not live",
+    }),
     pagination: z.object({
       page: z.int(),
       limit: z.int(),

@@ -6,12 +6,13 @@ import {
   readPeriods,
   readResults,
   REBUILD_LISTS_MAX,
+  PERIOD_ORDERS,
 } from "../../domain/leaderboards/periods/list.ts";
 import { resetLeaderboard } from "../../domain/leaderboards/periods/reset.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
 import { LeaderboardParams } from "./leaderboard-bodies.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 
 const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });
 const BOARD = "The value of the breakdown; empty without one";
@@ -70,6 +71,7 @@ export const leaderboardPeriodRoutes = [
     description: "With a breakdown, one for each of its values.",
     params: LeaderboardParams,
     query: PageQuery.extend({
+      ...sortedBy(PERIOD_ORDERS),
       status: z.enum(LIST_STATUSES).optional(),
       board: z.string().max(64).optional().meta({ description: BOARD }),
     }),

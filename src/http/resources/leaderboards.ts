@@ -1,11 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import {
-  Definition,
-  LeaderboardDefinition,
-  LeaderboardPatch,
-} from "../../domain/evaluation/boards/definition.ts";
+import { Definition, NewLeaderboard, LeaderboardPatch } from "../../domain/evaluation/boards/definition.ts";
 import { showLeaderboard } from "../../domain/progression/leaderboard.ts";
 import {
   archiveLeaderboard,
@@ -15,11 +11,13 @@ import {
   patchLeaderboard,
   pauseLeaderboard,
   resumeLeaderboard,
+  LEADERBOARD_ORDERS,
 } from "../../domain/leaderboards/leaderboards.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
 import { LeaderboardParams } from "./leaderboard-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
+import { sortedBy } from "./list-bodies.ts";
 
 const Status = z.enum(["ACTIVE", "PAUSED", "ARCHIVED"]);
 
@@ -69,7 +67,7 @@ const definitionRoutes = [
     description:
       "Active at once. A board of XP in total starts with all players' XP; an EVENT board empty or, with " +
       "backfill, with the events processed so far; others empty.",
-    body: LeaderboardDefinition,
+    body: NewLeaderboard,
     status: 201,
     response: LeaderboardBody,
     run: (app, { projectId, body }) =>
@@ -79,9 +77,13 @@ const definitionRoutes = [
     ...read,
     method: "get",
     path: "/leaderboards",
+    isRevalidated: true,
     id: "listLeaderboards",
     summary: "List leaderboards, newest first",
-    query: PageQuery.extend({ status: Status.optional().meta({ description: "Default: all but ARCHIVED" }) }),
+    query: PageQuery.extend({
+      ...sortedBy(LEADERBOARD_ORDERS),
+      status: Status.optional().meta({ description: "Default: all but ARCHIVED" }),
+    }),
     response: pageBody(LeaderboardBody),
     run: (app, { projectId, query }) =>
       app.transact(async (work) => {
@@ -93,6 +95,7 @@ const definitionRoutes = [
     ...read,
     method: "get",
     path: "/leaderboards/{leaderboardId}",
+    isRevalidated: true,
     id: "getLeaderboard",
     summary: "Get a leaderboard",
     params: LeaderboardParams,

@@ -65,6 +65,7 @@ export const levelCurveRoutes = [
     ...common,
     method: "get",
     path: "/level-curve",
+    isRevalidated: true,
     id: "getLevelCurve",
     summary: "Get the level curve",
     access: { scope: "config:read", roles: EVERY_ROLE },

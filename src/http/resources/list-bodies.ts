@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Total } from "../../domain/kernel/counting.ts";
 import { type Page, pageOf, type PageQuery } from "../../domain/kernel/paging.ts";
+import { type Orders, sortsOf } from "../../domain/kernel/sorting.ts";
 import { Reply } from "../route.ts";
 
 const SEARCH_MAX = 100;
@@ -9,6 +10,12 @@ const TIME_MAX_MS = Date.UTC(9999, 0);
 
 /** Fields shared by list queries. */
 export const Order = z.enum(["asc", "desc"]).default("desc");
+/** The fields of a query that choose one of a list's orders. */
+export const sortedBy = <S extends string>(orders: Orders<S, unknown>) => ({
+  sort: z.enum(sortsOf(orders)).default(sortsOf(orders)[0] as never),
+  order: z.enum(["asc", "desc"]).default(orders.usual),
+});
+
 export const Search = z.string().min(1).max(SEARCH_MAX).optional();
 
 /** `true` or `false` in a query. */
@@ -16,7 +23,12 @@ export const Flag = z
   .enum(["true", "false"])
   .optional()
   .transform((text) => (text === undefined ? undefined : text === "true"))
-  .meta({ override: { type: "boolean" } });
+  .meta({
+    override: ({ jsonSchema }) => {
+      jsonSchema.type = "boolean";
+      delete jsonSchema.enum;
+    },
+  });
 
 /** Within the range that the database can compare; OpenAPI shows the text, not the parsed Date. */
 const AnyTime = z.iso

@@ -144,6 +144,7 @@ export const oauthRoutes = [
     method: "post",
     path: "/auth/oauth/exchange",
     id: "exchangeOAuthCode",
+    errors: ["UNAUTHORIZED"],
     summary: "Exchange a code for tokens",
     description:
       "The `code` of a sign-in with response_mode=code is good once, for 60 seconds. The answer's " +
@@ -160,6 +161,7 @@ export const oauthRoutes = [
     method: "get",
     path: "/auth/oauth/{provider}",
     id: "startOAuth",
+    errors: ["UNAUTHORIZED"],
     summary: "Start an OAuth flow",
     description:
       "Sends the browser to the provider, and from there back to redirect_uri: with access_token, " +
@@ -211,6 +213,7 @@ export const oauthRoutes = [
     method: "get",
     path: "/auth/oauth/{provider}/callback",
     id: "completeOAuth",
+    errors: ["UNAUTHORIZED"],
     summary: "Complete an OAuth flow",
     description: "Where a provider sends the browser back to; register this address there.",
     access: "public",

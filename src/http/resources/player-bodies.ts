@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { ignoredWarnings } from "../../domain/kernel/ignored-fields.ts";
 import { fitsBytes } from "../../domain/kernel/oversize.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { Zone } from "../../domain/evaluation/language/syntax.ts";
@@ -82,6 +83,18 @@ export const PlayerBody = z
     updatedAt: z.iso.datetime(),
   })
   .meta({ id: "Player" });
+
+export const PlayerWarnings = z
+  .array(z.string())
+  .optional()
+  .meta({ description: "Fields that no player has, which were ignored" });
+
+/** The answer to a profile that was sent. */
+export const ChangedPlayer = PlayerBody.extend({ warnings: PlayerWarnings }).meta({ id: "ChangedPlayer" });
+
+/** Returns the warnings of an answer about fields that were ignored; nothing without any. */
+export const playerWarnings = (ignored: readonly string[]): { warnings?: string[] } =>
+  ignored.length === 0 ? {} : { warnings: ignoredWarnings(ignored, "a player") };
 
 const common = { tag: "Players", project: "caller" } as const;
 export const readsPlayers = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;

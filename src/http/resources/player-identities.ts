@@ -12,7 +12,14 @@ import { UPSERT_MAX, upsertPlayers } from "../../domain/progression/players/upse
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { readPlayerItems, type ReadItem } from "../player-items.ts";
 import { Reply, route } from "../route.ts";
-import { ExternalUserId, PlayerBody, readsPlayers, writesPlayers } from "./player-bodies.ts";
+import {
+  ExternalUserId,
+  PlayerBody,
+  PlayerWarnings,
+  playerWarnings,
+  readsPlayers,
+  writesPlayers,
+} from "./player-bodies.ts";
 import { IdentityBody } from "./player-includes.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
@@ -32,6 +39,7 @@ const UpsertResult = z.object({
   status: z.enum(["CREATED", "UPDATED", "REJECTED"]),
   playerId: z.uuid().nullable(),
   message: z.string().nullable(),
+  warnings: PlayerWarnings,
 });
 
 const Upserted = z.object({
@@ -55,7 +63,13 @@ const resultsOf = (
     const outcome = outcomes.next().value!;
     return outcome.status === "REJECTED"
       ? { ...rejected, message: outcome.message }
-      : { externalUserId, status: outcome.status, playerId: outcome.playerId, message: null };
+      : {
+          externalUserId,
+          status: outcome.status,
+          playerId: outcome.playerId,
+          message: null,
+          ...playerWarnings(item.ignored),
+        };
   });
 };
 
@@ -75,6 +89,7 @@ export const playerIdentityRoutes = [
       `other; the same one twice is changed twice. After ${SHORT_REFUSALS_EXPLAINED} bad ones that are ` +
       "very short, further such have nothing but their status.",
     bodyLimit: 5 * 1024 * 1024,
+    takesGzip: true,
     itemised: true,
     body: z
       .object({

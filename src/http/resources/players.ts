@@ -18,7 +18,16 @@ import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply, route } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";
 import { Order, pageReply, Search } from "./list-bodies.ts";
-import { NewPlayer, PlayerBody, PlayerPatch, readsPlayers, Tag, writesPlayers } from "./player-bodies.ts";
+import {
+  ChangedPlayer,
+  NewPlayer,
+  PlayerBody,
+  PlayerPatch,
+  playerWarnings,
+  readsPlayers,
+  Tag,
+  writesPlayers,
+} from "./player-bodies.ts";
 import { IncludedBody } from "./player-includes.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
@@ -66,6 +75,7 @@ const list = route({
     tag: Tag.optional(),
     segment: z.string().max(64).optional().meta({ description: "Key of a segment" }),
     identity: IdentityRef,
+    level: Level,
     minLevel: Level,
     maxLevel: Level,
   }),
@@ -103,12 +113,13 @@ export const playerRoutes = [
     body: NewPlayer,
     status: 201,
     otherStatus: 200,
-    response: PlayerBody,
-    run: (app, { projectId, caller, body: { tags, ...profile } }) =>
+    response: ChangedPlayer,
+    run: (app, { projectId, caller, ignored, body: { tags, ...profile } }) =>
       app.transact(async (work) => {
         const given = { ...profile, ...(tags ? { addTags: tags } : {}) };
         const { player, created } = await identifyPlayer(work, projectId, given, causeOf(caller));
-        return new Reply(created ? 201 : 200, await showPlayer(work, player));
+        const shown = { ...(await showPlayer(work, player)), ...playerWarnings(ignored) };
+        return new Reply(created ? 201 : 200, shown);
       }),
   }),
   route({
@@ -140,11 +151,12 @@ export const playerRoutes = [
     summary: "Change a player's profile",
     params: PlayerParams,
     body: PlayerPatch,
-    response: PlayerBody,
-    run: (app, { projectId, params, body, caller }) =>
+    response: ChangedPlayer,
+    run: (app, { projectId, params, body, ignored, caller }) =>
       app.transact(async (work) => {
         const player = await getPlayer(work, projectId, params.playerId);
-        return showPlayer(work, await patchPlayer(work, player, body, causeOf(caller)));
+        const changed = await patchPlayer(work, player, body, causeOf(caller));
+        return { ...(await showPlayer(work, changed)), ...playerWarnings(ignored) };
       }),
   }),
   route({

@@ -8,11 +8,12 @@ import {
   JOB_STATUSES,
   type JobRef,
   listJobs,
+  JOB_ORDERS,
 } from "../../domain/long-work/project-jobs.ts";
 import { createResultReader } from "../../domain/long-work/job-results.ts";
 import { JsonText } from "../long-json.ts";
 import { route } from "../route.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 
 /** The response of operations that start long-running work. */
 export const JobBody = z
@@ -50,6 +51,7 @@ export const projectJobRoutes = [
     summary: "List long-running jobs",
     description: "Those of the kinds that the caller may start; the others are not there for them.",
     query: PageQuery.extend({
+      ...sortedBy(JOB_ORDERS),
       kind: z.string().max(64).optional(),
       status: z.enum(JOB_STATUSES).optional(),
     }),
@@ -78,6 +80,7 @@ export const projectJobRoutes = [
     method: "get",
     path: "/jobs/{jobId}/result",
     id: "getJobResult",
+    errors: ["CONFLICT"],
     summary: "Get the result of a job",
     description: "A job that has not succeeded has none (409). Results go a day after the job's end.",
     params: JobParams,

@@ -19,6 +19,7 @@ import {
   listBlocks,
   showBlock,
   unblockAddress,
+  IP_BLOCK_ORDERS,
 } from "../../domain/accounts/rate-limits/ip-blocks.ts";
 import {
   IP_BUCKETS,
@@ -29,7 +30,7 @@ import {
   unusedIp,
 } from "../../domain/accounts/rate-limits/ip-status.ts";
 import { Reply, route } from "../route.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 
 const IpParams = z.object({
@@ -182,7 +183,7 @@ export const rateLimitRoutes = [
     id: "listIpBlocks",
     summary: "List blocked addresses",
     description: "Blocks in force, newest first.",
-    query: PageQuery,
+    query: PageQuery.extend(sortedBy(IP_BLOCK_ORDERS)),
     response: pageBody(IpBlockBody),
     run: (app, { query }) =>
       app.transact(async (work) => {

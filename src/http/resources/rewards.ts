@@ -5,10 +5,14 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 import { grantByHand, purchaseReward } from "../../domain/economy/rewards/catalogue.ts";
 import { claimReward, fulfilReward } from "../../domain/economy/rewards/claims.ts";
 import { addCodes, CODES_MAX } from "../../domain/economy/rewards/codes.ts";
-import { GRANT_STATUSES, listPlayerRewards } from "../../domain/economy/rewards/player-rewards.ts";
+import {
+  GRANT_STATUSES,
+  listPlayerRewards,
+  PLAYER_REWARD_ORDERS,
+} from "../../domain/economy/rewards/player-rewards.ts";
 import { readStock } from "../../domain/economy/rewards/stock.ts";
 import { route } from "../route.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
 /** Maximum quantity of one purchase or grant. */
@@ -139,6 +143,7 @@ export const rewardRoutes = [
     description: "Newest first.",
     params: PlayerParams,
     query: PageQuery.extend({
+      ...sortedBy(PLAYER_REWARD_ORDERS),
       status: z.enum(GRANT_STATUSES).optional(),
       rewardKey: z.string().min(1).max(64).optional(),
     }),

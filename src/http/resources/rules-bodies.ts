@@ -38,7 +38,7 @@ export const RULE_EXAMPLE = {
     {
       id: "xp",
       type: "grant_xp",
-      amount: { op: "mul", args: [{ $ref: "event.properties.score" }, 2] },
+      amount: { op: "mul", args: [{ ref: "event.properties.score" }, 2] },
     },
   ],
   limits: { perPlayer: [{ max: 10, window: "DAY" }], cooldownSeconds: 30 },

@@ -18,9 +18,9 @@ import {
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { listVersions } from "../../domain/rules/lifecycle/versions.ts";
+import { listVersions, VERSION_ORDERS } from "../../domain/rules/lifecycle/versions.ts";
 import { route } from "../route.ts";
-import { Order } from "./list-bodies.ts";
+import { Order, sortedBy } from "./list-bodies.ts";
 import {
   manageRules as write,
   PublishedRuleBody,
@@ -75,6 +75,7 @@ export const ruleRoutes = [
     ...read,
     method: "get",
     path: "/rules",
+    isRevalidated: true,
     id: "listRules",
     summary: "List rules",
     description: "Newest first, unless sorted otherwise.",
@@ -124,6 +125,7 @@ export const ruleRoutes = [
     ...read,
     method: "get",
     path: "/rules/{ruleId}",
+    isRevalidated: true,
     id: "getRule",
     summary: "Get a rule",
     params: RuleParams,
@@ -239,7 +241,7 @@ export const ruleRoutes = [
     id: "listRuleVersions",
     summary: "List a rule's published versions, newest first",
     params: RuleParams,
-    query: PageQuery,
+    query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
     response: pageBody(VersionBody),
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => {

@@ -5,10 +5,11 @@ import {
   listReviews,
   REVIEW_DECISIONS,
   REVIEW_STATUSES,
+  REVIEW_ORDERS,
 } from "../../domain/leaderboards/reviews.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 
 const common = { tag: "Leaderboards", project: "caller" } as const;
 const write = { ...common, access: { scope: "leaderboards:write", roles: ADMINS } } as const;
@@ -40,6 +41,7 @@ export const scoreReviewRoutes = [
     summary: "List scores that were held for a review",
     description: "The oldest first.",
     query: PageQuery.extend({
+      ...sortedBy(REVIEW_ORDERS),
       status: z.enum(REVIEW_STATUSES).optional(),
       leaderboardId: z
         .string()

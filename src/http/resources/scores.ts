@@ -82,6 +82,7 @@ export const scoreRoutes = [
     ...write,
     method: "post",
     path: "/leaderboards/{leaderboardId}/scores/batch",
+    takesGzip: true,
     id: "submitScores",
     summary: "Submit many scores",
     description:
@@ -90,6 +91,7 @@ export const scoreRoutes = [
       `${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have just an error.code.`,
     params: LeaderboardParams,
     body: z.object({ scores: z.array(z.unknown()).min(1).max(SCORES_MAX) }),
+    described: z.object({ scores: z.array(SubmittedScore).min(1).max(SCORES_MAX) }),
     itemised: true,
     response: z.object({ results: z.array(BatchScoreBody) }),
     run: async (app, { projectId, params, body }) => {

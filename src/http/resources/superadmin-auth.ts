@@ -34,6 +34,7 @@ export const superadminAuthRoutes = [
     method: "post",
     path: "/superadmin/auth/login",
     id: "superadminLogin",
+    errors: ["UNAUTHORIZED"],
     summary: "Log in as a super-admin",
     description: "Super-admins are made with `laurel admin create` and are no users of any tenant.",
     access: "public",

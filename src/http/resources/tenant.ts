@@ -38,6 +38,8 @@ const TenantBody = z
       customDomains: Limit,
       analyticsHistoryDays: Limit,
       deliveryLogDays: Limit,
+      activityDays: Limit,
+      executionsDays: Limit,
     }),
     features: z.array(z.enum(FEATURES)),
     usage: z.object({

@@ -3,18 +3,22 @@ import type { App } from "../../app.ts";
 import { ADMINS, BUILDERS, DEVELOPERS } from "../../domain/kernel/access.ts";
 import { type Caller, userOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { KeyedSemaphore } from "../../domain/kernel/semaphore.ts";
+import { busy } from "../../domain/kernel/waiting-room.ts";
 import { DELIVERY_STATUSES } from "../../domain/delivery/webhooks/delivering/delivery.ts";
 import {
   type DeliveryDetail,
   getDelivery,
   LISTED_RESPONSE_MAX,
   listDeliveries,
+  DELIVERY_ORDERS,
 } from "../../domain/delivery/webhooks/delivery-list.ts";
 import { getWebhook } from "../../domain/delivery/webhooks/registration.ts";
 import { RECOVERED_AT_ONCE, recoverWebhook, retryDelivery } from "../../domain/delivery/webhooks/resend.ts";
 import { SECRET_LOST, SECRET_UNREADABLE } from "../../domain/delivery/webhooks/secrets.ts";
 import {
   notSent,
+  SEND_TIMEOUT_MS,
   type WebhookOutcome,
   type WebhookRequest,
 } from "../../domain/delivery/webhooks/delivering/sender.ts";
@@ -27,7 +31,7 @@ import {
   type TestResult,
 } from "../../domain/delivery/webhooks/test-events.ts";
 import { Reply, route } from "../route.ts";
-import { Moment, pageReply, Span } from "./list-bodies.ts";
+import { Moment, pageReply, Span, sortedBy } from "./list-bodies.ts";
 import { NEEDS_WEBHOOKS, WebhookParams } from "./webhook-bodies.ts";
 
 const TYPE_MAX = 120;
@@ -95,6 +99,7 @@ const readRoutes = [
       `\`responseBody\` is cut to ${LISTED_RESPONSE_MAX} characters here.`,
     params: WebhookParams,
     query: PageQuery.extend({
+      ...sortedBy(DELIVERY_ORDERS),
       status: z.enum(DELIVERY_STATUSES).optional(),
       eventType: z.string().min(1).max(TYPE_MAX).optional(),
       eventId: z.uuid().optional(),
@@ -128,7 +133,7 @@ const readRoutes = [
 
 /** Maximum number of concurrent tests per tenant and process: more would take capacity from deliveries. */
 const TESTS_AT_ONCE = 4;
-const testsInFlight = new Map<string, number>();
+const tests = new KeyedSemaphore({ slots: TESTS_AT_ONCE, waitingMax: 0, refusal: busy });
 
 const requestOf = (app: App, planned: PlannedTest, at: Date): WebhookRequest | undefined => {
   const { secretBox, config, log } = app;
@@ -143,17 +148,13 @@ const requestOf = (app: App, planned: PlannedTest, at: Date): WebhookRequest | u
 /** Sends a test, unless too many are in flight, which its owner is informed of. */
 const tryTest = async (app: App, planned: PlannedTest, at: Date): Promise<WebhookOutcome> => {
   const { tenantId } = planned.webhook;
-  const count = testsInFlight.get(tenantId) ?? 0;
-  if (count >= TESTS_AT_ONCE)
+  if (!tests.tryAcquire(tenantId))
     return notSent(`${TESTS_AT_ONCE} tests of yours are in progress: wait until they have ended`);
-  testsInFlight.set(tenantId, count + 1);
   try {
     const request = requestOf(app, planned, at);
     return request === undefined ? notSent(SECRET_UNREADABLE) : await app.webhookSender.send(request);
   } finally {
-    const left = (testsInFlight.get(tenantId) ?? 1) - 1;
-    if (left > 0) testsInFlight.set(tenantId, left);
-    else testsInFlight.delete(tenantId);
+    tests.release(tenantId);
   }
 };
 
@@ -173,8 +174,8 @@ const sendingRoutes = [
     id: "testWebhook",
     summary: "Send a test event to a webhook",
     description:
-      "One attempt of at most 10 seconds, signed as any other; `data.test` is true. It works whatever the " +
-      "status, changes no health, and is in the list of deliveries. " +
+      `One attempt of at most ${SEND_TIMEOUT_MS / 1_000} seconds, signed as any other; \`data.test\` is ` +
+      "true. It works whatever the status, changes no health, and is in the list of deliveries. " +
       `At most ${TESTS_AT_ONCE} of a tenant are on their way at once.`,
     params: WebhookParams,
     body: z.strictObject({

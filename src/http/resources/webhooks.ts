@@ -10,12 +10,13 @@ import {
   listWebhooks,
   rotateSecret,
   updateWebhook,
+  WEBHOOK_ORDERS,
 } from "../../domain/delivery/webhooks/registration.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import { showWebhook } from "../../domain/delivery/webhooks/show.ts";
 import { WEBHOOK_STATUSES } from "../../domain/delivery/webhooks/webhook.ts";
 import { route } from "../route.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 import {
   Description,
   MadeWebhookBody,
@@ -41,6 +42,7 @@ const readRoutes = [
     summary: "List webhooks",
     description: "Newest first.",
     query: PageQuery.extend({
+      ...sortedBy(WEBHOOK_ORDERS),
       status: z.enum(WEBHOOK_STATUSES).optional(),
       projectId: z.uuid().optional().meta({ description: "Those of this project alone" }),
     }),
@@ -85,7 +87,7 @@ const makingRoutes = [
     }),
     status: 201,
     response: MadeWebhookBody,
-    prepare: (app, { body }) => checkUrl(app.webhookSender, body.url),
+    prepare: (app, { body }) => checkUrl(app, body.url),
     run: (app, { caller, body }) =>
       app.transact(async (work) => {
         const made = await createWebhook(work, app.secretBox, userOf(caller).tenantId, body);
@@ -145,7 +147,7 @@ const changingRoutes = [
       status: z.enum(["ACTIVE", "PAUSED"]).optional(),
     }),
     response: WebhookBody,
-    prepare: (app, { body }) => checkUrl(app.webhookSender, body.url),
+    prepare: (app, { body }) => checkUrl(app, body.url),
     run: (app, { caller, params, body }) =>
       app.transact(async (work) =>
         showWebhook(await updateWebhook(work, userOf(caller).tenantId, params.webhookId, body)),

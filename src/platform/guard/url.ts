@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import type { OutboundSettings } from "../../config.ts";
+import { createSizedCache } from "../../domain/kernel/sized-cache.ts";
 import { isPublicAddress, LOCAL_NETWORKS } from "./address.ts";
 
 /** Destination of a request whose address has been checked. */
@@ -95,17 +96,14 @@ const targetOf = (url: URL, host: string): Target => {
   };
 };
 
-/** Caches verdicts, because the same few URLs recur. The oldest of KEPT_MAX is evicted. */
+/** Caches verdicts, because the same few URLs recur. */
 const cached = (judge: Guard["judge"]): Guard["judge"] => {
-  const kept = new Map<string, UrlVerdict>();
+  const kept = createSizedCache<UrlVerdict>({ items: KEPT_MAX, bytes: KEPT_MAX });
   return (url) => {
     const known = kept.get(url);
     if (known) return known;
     const judged = judge(url);
     if (judged.target === undefined) return judged;
-    const oldest = kept.size >= KEPT_MAX ? kept.keys().next() : undefined;
-    if (oldest && !oldest.done) kept.delete(oldest.value);
-    kept.set(url, judged);
-    return judged;
+    return kept.keep(url, judged, { owner: judged.target.origin, bytes: 1 });
   };
 };

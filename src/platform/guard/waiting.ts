@@ -8,6 +8,7 @@ export class Deadline {
   /** Called when it is over; set by whatever the request waits for at the moment. */
   onOver: ((fault: Fault) => void) | undefined;
   readonly #timer: NodeJS.Timeout;
+  readonly #over = new AbortController();
   readonly #signal: AbortSignal | undefined;
   readonly #abort = () => this.#end(new Fault("the request was aborted"));
 
@@ -21,6 +22,11 @@ export class Deadline {
     if (signal?.aborted) this.#abort();
   }
 
+  /** Aborted with the fault when the time is over. */
+  get signal(): AbortSignal {
+    return this.#over.signal;
+  }
+
   clear(): void {
     clearTimeout(this.#timer);
     this.#signal?.removeEventListener("abort", this.#abort);
@@ -29,46 +35,8 @@ export class Deadline {
 
   #end(fault: Fault): void {
     this.fault ??= fault;
+    this.#over.abort(this.fault);
     this.onOver?.(this.fault);
-  }
-}
-
-/** Admits a limited number of requests; the others queue in order until their time is over. */
-export class AdmissionQueue {
-  readonly #max: number;
-  #inside = 0;
-  readonly #outside = new Set<() => void>();
-
-  constructor(max: number) {
-    this.#max = max;
-  }
-
-  /** @returns whether the request is admitted; an admitted one must leave */
-  enter(deadline: Deadline): boolean | Promise<boolean> {
-    if (deadline.fault) return false;
-    if (this.#inside < this.#max) {
-      this.#inside += 1;
-      return true;
-    }
-    return new Promise((resolve) => {
-      const isNext = () => resolve(true);
-      this.#outside.add(isNext);
-      deadline.onOver = () => {
-        this.#outside.delete(isNext);
-        resolve(false);
-      };
-    });
-  }
-
-  leave(): void {
-    const next = this.#outside.values().next();
-    if (next.done) {
-      this.#inside -= 1;
-      return;
-    }
-    // The free slot passes to it.
-    this.#outside.delete(next.value);
-    next.value();
   }
 }
 

@@ -29,7 +29,8 @@ export const aGame = async (api: TestApp): Promise<Game> => {
     get: (path, key = own) => api.get(`/api/v1${path}`, { key }),
     post: (path, body = {}, key = own) => api.post(`/api/v1${path}`, body, { key }),
     patch: (path, body, key = own) => api.patch(`/api/v1${path}`, body, { key }),
-    remove: (path, body = {}, key = own) => api.delete(`/api/v1${path}`, { key, body }),
+    remove: (path, body, key = own) =>
+      api.delete(`/api/v1${path}`, { key, ...(body === undefined ? {} : { body }) }),
     make: async (path, body) => must(await game.post(path, body), 201),
     player: async (externalUserId) => (await game.make("/players", { externalUserId })).id,
     track: async (externalUserId, eventType, properties = {}) => {

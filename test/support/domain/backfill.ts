@@ -5,7 +5,8 @@ import { compileMetric } from "../../../src/domain/evaluation/metrics/compile.ts
 import { foldEvents } from "../../../src/domain/evaluation/metrics/count.ts";
 import { Metric } from "../../../src/domain/evaluation/metrics/metric.ts";
 import { queueJob } from "../../../src/domain/long-work/project-jobs.ts";
-import { JobSteps } from "../../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../../src/domain/long-work/step-job.ts";
+import { JOB_KINDS } from "../../../src/domain/registries/jobs/kinds.ts";
 import type { JobKind } from "../../../src/domain/long-work/job-kind.ts";
 import type { Domain } from "./domain.ts";
 import { aPlan, aPlayerState } from "../rules/plan.ts";
@@ -21,7 +22,7 @@ export const runJob = async (
   const { kind, params, between } = job;
   const { id } = await transact((work) => queueJob(work, projectId, { kind, params, createdBy: "test" }));
   let steps = 0;
-  const jobs = new JobSteps({ transact, onError: fail });
+  const jobs = new JobSteps({ transact, kinds: JOB_KINDS, onError: fail });
   while (await jobs.step()) {
     steps++;
     await between?.();

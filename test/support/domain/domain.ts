@@ -17,7 +17,7 @@ import type { Topics } from "../../../src/domain/kernel/events/topics.ts";
 import { storeEvents } from "../../../src/domain/tracking/ingest.ts";
 import { createTransact } from "../../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../../src/domain/kernel/wake-ups.ts";
 import type { Database } from "../../../src/platform/database.ts";
 import { ALL_PARTS, processParts } from "./process-parts.ts";
 
@@ -55,7 +55,7 @@ export const openDomain = ({ em }: Database, clock = () => new Date()): Domain =
   const transact = createTransact({
     em,
     clock,
-    doorbell: NO_DOORBELL,
+    wakeUps: NO_WAKE_UPS,
     onError,
   });
   const ranks = createMemoryRanks(entrySource(transact));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { ensurePartitions } from "../../../src/domain/tracking/partitions.ts";
+import { ensurePartitions } from "../../../src/domain/registries/partitions.ts";
 import type { RowScope, Transact, TransactAs } from "../../../src/domain/kernel/work.ts";
 
 export type Owner = { tenantId: string; projectId: string };

@@ -1,5 +1,10 @@
 import { once } from "node:events";
-import { type IncomingMessage, request as httpRequest, type OutgoingHttpHeaders } from "node:http";
+import {
+  type IncomingMessage,
+  request as httpRequest,
+  type OutgoingHttpHeaders,
+  type ServerOptions,
+} from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import type { Duplex } from "node:stream";
 import type { App } from "../../../src/app.ts";
@@ -29,6 +34,8 @@ export type TinyHttp = {
   send(method: string, path: string, request?: TinyRequest): Promise<TinyAnswer>;
   /** Sends bytes as they are and gives all that comes back. */
   raw(bytes: string): Promise<string>;
+  /** The same, for answers that are no text. */
+  rawBytes(bytes: string): Promise<Buffer>;
   close(): Promise<void>;
 };
 
@@ -91,23 +98,24 @@ const sendTo = (
     outgoing.end();
   });
 
-const rawTo = async (port: number, bytes: string): Promise<string> => {
+const rawTo = async (port: number, bytes: string): Promise<Buffer> => {
   const socket = connect(port, "127.0.0.1");
-  let text = "";
-  socket.on("data", (part) => (text += part.toString()));
+  const parts: Buffer[] = [];
+  socket.on("data", (part) => void parts.push(part));
   socket.on("error", () => undefined);
   socket.write(bytes);
   await once(socket, "close");
-  return text;
+  return Buffer.concat(parts);
 };
 
 export const startTinyHttp = async (
   routes: readonly AnyRoute[],
   parts: Partial<App> = {},
   onUpgrade?: (request: IncomingMessage, socket: Duplex) => void,
+  timing?: ServerOptions,
 ): Promise<TinyHttp> => {
   const lines: string[] = [];
-  const server = guardedHttpServer();
+  const server = guardedHttpServer(undefined, timing);
   if (onUpgrade) server.on("upgrade", onUpgrade);
   server.on("request", createHttp(tinyApp(lines, parts), routes));
   server.listen(0, "127.0.0.1");
@@ -117,7 +125,8 @@ export const startTinyHttp = async (
     port,
     lines,
     send: (method, path, request = {}) => sendTo(port, method, path, request),
-    raw: (bytes) => rawTo(port, bytes),
+    raw: async (bytes) => (await rawTo(port, bytes)).toString(),
+    rawBytes: (bytes) => rawTo(port, bytes),
     close: async () => {
       server.closeAllConnections();
       server.close();

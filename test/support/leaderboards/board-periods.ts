@@ -7,7 +7,7 @@ import { createLeaderboard } from "../../../src/domain/leaderboards/leaderboards
 import { periodIdOf } from "../../../src/domain/evaluation/boards/period-ids.ts";
 import { createTransact } from "../../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";
-import { NO_DOORBELL } from "../../../src/domain/kernel/doorbell.ts";
+import { NO_WAKE_UPS } from "../../../src/domain/kernel/wake-ups.ts";
 import { leaderboardPeriods } from "../../../src/jobs/leaderboard-periods.ts";
 import type { Database } from "../../../src/platform/database.ts";
 import { type Domain, openDomain } from "../domain/domain.ts";
@@ -55,7 +55,7 @@ export const openBoardPeriods = ({ em }: Database): BoardPeriods => {
   const transact = createTransact({
     em,
     clock: () => now,
-    doorbell: NO_DOORBELL,
+    wakeUps: NO_WAKE_UPS,
     onError: (error) => void errors.push(error),
   });
   const log = {

@@ -26,7 +26,7 @@ export const ruleDocument = () => ({
   actions: [
     {
       type: "grant_xp",
-      amount: { op: "add", args: [1, { $ref: "player.level", default: 1 }] },
+      amount: { op: "add", args: [1, { ref: "player.level", default: 1 }] },
       rounding: "FLOOR",
     },
     { type: "update_player", set: { "d.e": 1 }, increment: { f: 1 }, unset: ["g"], addTags: ["h"] },

@@ -117,6 +117,7 @@ const KNOWN: Record<string, Known> = {
   // A foreign project is a REJECTED item; test/http/isolation.test.ts looks at it.
   trackEvents: { call: () => ({ path: "/events/batch", body: { events: [event()] } }) },
   listEvents: get("/events"),
+  getBacklog: get("/events/backlog"),
   getEvent: { call: async (side) => ({ path: `/events/${await side.event()}` }) },
 
   listPlayers: get("/players"),

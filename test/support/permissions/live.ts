@@ -8,8 +8,10 @@ const ofPlayersAndAdmins: Cell = { roles: "OA", scope: "chat:write" };
 const wordLists: Cell = { roles: "OAG", scope: "chat:moderate" };
 const moderators: Cell = { roles: "OA", scope: "chat:moderate" };
 
-/** Of lobbies, chat and rooms. */
+/** Of lobbies, chat, rooms and messages. */
 export const LIVE_PERMISSIONS: Readonly<Record<string, Cell>> = {
+  sendMessage: { roles: "OA", scope: "players:write" },
+  readMessage: { roles: "OA", scope: "players:write" },
   listLobbies: reads("lobbies:read"),
   getLobbyByCode: reads("lobbies:read"),
   getLobby: reads("lobbies:read"),

@@ -15,7 +15,7 @@ const LETTERS: Readonly<Record<string, Role>> = {
 };
 const EVERY = "OAGDV";
 
-const reads = (scope: string): Cell => ({ roles: EVERY, scope });
+const reads = (scope: string | readonly string[]): Cell => ({ roles: EVERY, scope });
 const own: Cell = { roles: EVERY };
 const byAdmins: Cell = { roles: "OA" };
 const byOwner: Cell = { roles: "O" };
@@ -93,6 +93,7 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   trackEvent: { roles: "OAD", scope: "events:write" },
   trackEvents: { roles: "OAD", scope: "events:write" },
   listEvents: reads("events:read"),
+  getBacklog: reads(["events:read", "events:write"]),
   getEvent: reads("events:read"),
   retryEvent: { roles: "OA", scope: "events:write" },
   revertEvent: { roles: "OA", scope: "players:write" },
@@ -246,8 +247,6 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   claimReward: { roles: "OA", scope: "players:write" },
   fulfilReward: { roles: "OA", scope: "players:write" },
   listInbox: reads("players:read"),
-  sendMessage: { roles: "OA", scope: "players:write" },
-  readMessage: { roles: "OA", scope: "players:write" },
   startBulkGrant: { roles: "OA", scope: "players:write" },
   ...LIVE_PERMISSIONS,
   ...WEBHOOK_PERMISSIONS,

@@ -20,7 +20,7 @@ export const freePort = async (): Promise<number> => {
 /** A directory of a test's own; `remove` takes it away. */
 export const temporaryDir = async (): Promise<{ path: string; remove: () => Promise<void> }> => {
   const path = await mkdtemp(join(tmpdir(), "laurel-test-"));
-  return { path, remove: () => rm(path, { recursive: true, force: true }) };
+  return { path, remove: () => rm(path, { recursive: true, force: true, maxRetries: 10 }) };
 };
 
 export type Laurel = {

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { Redis } from "ioredis";
@@ -14,6 +15,40 @@ const admin = async (statement: string): Promise<void> => {
   } finally {
     await database.close();
   }
+};
+
+const urlOf = (name: string): string => {
+  const url = new URL(ADMIN_URL);
+  url.pathname = `/${name}`;
+  return url.href;
+};
+
+const newName = (): string => `laurel_test_${randomUUID().replaceAll("-", "").slice(0, 16)}`;
+
+const left: string[] = [];
+
+/** Drops a database when this process ends: one that its tests share has no test to drop it. */
+const dropAtExit = (name: string): void => {
+  if (left.length === 0)
+    process.on("exit", () => {
+      const statements = left.map((one) => `drop database if exists ${one} with (force)`);
+      const flags = statements.flatMap((statement) => ["-c", statement]);
+      spawnSync("psql", ["--no-psqlrc", "--quiet", ...flags, ADMIN_URL], { stdio: "ignore" });
+    });
+  left.push(name);
+};
+
+let template: Promise<string> | undefined;
+
+/** A migrated database that others are copied from: a copy takes a twentieth of the time of migrating. */
+const migratedTemplate = async (): Promise<string> => {
+  const name = newName();
+  await admin(`create database ${name}`);
+  const database = await openPostgres(urlOf(name), 2);
+  await database.migrateUp();
+  await database.close();
+  dropAtExit(name);
+  return name;
 };
 
 /** Redis is shared with other runs: only the keys of this one go. */
@@ -33,19 +68,23 @@ export type Services = {
   env: Record<string, string>;
   databaseUrl: string;
   namespace: string;
+  /** In place of `remove`, where tests of several files share them. */
+  removeAtExit: () => void;
   remove: () => Promise<void>;
 };
 
-/** @param dataDir where the processes keep their shared secrets */
-export const startServices = async (dataDir: string): Promise<Services> => {
-  const name = `laurel_test_${randomUUID().replaceAll("-", "").slice(0, 16)}`;
-  await admin(`create database ${name}`);
-  const url = new URL(ADMIN_URL);
-  url.pathname = `/${name}`;
+/**
+ * @param dataDir where the processes keep their shared secrets
+ * @param isEmpty whether the database is not migrated yet
+ */
+export const startServices = async (dataDir: string, { isEmpty = false } = {}): Promise<Services> => {
+  const name = newName();
+  const origin = isEmpty ? undefined : await (template ??= migratedTemplate());
+  await admin(`create database ${name}${origin ? ` template ${origin}` : ""}`);
   const namespace = name.slice(0, 28);
   const env = {
     MODE: "cluster",
-    DATABASE_URL: url.href,
+    DATABASE_URL: urlOf(name),
     REDIS_URL,
     REDIS_NAMESPACE: namespace,
     DATA_DIR: join(dataDir, "data"),
@@ -54,8 +93,9 @@ export const startServices = async (dataDir: string): Promise<Services> => {
   };
   return {
     env,
-    databaseUrl: url.href,
+    databaseUrl: urlOf(name),
     namespace,
+    removeAtExit: () => dropAtExit(name),
     remove: async () => {
       await admin(`drop database if exists ${name} with (force)`);
       await removeKeys(namespace);
@@ -70,7 +110,6 @@ export type StartedDatabase = { database: Database; domain: Domain; remove: () =
 export const startDatabase = async (poolMax: number, clock?: () => Date): Promise<StartedDatabase> => {
   const services = await startServices("");
   const database = await openPostgres(services.databaseUrl, poolMax);
-  await database.migrateUp();
   const remove = async (): Promise<void> => {
     await database.close();
     await services.remove();

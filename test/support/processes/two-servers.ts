@@ -67,9 +67,20 @@ export const startTwoServers = async ({
   };
 };
 
+let common: Promise<TwoServers> | undefined;
+
+/** The two servers that all tests of this mocha process share; tests keep apart by tenant. */
+export const twoServers = (): Promise<TwoServers> => {
+  common ??= startTwoServers().then((two) => {
+    two.services.removeAtExit();
+    return two;
+  });
+  return common;
+};
+
 /** The token of a super-admin, whom the command makes. */
 export const superAdminOf = async ({ clients, services }: TwoServers): Promise<string> => {
-  const login = { email: "root@platform.example.com", password: "Root-of-7-trees" };
+  const login = { email: `root-${randomUUID()}@platform.example.com`, password: "Root-of-7-trees" };
   await laurelAdmin(["create", "--email", login.email], services.env, login.password);
   return must(await clients[0].post("/api/v1/superadmin/auth/login", login), 200).accessToken;
 };

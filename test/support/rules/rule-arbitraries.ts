@@ -89,9 +89,10 @@ const CURRENCIES = "currencies.gold currencies.silver currencies.none currencies
 const field = fc.constantFrom(...`${FIELDS} ${PATHS_OF_PLAYERS} ${CURRENCIES}`.split(" "));
 const REFERENCED = ["player.attributes.q", "player.level", "player.lives", "player.currencies.gold"];
 const MORE_REFERENCED = ["player.currencies.none", "event.properties.p", "event.type", "event.timestamp"];
-const reference = fc.record(
-  { $ref: fc.constantFrom(...REFERENCED, ...MORE_REFERENCED), default: scalar },
-  { requiredKeys: ["$ref"] },
+const referent = fc.constantFrom(...REFERENCED, ...MORE_REFERENCED);
+const reference = fc.oneof(
+  fc.record({ ref: referent, default: scalar }, { requiredKeys: ["ref"] }),
+  fc.record({ $ref: referent, default: scalar }, { requiredKeys: ["$ref"] }),
 );
 const takesReference = fc.constantFrom(
   ..."eq neq gt lte contains not_contains starts_with glob before".split(" "),

@@ -103,19 +103,23 @@ const fieldOf = (world: World, field: string): Value => {
   return world.player[field] as Value;
 };
 
-const referenceOf = (world: World, { $ref, default: fallback }: { $ref: string; default?: Value }): Value => {
+/** With the name that is shown, or the older one. */
+type Reference = { ref?: string; $ref?: string; default?: Value };
+
+const referenceOf = (world: World, { ref, $ref, default: fallback }: Reference): Value => {
   const { event } = world;
+  const referent = ref ?? $ref!;
   let found: Value;
-  if ($ref === "event.type") found = event.type;
-  else if ($ref === "event.timestamp") found = new Date(event.at).toISOString();
-  else if ($ref.startsWith("event.properties.")) found = lookUp(event.properties, $ref.slice(17));
-  else found = fieldOf(world, $ref.slice(7));
+  if (referent === "event.type") found = event.type;
+  else if (referent === "event.timestamp") found = new Date(event.at).toISOString();
+  else if (referent.startsWith("event.properties.")) found = lookUp(event.properties, referent.slice(17));
+  else found = fieldOf(world, referent.slice(7));
   return fallback !== undefined && (found === undefined || found === null) ? fallback : found;
 };
 
 const operandOf = (world: World, value: unknown): Value =>
-  typeof value === "object" && value !== null && "$ref" in value
-    ? referenceOf(world, value as { $ref: string })
+  typeof value === "object" && value !== null && ("ref" in value || "$ref" in value)
+    ? referenceOf(world, value as Reference)
     : (value as Value);
 
 const clockIn = (zone: string, at: number) => {

@@ -13,14 +13,14 @@ type Layer =
   | "log"
   | "metrics";
 
-const FOLDERS: readonly Layer[] = ["cli", "http", "rooms", "jobs", "domain", "platform", "config"];
+const FOLDERS: readonly Layer[] = ["cli", "http", "rooms", "jobs", "domain", "platform", "config", "metrics"];
 const FILES: readonly Layer[] = ["main", "app", "platform", "config", "log", "metrics"];
 const ADAPTER = { values: ["domain"], types: ["app", "config"] } as const;
 
 /** What each layer may import besides itself: at run time, and as types only. */
 const MAY_IMPORT: Record<Layer, { values: readonly Layer[]; types: readonly Layer[] }> = {
-  main: { values: [...FOLDERS, "app", "config", "log", "metrics"], types: [] },
-  cli: { values: [...FOLDERS, "app", "config", "log", "metrics"], types: [] },
+  main: { values: [...FOLDERS, "app", "log"], types: [] },
+  cli: { values: [...FOLDERS, "app", "log"], types: [] },
   http: ADAPTER,
   rooms: ADAPTER,
   jobs: ADAPTER,

@@ -13,7 +13,7 @@ export type Stage = {
 };
 
 /** What brings events of some types about, as callers and time do. */
-export type Scene = { tells: readonly string[]; play(stage: Stage): Promise<void> };
+export type Scenario = { tells: readonly string[]; play(stage: Stage): Promise<void> };
 
 /** Defines a rule that hears events of the type of its own key, and has it run. */
 export const ruleOn = async (

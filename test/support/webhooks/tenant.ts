@@ -43,7 +43,7 @@ export const hooksOf = (api: TestApp, { token }: Tenant) => ({
       await sql`
         update webhook_deliveries set due_at = ${work.now.toISOString()}::timestamptz
         where webhook_id = ${id} and status = 'pending'`.execute(work.db);
-      work.ringWebhooks([id]);
+      work.wakeWebhooks([id]);
     });
   },
 });

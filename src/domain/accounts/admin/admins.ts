@@ -78,7 +78,7 @@ export const findAdminByEmail = async ({ em }: Work, address: string): Promise<P
   return admin;
 };
 
-/** Ends all logins of a super-admin; in other processes within 5 s. */
+/** Ends all logins of a super-admin. */
 export const endLogins = (work: Work, admin: PlatformAdmin): void => {
   admin.sessionVersion += 1;
   admin.updatedAt = work.now;

@@ -12,16 +12,14 @@ type KnownCaller = { caller: AdminCaller; freshForMs: number };
 
 const known = createShortCache<KnownCaller>(({ freshForMs }) => freshForMs);
 
-/**
- * Drops this process's cache of super-admins and platform tokens; those of other processes expire within 5 s.
- */
+/** Drops this process's cache of super-admins and platform tokens; see CACHE_TTL_MS. */
 export const forgetAdmins = (): void => known.clear();
 
 export type AdminAuthParts = { transact: Transact; tokens: Tokens; apiKeys: ApiKeyHasher };
 
 /**
  * Authenticates a super-admin by a token of `POST /superadmin/auth/login`, or a machine by a platform token
- * (`svc_admin_...`). Disabling, logout and revocation take effect within 5 s.
+ * (`svc_admin_...`). Both are cached; see CACHE_TTL_MS.
  *
  * @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED, SESSION_REVOKED
  */

@@ -97,7 +97,7 @@ export const listPlatformTokens = ({ em }: Work): Promise<PlatformToken[]> =>
 const lockTokens = ({ db }: Work): Promise<unknown> =>
   sql`select pg_advisory_xact_lock(${TOKENS_LOCK}::bigint)`.execute(db);
 
-/** Revokes a token for good; all processes reject it within 5 s. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+/** Revokes a token for good. @throws NOT_FOUND, CONFLICT INVALID_STATE */
 export const revokePlatformToken = async (work: Work, tokenId: string): Promise<PlatformToken> => {
   await lockTokens(work);
   const token = isId(tokenId) ? await work.em.findOne(PlatformToken, { id: tokenId }) : null;

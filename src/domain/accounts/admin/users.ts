@@ -84,7 +84,7 @@ const lockUser = async (work: Work, userId: string): Promise<User> => {
 };
 
 /**
- * Disables a user and ends their sessions within 5 s; also a tenant's last OWNER. API keys created by the
+ * Disables a user and ends their sessions; also a tenant's last OWNER. API keys created by the
  * user belong to the project and are kept. @throws NOT_FOUND, CONFLICT INVALID_STATE
  */
 export const disableUser = async (work: Work, userId: string, reason: string): Promise<User> => {

@@ -146,7 +146,7 @@ export const requireActive = (key: ApiKey, now: Date): void => {
 };
 
 /**
- * Changes a key; in effect in all processes within 5 s. A role that may not grant the key's scopes, old or
+ * Changes a key. A role that may not grant the key's scopes, old or
  * new, may not change it. The expiry of a key that a rotation has replaced can only be brought forward.
  *
  * @throws NOT_FOUND, VALIDATION_ERROR, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE
@@ -183,7 +183,7 @@ const checkReplaced = (key: ApiKey, expiresAt: Date | null | undefined): void =>
   );
 };
 
-/** Revokes a key for good; all processes reject it within 5 s. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+/** Revokes a key for good. @throws NOT_FOUND, CONFLICT INVALID_STATE */
 export const revokeApiKey = async (work: Work, owner: KeyOwner, keyId: string): Promise<ApiKey> => {
   const { now } = work;
   const key = await lockApiKey(work, owner, keyId);

@@ -12,11 +12,11 @@ type KnownKey = { caller: KeyCaller; freshForMs: number };
 
 const known = createShortCache<KnownKey>(({ freshForMs }) => freshForMs);
 
-/** Drops this process's cache of keys; those of other processes expire within 5 s. */
+/** Drops this process's cache of keys; see CACHE_TTL_MS. */
 export const forgetKeys = (): void => known.clear();
 
 /**
- * Authenticates an API key. Revoking a key and deleting a project take effect within 5 s.
+ * Authenticates an API key. What is read of it is cached; see CACHE_TTL_MS.
  *
  * @throws UNAUTHORIZED API_KEY_INVALID, API_KEY_REVOKED, API_KEY_EXPIRED
  */

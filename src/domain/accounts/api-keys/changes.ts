@@ -7,7 +7,7 @@ const TOPIC = "keys";
 
 /**
  * Notifies other processes of changes to keys or projects once the commit is durable. If the message is lost,
- * their caches still expire within 5 s.
+ * their caches still expire (CACHE_TTL_MS).
  */
 export const publishKeysChanged = (work: Work, topics: Topics): void =>
   work.afterCommit(() => topics.publish(TOPIC, {}));

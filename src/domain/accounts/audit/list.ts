@@ -1,16 +1,21 @@
 import { type RawBuilder, sql } from "kysely";
 import { countRows, type Total } from "../../kernel/counting.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 
-export type AuditQuery = PageQuery & {
-  action?: string | undefined;
-  actor?: string | undefined;
-  /** Inclusive. */
-  from?: Date | undefined;
-  /** Exclusive. */
-  to?: Date | undefined;
-};
+/** Orders of the list. */
+export const AUDIT_ORDERS = { by: { createdAt: sql`created_at` }, usual: "desc" } as const;
+
+export type AuditQuery = PageQuery &
+  Ordered<SortOf<typeof AUDIT_ORDERS>> & {
+    action?: string | undefined;
+    actor?: string | undefined;
+    /** Inclusive. */
+    from?: Date | undefined;
+    /** Exclusive. */
+    to?: Date | undefined;
+  };
 
 /** An entry of the audit log in the API. */
 export type ShownAuditEntry = {
@@ -59,7 +64,7 @@ export const listAudit = async (
   const { rows } = await sql<Row>`
     select id, tenant_id as "tenantId", actor, action, target_type as "targetType",
       target_id as "targetId", ${ip} as ip, request_id as "requestId", data, created_at as "createdAt"
-    from audit_log where ${where} order by created_at desc, id desc
+    from audit_log where ${where} order by ${orderBy(AUDIT_ORDERS, query, sql`id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return { entries: rows.map(show), ...(await countRows(work, sql`audit_log where ${where}`)) };
 };

@@ -1,5 +1,7 @@
 import { type Options, hash as argonHash, verify as argonVerify } from "@node-rs/argon2";
 import { DomainError, type FieldProblem } from "../../kernel/errors.ts";
+import { BUSY } from "../../kernel/outages.ts";
+import { Semaphore } from "../../kernel/semaphore.ts";
 import { isGuessable } from "./common-passwords.ts";
 
 export type Passwords = {
@@ -27,47 +29,23 @@ export const PASSWORD_MAX_BYTES = 512;
 export const DUMMY_HASH =
   "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5cyBzYWx0ISEhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
+const tooMany = (): DomainError =>
+  new DomainError("SERVICE_UNAVAILABLE", "Too many logins at the same time; try again in a second", {
+    reason: BUSY,
+    retryAfterSeconds: 1,
+  });
+
 /** Hashes with argon2id over the NFKC form, so that a password is the same from every keyboard. */
 export const createPasswords = (): Passwords => {
-  let running = 0;
-  const waiting: (() => void)[] = [];
-
-  /** A finished hash hands its slot to the one that has waited longest. */
-  const enter = async (): Promise<void> => {
-    if (running < HASHES_AT_ONCE_MAX) {
-      running++;
-      return;
-    }
-    if (waiting.length >= HASHES_WAITING_MAX) {
-      throw new DomainError(
-        "SERVICE_UNAVAILABLE",
-        "Too many logins at the same time; try again in a second",
-        {
-          reason: "BUSY",
-          retryAfterSeconds: 1,
-        },
-      );
-    }
-    await new Promise<void>((resolve) => void waiting.push(resolve));
-  };
-  const leave = (): void => {
-    const next = waiting.shift();
-    if (next) next();
-    else running--;
-  };
-
-  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
-    await enter();
-    try {
-      return await work();
-    } finally {
-      leave();
-    }
-  };
+  const slots = new Semaphore({
+    slots: HASHES_AT_ONCE_MAX,
+    waitingMax: HASHES_WAITING_MAX,
+    refusal: tooMany,
+  });
   return {
-    hash: (password) => guarded(() => argonHash(password.normalize("NFKC"), COST)),
+    hash: (password) => slots.run(() => argonHash(password.normalize("NFKC"), COST)),
     verify: (hash, password) =>
-      guarded(() => argonVerify(hash, password.normalize("NFKC")).catch(() => false)),
+      slots.run(() => argonVerify(hash, password.normalize("NFKC")).catch(() => false)),
   };
 };
 

@@ -3,6 +3,7 @@ import { audit } from "../audit/audit.ts";
 import { notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type Page, pageOf, type PageQuery } from "../../kernel/paging.ts";
+import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 import { hashRandomSecret } from "./random-secret.ts";
 import { Session, type SignInMethod } from "./session.ts";
@@ -27,16 +28,22 @@ export type ShownSession = {
   current: boolean;
 };
 
+/** Orders of the list. */
+export const SESSION_ORDERS = {
+  by: { createdAt: "createdAt", lastUsedAt: "lastUsedAt", expiresAt: "expiresAt" },
+  usual: "desc",
+} as const;
+
 /** Returns the active sessions of a user, newest first. */
 export const listSessions = async (
   { em, now }: Work,
   { userId, sessionId }: SessionOwner,
-  query: PageQuery,
+  query: PageQuery & Ordered<SortOf<typeof SESSION_ORDERS>>,
 ): Promise<Page<ShownSession>> => {
   const [sessions, total] = await em.findAndCount(
     Session,
     { userId, revokedAt: null, expiresAt: { $gt: now } },
-    { orderBy: { createdAt: "desc", id: "desc" }, limit: query.limit, offset: offsetOf(query) },
+    { orderBy: entityOrder(SESSION_ORDERS, query), limit: query.limit, offset: offsetOf(query) },
   );
   const shown = sessions.map(({ id, ip, userAgent, method, ...times }) => ({
     id,
@@ -53,7 +60,7 @@ export const listSessions = async (
 
 /**
  * Ends sessions of a user: all, all `except` one, or `only` one; returns how many were active. Their tokens
- * become invalid here at once and in other processes within 5 s.
+ * become invalid.
  */
 export const revokeSessions = async (
   { db, now, afterCommit }: Work,

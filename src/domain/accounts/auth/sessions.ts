@@ -110,7 +110,7 @@ type KnownSession = { caller: UserCaller; freshForMs: number; isUseDue: boolean 
 
 const known = createShortCache<KnownSession>(({ freshForMs }) => freshForMs);
 
-/** Drops this process's cache of sessions, roles and tenants; those of other processes expire within 5 s. */
+/** Drops this process's cache of sessions, roles and tenants; see CACHE_TTL_MS. */
 export const forgetSessions = (): void => known.clear();
 
 /**

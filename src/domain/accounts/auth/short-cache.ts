@@ -1,4 +1,7 @@
-/** How long another process may use what it has read; documented for operators. */
+/**
+ * How long a process may use what it has read, in ms. A change of a key, session, role, project, tenant,
+ * super-admin or block takes effect at once in the process that makes it, and everywhere within this time.
+ */
 export const CACHE_TTL_MS = 5_000;
 export const CACHE_MAX_ENTRIES = 10_000;
 

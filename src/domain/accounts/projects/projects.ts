@@ -17,7 +17,7 @@ import { forgetProjects } from "./resolve.ts";
 import { mergeSettings, type SettingsPatch } from "./settings.ts";
 
 /** Maximum projects where the plan has no limit. */
-const PROJECTS_PER_TENANT_MAX = 1_000;
+export const PROJECTS_PER_TENANT_MAX = 1_000;
 
 export type NewProject = {
   name: string;

@@ -27,7 +27,7 @@ let changes = 0;
 /** Incremented by every change of a project in this process: for caches elsewhere. */
 export const projectChanges = (): number => changes;
 
-/** Drops this process's cache of projects; those of other processes expire within 5 s. */
+/** Drops this process's cache of projects; see CACHE_TTL_MS. */
 export const forgetProjects = (): void => {
   changes++;
   byId.clear();

@@ -3,6 +3,7 @@ import { type ProjectSettings, settingsFrom } from "../../evaluation/project-set
 
 const EVENT_AGE_DAYS_MAX = 36_500;
 const COUNT_MAX = 1_000_000;
+const KEPT_DAYS_MAX = 3_650;
 
 const Lives = z.strictObject({
   enabled: z.boolean(),
@@ -40,6 +41,13 @@ export const SettingsShape = z.strictObject({
     .strictObject({ live: Share, test: Share })
     .meta({ description: "Fraction of events whose evaluation is traced; `test` applies in the sandbox" }),
   tracesDays: z.int().min(1).max(90).meta({ description: "How long traces are kept" }),
+  activityDays: z.int().min(1).max(KEPT_DAYS_MAX).meta({
+    description:
+      "How long players' streams and effects of events are kept; never longer than the plan allows",
+  }),
+  executionsDays: z.int().min(1).max(KEPT_DAYS_MAX).meta({
+    description: "How long executions of rules are kept; never longer than the plan allows",
+  }),
   lobby: z
     .strictObject({ onePerMode: z.boolean() })
     .meta({ description: "onePerMode: a player may be in one lobby of a mode at a time" }),

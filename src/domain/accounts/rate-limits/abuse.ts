@@ -47,8 +47,8 @@ export const blockAbuser = async (
  */
 export const noteAbuse = async (parts: AbuseParts, kind: AbuseKind, address: string): Promise<Counted> => {
   const state = await parts.limiter.consume(LIMITS[kind], limitKeyOf(address));
-  // Once each time the limit is exhausted: other processes learn of a block within 5 s, and requests until
-  // then must not write a row each.
+  // Once each time the limit is exhausted: other processes learn of a block later (CACHE_TTL_MS), and
+  // requests until then must not write a row each.
   if (state.used > 0 && state.used % state.limit === 0) await blockAbuser(parts, kind, address);
   return state;
 };

@@ -6,6 +6,7 @@ import { countUpTo, type Total } from "../../kernel/counting.ts";
 import { forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { type Network, networkOf, networkText, prefixOf, subscriberOf } from "./ip-address.ts";
 import { type BlockSource, IpBlock } from "./ip-block.ts";
@@ -34,7 +35,7 @@ const CACHE_KEY = "all";
 /** Rises with every change of a block in this process. */
 let changes = 0;
 
-/** Drops this process's cache of blocks; those of other processes expire within 5 s. */
+/** Drops this process's cache of blocks; see CACHE_TTL_MS. */
 export const forgetBlocks = (): void => void changes++;
 
 /** Returns the network to block for `text`, an address or a CIDR block. @throws VALIDATION_ERROR */
@@ -45,7 +46,7 @@ export const blockedNetworkOf = (text: string): Network => {
 };
 
 /**
- * Rejects all requests of a network from now on; in effect in other processes within 5 s. Automatic blocks do
+ * Rejects all requests of a network from now on. Automatic blocks do
  * not change a block made by an administrator, and never shorten one.
  *
  * The caller must have checked that the network may be blocked: see `isProtected` of ip-address.ts. Counters
@@ -99,16 +100,19 @@ export const findBlock = async (work: Work, address: string): Promise<IpBlock | 
   return row && (await work.em.findOneOrFail(IpBlock, { id: row.id }));
 };
 
+/** Orders of the list. */
+export const IP_BLOCK_ORDERS = { by: { createdAt: "createdAt" }, usual: "desc" } as const;
+
 /** Returns the blocks in force, newest first. */
 export const listBlocks = async (
   work: Work,
-  query: PageQuery,
+  query: PageQuery & Ordered<SortOf<typeof IP_BLOCK_ORDERS>>,
 ): Promise<Total & { inForce: readonly IpBlock[] }> => {
   const where: FilterQuery<IpBlock> = { $or: [{ expiresAt: null }, { expiresAt: { $gt: work.now } }] };
   const page = { limit: query.limit, offset: offsetOf(query) };
   const inForce = await work.em.find(IpBlock, where, {
     ...page,
-    orderBy: [{ createdAt: "desc" }, { id: "desc" }],
+    orderBy: entityOrder(IP_BLOCK_ORDERS, query),
   });
   return { inForce, ...(await countUpTo(work, IpBlock, where)) };
 };

@@ -33,6 +33,14 @@ export type Limiter = {
   reset(bucket: Bucket, key: string): Promise<void>;
 };
 
+/** Returns the headers about the narrowest limit of a request. */
+export const limitHeaders = ({ limit, remaining, resetAtMs }: LimitState): Record<string, string> => ({
+  "X-RateLimit-Limit": String(limit),
+  "X-RateLimit-Remaining": String(remaining),
+  // Unix seconds, rounded up, so that clients do not return too early.
+  "X-RateLimit-Reset": String(Math.ceil(resetAtMs / 1_000)),
+});
+
 /** A 429 error with the state of its limit for the headers of the response. */
 export class RateLimited extends DomainError {
   readonly state: LimitState;

@@ -10,6 +10,7 @@ import type { Mail } from "../email/mail.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../../kernel/work.ts";
 import { statusOf } from "./accept.ts";
@@ -43,15 +44,21 @@ const withStatus = (
   return { tenantId, $or: [{ status }, { status: "PENDING", expiresAt: { $lte: now } }] };
 };
 
+/** Orders of the list. */
+export const INVITATION_ORDERS = {
+  by: { createdAt: "createdAt", expiresAt: "expiresAt" },
+  usual: "desc",
+} as const;
+
 /** Returns invitations, newest first. */
 export const listInvitations = async (
   work: Work,
   tenantId: string,
-  query: PageQuery & { status?: InvitationStatus | undefined },
+  query: PageQuery & Ordered<SortOf<typeof INVITATION_ORDERS>> & { status?: InvitationStatus | undefined },
 ): Promise<Total & { invitations: Invitation[] }> => {
   const where = withStatus(tenantId, query.status, work.now);
   const invitations = await work.em.find(Invitation, where, {
-    orderBy: [{ createdAt: "desc" }, { id: "desc" }],
+    orderBy: entityOrder(INVITATION_ORDERS, query),
     limit: query.limit,
     offset: offsetOf(query),
   });

@@ -79,7 +79,7 @@ export const getMember = async ({ em }: Work, tenantId: string, memberId: string
 export type MemberChange = { role?: Role | undefined; status?: "ACTIVE" | "SUSPENDED" | undefined };
 
 /**
- * Changes a member's role, accepts a waiting one, or suspends or reinstates one. Within 5 s it applies to
+ * Changes a member's role, accepts a waiting one, or suspends or reinstates one. It applies to
  * their tokens.
  *
  * @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE for what the caller may not grant, CONFLICT LAST_OWNER,

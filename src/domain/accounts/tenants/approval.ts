@@ -77,7 +77,7 @@ export const rejectTenant = async (
 
 /**
  * APPROVED becomes SUSPENDED: requests with its keys, and most requests of its members, return 403
- * TENANT_SUSPENDED within 5 s. @throws NOT_FOUND, CONFLICT INVALID_STATE
+ * TENANT_SUSPENDED. @throws NOT_FOUND, CONFLICT INVALID_STATE
  */
 export const suspendTenant = async (
   { mail }: ApprovalParts,

@@ -50,7 +50,7 @@ export const restoreTenant = async (work: Work, tenantId: string): Promise<Tenan
 const about = (tenantId: string) => ({ target: { type: "tenant", id: tenantId }, tenantId });
 
 /**
- * Deletes tenants whose grace period is over: requests with their keys and sessions return 401 within 5 s,
+ * Deletes tenants whose grace period is over: requests with their keys and sessions return 401,
  * and their users' accounts are deleted, which frees their addresses. Projects and players stay in the
  * database, inaccessible. Deletes a few at a time and returns how many.
  */

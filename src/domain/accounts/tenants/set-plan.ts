@@ -20,6 +20,8 @@ export const PlanOverrides = z.strictObject({
   customDomains: Limit,
   analyticsHistoryDays: Limit,
   deliveryLogDays: Limit,
+  activityDays: Limit,
+  executionsDays: Limit,
 });
 
 /** Changes by a super-admin; `planOverrides` replaces the previous ones. */

@@ -30,11 +30,11 @@ export type RelayParts = {
 export type Relayed = { rows: number; again: readonly number[] };
 
 /**
- * Publishes the next committed rows of some partitions: entries to the rank index, then lines to the players'
- * topics, then, in one commit, rank notices and the removal of the queue rows. Partitions without rank
- * changes do not wait for these. The cost of a round hardly depends on the number of partitions. A crash in
- * between publishes the rows again: the index keeps versions and players' rooms keep sequence numbers, so
- * repetition is harmless. `schedule` decides what is tried after a failed round.
+ * Publishes the next committed rows of some partitions: lines to the players' topics, then entries to the
+ * rank index, then, in one commit, rank notices and the removal of the queue rows. Partitions without rank
+ * changes are finished before the others. The cost of a round hardly depends on the number of partitions. A
+ * crash in between publishes the rows again: the index keeps versions and players' rooms keep sequence
+ * numbers, so repetition is harmless. `schedule` decides what is tried after a failed round.
  */
 export const relayPartitions = async (relay: RelayParts, parts: readonly number[]): Promise<Relayed> => {
   const { schedule = new RelaySchedule() } = relay;
@@ -61,22 +61,19 @@ const send = async (
   { transact, ranks, topics, onRelayed = () => undefined }: RelayParts,
   { queued, rows, again, periods, round, planned }: Round,
 ): Promise<Relayed> => {
-  await applyRanks({ ranks, topics }, periods);
   await publishToPlayers(topics, rows);
   publishToRooms(topics, rows);
   const finish = (work: Work, commits: readonly TakenCommit[]): Promise<void> =>
     finishRelay(work, commits, { rows, planned });
   const [ranking, others] = splitByPeriods(queued, periods);
-  if (ranking.length === 0 || others.length === 0) {
-    await notifyChanged({ transact, ranks, topics }, round, (work) => finish(work, queued));
-    return { rows: rows.length, again };
-  }
-  await transact((work) => finish(work, others));
+  if (others.length > 0) await transact((work) => finish(work, others));
+  if (ranking.length === 0) return { rows: rows.length, again };
   const free = new Set(others.map(({ part }) => part));
   onRelayed(
     [...free],
     again.filter((part) => free.has(part)),
   );
+  await applyRanks({ ranks, topics }, periods);
   await notifyChanged({ transact, ranks, topics }, round, (work) => finish(work, ranking));
   return { rows: rows.length, again: again.filter((part) => !free.has(part)) };
 };

@@ -4,6 +4,7 @@ import { notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { idFloor, isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Attempt, DeliveryStatus } from "./delivering/delivery.ts";
 import type { Webhook } from "./webhook.ts";
@@ -38,14 +39,18 @@ export type DeliveryDetail = Delivery & {
   payload: Json | null;
 };
 
-export type ListDeliveries = PageQuery & {
-  status?: DeliveryStatus | undefined;
-  eventType?: string | undefined;
-  eventId?: string | undefined;
-  /** Times of the event. */
-  from?: Date | undefined;
-  to?: Date | undefined;
-};
+/** Orders of the list. */
+export const DELIVERY_ORDERS = { by: { createdAt: sql`d.id` }, usual: "desc" } as const;
+
+export type ListDeliveries = PageQuery &
+  Ordered<SortOf<typeof DELIVERY_ORDERS>> & {
+    status?: DeliveryStatus | undefined;
+    eventType?: string | undefined;
+    eventId?: string | undefined;
+    /** Times of the event. */
+    from?: Date | undefined;
+    to?: Date | undefined;
+  };
 
 type Row = {
   id: string;
@@ -113,7 +118,8 @@ export const listDeliveries = async (
   const found = await sql<Row>`
     select ${COLUMNS}, case when d.log = '[]' then d.log else jsonb_build_array(d.log -> -1) end as log
     from webhook_deliveries d where ${where}
-    order by d.id desc limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+    order by ${orderBy(DELIVERY_ORDERS, query, sql`d.id`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   const deliveries = found.rows.map(deliveryOf).map((delivery) => ({
     ...delivery,
     responseBody: delivery.responseBody?.slice(0, LISTED_RESPONSE_MAX).toWellFormed() ?? null,

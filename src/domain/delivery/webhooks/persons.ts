@@ -35,10 +35,13 @@ type Columns = Record<"projectId" | "type" | "players" | "createdAt", RawBuilder
 
 /**
  * Condition: whether an event concerns a person who was erased after it. It looks players up by their ids, so
- * that it applies from the commit that erases on, however long the rest of the erasure takes.
+ * that it applies from the commit that erases on, however long the rest of the erasure takes. The limit makes
+ * the planner look up each by its key: where statistics are old it would read all players for every event.
  */
 export const concernsErased = ({ projectId, type, players, createdAt }: Columns): RawBuilder<boolean> => sql`(
   ${type} <> ${sql.lit(ERASURE_TYPE)} and exists (
-    select from unnest(${players}) as n(id) join players p on p.project_id = ${projectId} and p.id = n.id
+    select from unnest(${players}) as n(id) cross join lateral (
+      select external_user_id, updated_at from players
+      where project_id = ${projectId} and id = n.id limit 1) p
     where p.external_user_id = 'erased:' || n.id::text
       and p.updated_at >= ${createdAt} - ${sql.lit(`${CLOCKS_MS} ms`)}::interval))`;

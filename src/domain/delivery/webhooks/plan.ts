@@ -64,7 +64,7 @@ export const planWebhooks = async (work: Work, planned: readonly PlannedEvent[])
       as d(project uuid, place int, webhook uuid, id uuid)
     join numbered n on n.project = d.project and n.place = d.place and not n.erased
     on conflict (webhook_id, id) do nothing`.execute(work.db);
-  if (webhooks.size > 0) work.ringWebhooks(webhooks);
+  if (webhooks.size > 0) work.wakeWebhooks(webhooks);
   return deliveries.length;
 };
 

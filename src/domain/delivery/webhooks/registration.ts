@@ -5,6 +5,7 @@ import { countUpTo, type Total } from "../../kernel/counting.ts";
 import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { Project } from "../../accounts/projects/project.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import { lockTenant } from "../../accounts/tenants/lock-tenant.ts";
@@ -35,10 +36,22 @@ export type WebhookChange = {
   status?: "ACTIVE" | "PAUSED" | undefined;
 };
 
-/** @throws VALIDATION_ERROR URL_NOT_ALLOWED; uses the network, so not in a transaction */
-export const checkUrl = async (sender: WebhookSender, url: string | undefined): Promise<void> => {
-  const problem = url === undefined ? undefined : await sender.check(url);
-  if (problem !== undefined) throw invalid("url", problem, "URL_NOT_ALLOWED");
+type UrlRules = { webhookSender: WebhookSender; config: { isProduction: boolean } };
+
+/**
+ * Outside production the refusal says how to allow addresses of a developer's machine.
+ * @throws VALIDATION_ERROR URL_NOT_ALLOWED; uses the network, so not in a transaction
+ */
+export const checkUrl = async (
+  { webhookSender, config }: UrlRules,
+  url: string | undefined,
+): Promise<void> => {
+  const problem = url === undefined ? undefined : await webhookSender.check(url);
+  if (problem === undefined) return;
+  const hint = config.isProduction
+    ? ""
+    : "; for receivers on this machine or network start the server with WEBHOOKS_ALLOW_LOCAL=on";
+  throw invalid("url", problem + hint, "URL_NOT_ALLOWED");
 };
 
 const checkPatterns = (patterns: readonly string[] | undefined): void => {
@@ -77,15 +90,22 @@ export const lockWebhook = async (work: Work, tenantId: string, id: string): Pro
   return getWebhook(work, tenantId, id);
 };
 
+/** Orders of the list. */
+export const WEBHOOK_ORDERS = {
+  by: { createdAt: "createdAt", updatedAt: "updatedAt" },
+  usual: "desc",
+} as const;
+
 /** Newest first. */
 export const listWebhooks = async (
   work: Work,
   tenantId: string,
-  query: PageQuery & {
-    status?: WebhookStatus | undefined;
-    /** A UUID. */
-    projectId?: string | undefined;
-  },
+  query: PageQuery &
+    Ordered<SortOf<typeof WEBHOOK_ORDERS>> & {
+      status?: WebhookStatus | undefined;
+      /** A UUID. */
+      projectId?: string | undefined;
+    },
 ): Promise<Total & { webhooks: Webhook[] }> => {
   const { status, projectId } = query;
   const where = {
@@ -94,7 +114,7 @@ export const listWebhooks = async (
     ...(projectId === undefined ? {} : { projectId }),
   };
   const webhooks = await work.em.find(Webhook, where, {
-    orderBy: { id: "desc" },
+    orderBy: entityOrder(WEBHOOK_ORDERS, query),
     limit: query.limit,
     offset: offsetOf(query),
   });
@@ -189,7 +209,7 @@ export const updateWebhook = async (
   const named = Object.keys(change).filter((key) => change[key as keyof WebhookChange] !== undefined);
   const data = { changed: named, ...(url === undefined ? {} : { host: hostOf(url) }) };
   await auditWebhook(work, "updated", webhook, data);
-  if (webhook.status !== "PAUSED") work.ringWebhooks([id]);
+  if (webhook.status !== "PAUSED") work.wakeWebhooks([id]);
   return webhook;
 };
 

@@ -39,7 +39,7 @@ export const retryDelivery = async (
   if (started.rows.length === 0)
     throw conflict("INVALID_STATE", `The delivery is ${status}: its next attempt is automatic`);
   await auditWebhook(work, "delivery_retried", webhook, { deliveryId: id });
-  work.ringWebhooks([webhook.id]);
+  work.wakeWebhooks([webhook.id]);
   return getDelivery(work, webhook, id);
 };
 
@@ -68,7 +68,7 @@ export const recoverWebhook = async (work: Work, recovery: Recovery): Promise<Re
   );
   const next = events.length > seen.length ? new Date(events.at(-1)!.at).toISOString() : null;
   await auditWebhook(work, "recovered", webhook, { since: since.toISOString(), queued });
-  if (queued > 0) work.ringWebhooks([webhook.id]);
+  if (queued > 0) work.wakeWebhooks([webhook.id]);
   return { queued, nextSince: next };
 };
 

@@ -12,7 +12,7 @@ import { deliveryId, eventsFor, planWebhooks } from "./plan.ts";
 import { attemptOf } from "./delivering/record-results.ts";
 import { auditWebhook, lockWebhook } from "./registration.ts";
 import { liveSecrets } from "./secrets.ts";
-import type { WebhookOutcome, WebhookRequest } from "./delivering/sender.ts";
+import { SEND_TIMEOUT_MS, type WebhookOutcome, type WebhookRequest } from "./delivering/sender.ts";
 import { signedRequest } from "./delivering/signing.ts";
 import { keptMsOf, readSubscribers } from "./subscribers.ts";
 import type { Webhook } from "./webhook.ts";
@@ -98,9 +98,6 @@ export type TestResult = {
   error: string | null;
 };
 
-/** Time limit of a test, for which somebody waits, in ms. */
-const TEST_TIMEOUT_MS = 10_000;
-
 /** Builds the single attempt of a test. */
 export const testRequest = (
   { secretBox, version }: { secretBox: SecretBox; version: string },
@@ -109,7 +106,7 @@ export const testRequest = (
 ): WebhookRequest => {
   const signer = { url: webhook.url, secrets: liveSecrets(secretBox, webhook, at), version };
   const signable = { deliveryId: id, eventId: event.id, eventType: event.type, attempt: 1, body };
-  return { ...signedRequest(signer, signable, at), timeoutMs: TEST_TIMEOUT_MS };
+  return { ...signedRequest(signer, signable, at), timeoutMs: SEND_TIMEOUT_MS };
 };
 
 /** Records the outcome of a test, which does not affect the webhook's health. */

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { countRows, type Total } from "../../kernel/counting.ts";
 import { getDefinition } from "../definitions/definitions.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** A player who holds a badge. Times are ISO 8601. */
@@ -38,10 +39,16 @@ const show = (row: Row): BadgeHolder => ({
   lastEarnedAt: new Date(row.last_earned_at).toISOString(),
 });
 
-export type ListHolders = PageQuery & {
-  /** Limits the list to holders of exactly this tier. */
-  tier?: number | undefined;
-};
+/** Orders of the list. */
+export const HOLDER_ORDERS = { by: { tier: sql`b.tier` }, usual: "desc" } as const;
+/** The same of the rows of a page. */
+const PAGE_ORDERS = { by: { tier: sql`h.tier` }, usual: "desc" } as const;
+
+export type ListHolders = PageQuery &
+  Ordered<SortOf<typeof HOLDER_ORDERS>> & {
+    /** Limits the list to holders of exactly this tier. */
+    tier?: number | undefined;
+  };
 
 /** Lists the players who hold a badge, highest tier first. @throws DomainError NOT_FOUND */
 export const listHolders = async (
@@ -57,9 +64,9 @@ export const listHolders = async (
     select p.id, p.external_user_id, p.display_name, h.tier, h.times_awarded, h.serial_no,
       h.first_earned_at, h.last_earned_at
     from (
-      select b.* from ${where} order by b.tier desc, b.player_id desc
+      select b.* from ${where} order by ${orderBy(HOLDER_ORDERS, query, sql`b.player_id`)}
       limit ${query.limit} offset ${offsetOf(query)}) h
     join players p on p.project_id = h.project_id and p.id = h.player_id
-    order by h.tier desc, h.player_id desc`.execute(work.db);
+    order by ${orderBy(PAGE_ORDERS, query, sql`h.player_id`)}`.execute(work.db);
   return { holders: page.rows.map(show), ...(await countRows(work, where)) };
 };

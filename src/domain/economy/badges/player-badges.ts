@@ -4,6 +4,7 @@ import { conflict, type DomainError, invalid, notFound } from "../../kernel/erro
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { checkActive } from "../../evaluation/active.ts";
 import { changePlayers } from "../../progression/change.ts";
 import type { Turn } from "../../evaluation/turn.ts";
@@ -120,15 +121,19 @@ type PlayerKey = { projectId: string; id: string };
 const select = (
   { projectId, id }: PlayerKey,
   where: RawBuilder<unknown>,
-  page: RawBuilder<unknown>,
+  rest: RawBuilder<unknown>,
 ) => sql<Row>`
   select d.id, d.definition, b.tier, b.progress, b.times_awarded, b.serial_no, b.first_earned_at,
     b.last_earned_at, b.revoked_at, count(*) over () as total
   from definitions d left join player_badges b
     on b.project_id = d.project_id and b.player_id = ${id} and b.badge_key = d.key
-  where d.project_id = ${projectId} and d.kind = 'badge' and ${where} order by d.key ${page}`;
+  where d.project_id = ${projectId} and d.kind = 'badge' and ${where} ${rest}`;
 
-export type ListPlayerBadges = PageQuery & { state: BadgeState; category?: string | undefined };
+/** Orders of the list. */
+export const PLAYER_BADGE_ORDERS = { by: { key: sql`d.key` }, usual: "asc" } as const;
+
+export type ListPlayerBadges = PageQuery &
+  Ordered<SortOf<typeof PLAYER_BADGE_ORDERS>> & { state: BadgeState; category?: string | undefined };
 
 /** Lists a player's badges by key; ALL includes the project's badges that the player does not hold. */
 export const listPlayerBadges = async (
@@ -139,7 +144,8 @@ export const listPlayerBadges = async (
   const { state, category = null } = query;
   const where = sql`${STATES[state]}
     and (${category}::text is null or d.definition ->> 'category' = ${category})`;
-  const page = sql`limit ${query.limit} offset ${offsetOf(query)}`;
+  const page = sql`order by ${orderBy(PLAYER_BADGE_ORDERS, query, sql`d.key`)}
+    limit ${query.limit} offset ${offsetOf(query)}`;
   const { rows } = await select(player, where, page).execute(work.db);
   const keys = rows.map(({ definition }) => definition.key);
   const percents = await earnedByPercent(work, player.projectId, keys);

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { TOTAL_EXACT_MAX } from "../../kernel/counting.ts";
+import { createSizedCache } from "../../kernel/sized-cache.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** Projects up to this number of players are counted each time; larger ones once an hour. */
@@ -9,29 +10,31 @@ const KEPT_MS = 3_600_000;
 const KEPT_MAX = 50_000;
 
 type Counted = { value: number; atMs: number };
-const kept = new Map<string, Counted>();
+const kept = createSizedCache<Counted>({ items: KEPT_MAX, bytes: KEPT_MAX });
 
-const keep = (name: string, value: number, atMs: number): void => {
-  kept.delete(name);
-  kept.set(name, { value, atMs });
-  if (kept.size > KEPT_MAX) kept.delete(kept.keys().next().value!);
-};
+/** What is counted: a project's players, or those who hold a badge of it. */
+type Subject = { projectId: string; badgeKey?: string };
 
-const keptValue = (name: string, nowMs: number): number | undefined => {
-  const found = kept.get(name);
+const nameOf = ({ projectId, badgeKey = "" }: Subject): string => `${projectId}\0${badgeKey}`;
+
+const keep = (of: Subject, value: number, atMs: number): void =>
+  void kept.keep(nameOf(of), { value, atMs }, { owner: of.projectId, bytes: 1 });
+
+const keptValue = (of: Subject, nowMs: number): number | undefined => {
+  const found = kept.get(nameOf(of));
   return found && nowMs - found.atMs < KEPT_MS ? found.value : undefined;
 };
 
 /** Number of ACTIVE players, but never more than TOTAL_EXACT_MAX + 1. */
 const countPlayers = async ({ db, now }: Work, projectId: string): Promise<number> => {
-  const known = keptValue(projectId, now.getTime());
+  const known = keptValue({ projectId }, now.getTime());
   if (known !== undefined) return known;
   const found = await sql<{ n: string | number }>`
     select count(*) as n from (
       select 1 from players where project_id = ${projectId} and status = 'ACTIVE'
       limit ${TOTAL_EXACT_MAX + 1}) as counted`.execute(db);
   const players = Number(found.rows[0]!.n);
-  if (players > SMALL_PLAYERS_MAX) keep(projectId, players, now.getTime());
+  if (players > SMALL_PLAYERS_MAX) keep({ projectId }, players, now.getTime());
   return players;
 };
 
@@ -62,15 +65,15 @@ export const earnedByPercent = async (
   const players = await countPlayers(work, projectId);
   if (players > TOTAL_EXACT_MAX || keys.length === 0) return new Map();
   const nowMs = work.now.getTime();
-  const nameOf = (key: string): string => `${projectId}\0${key}`;
-  const missing = keys.filter((key) => keptValue(nameOf(key), nowMs) === undefined);
+  const missing = keys.filter((badgeKey) => keptValue({ projectId, badgeKey }, nowMs) === undefined);
   const counted =
     missing.length === 0 ? new Map<string, number>() : await countHolders(work, projectId, missing);
-  if (players > SMALL_PLAYERS_MAX) for (const [key, value] of counted) keep(nameOf(key), value, nowMs);
+  if (players > SMALL_PLAYERS_MAX)
+    for (const [badgeKey, value] of counted) keep({ projectId, badgeKey }, value, nowMs);
   return new Map(
-    keys.map((key) => {
-      const holders = counted.get(key) ?? keptValue(nameOf(key), nowMs) ?? 0;
-      return [key, players === 0 ? 0 : Math.min(100, Math.round((holders / players) * 1_000) / 10)];
+    keys.map((badgeKey) => {
+      const holders = counted.get(badgeKey) ?? keptValue({ projectId, badgeKey }, nowMs) ?? 0;
+      return [badgeKey, players === 0 ? 0 : Math.min(100, Math.round((holders / players) * 1_000) / 10)];
     }),
   );
 };

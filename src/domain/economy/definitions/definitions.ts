@@ -5,6 +5,7 @@ import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { containing } from "../../kernel/search.ts";
 import type { Work } from "../../kernel/work.ts";
 import { Definition } from "./definition.ts";
@@ -120,12 +121,19 @@ export const getDefinition = async (
   return found;
 };
 
-export type ListDefinitions = PageQuery & {
-  /** Default: ACTIVE. */
-  status?: "ACTIVE" | "ARCHIVED" | undefined;
-  /** Substring of the name or key, case-insensitive. */
-  search?: string | undefined;
-};
+/** Orders of the list. */
+export const DEFINITION_ORDERS = {
+  by: { key: "key", name: "name", createdAt: "createdAt", updatedAt: "updatedAt" },
+  usual: "asc",
+} as const;
+
+export type ListDefinitions = PageQuery &
+  Ordered<SortOf<typeof DEFINITION_ORDERS>> & {
+    /** Default: ACTIVE. */
+    status?: "ACTIVE" | "ARCHIVED" | undefined;
+    /** Substring of the name or key, case-insensitive. */
+    search?: string | undefined;
+  };
 
 /** Lists definitions of one kind, by key. */
 export const listDefinitions = async (
@@ -143,7 +151,13 @@ export const listDefinitions = async (
       status: query.status ?? "ACTIVE",
       ...(like === undefined ? {} : { $or: [{ name: { $ilike: like } }, { key: { $ilike: like } }] }),
     },
-    { orderBy: { key: "asc" }, limit: query.limit, offset: offsetOf(query) },
+    // The unit of work would compare every document with its original, though none has changed.
+    {
+      orderBy: entityOrder(DEFINITION_ORDERS, query),
+      limit: query.limit,
+      offset: offsetOf(query),
+      disableIdentityMap: true,
+    },
   );
   return { definitions, total };
 };

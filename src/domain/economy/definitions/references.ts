@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { DomainError } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
-import { heldCatalogue } from "./catalogue.ts";
+import { sharedDefinitions } from "./project-definitions.ts";
 
 /** Reason of a 400 for an unknown name: an import retries such a definition later. */
 export const UNKNOWN_REFERENCE = "UNKNOWN_REFERENCE";
@@ -30,8 +30,8 @@ export const isActiveKey = async (
   projectId: string,
   { kind, key }: Pick<Reference, "kind" | "key">,
 ): Promise<boolean> => {
-  const catalogue = heldCatalogue(work, projectId);
-  if (catalogue) return catalogue.get(kind, key) !== undefined;
+  const definitions = sharedDefinitions(work, projectId);
+  if (definitions) return definitions.get(kind, key) !== undefined;
   const found = await sql`
     select 1 from definitions
     where project_id = ${projectId} and kind = ${kind} and key = ${key} and status = 'ACTIVE'`.execute(

@@ -6,6 +6,8 @@ import type { Work } from "../../kernel/work.ts";
 export type RunningState = {
   /** Total size of everything that evaluation reads, as PostgreSQL's JSON text. */
   bytes: number;
+  /** The same of everything that an export of the project has, and therefore an import must take. */
+  keptBytes: number;
   rules: number;
   definitions: number;
   /** Number of distinct metrics that rules, badges and segments read; 0 where there cannot be too many. */
@@ -22,12 +24,17 @@ const LINKING = `{${["rule", ...LOOP_KINDS].join(",")}}`;
 /** Maximum number of metrics of one document: each condition may have its own. */
 const DOCUMENT_METRICS_MAX = 50;
 
-type Row = Record<"bytes" | "rules" | "definitions" | "counting", string | number> & { links: string | null };
+type Row = Record<"bytes" | "resting" | "rules" | "definitions" | "counting", string | number> & {
+  links: string | null;
+};
 
 /** Reads a project's running state in one statement, and another one where it may read too many counters. */
 export const readRunningState = async (work: Work, projectId: string): Promise<RunningState> => {
   const { rows } = await sql<Row>`
     select coalesce(sum(bytes), 0) as bytes,
+      (select coalesce(sum(coalesce(v.bytes, r.draft_bytes)), 0)
+        from rules r left join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+        where r.project_id = ${projectId} and r.status in ('DRAFT', 'PAUSED')) as resting,
       count(*) filter (where has_metric) as counting,
       count(*) filter (where kind = 'rule') as rules,
       count(*) filter (where kind not in ('rule', 'leaderboard')) as definitions,
@@ -41,16 +48,30 @@ export const readRunningState = async (work: Work, projectId: string): Promise<R
       where project_id = ${projectId} and status = 'ACTIVE'
       union all select 'leaderboard', key, bytes, digest, has_metric from leaderboards
       where project_id = ${projectId} and status <> 'ARCHIVED') those`.execute(work.db);
-  const { bytes, rules, definitions, counting, links } = rows[0]!;
+  const { bytes, resting, rules, definitions, counting, links } = rows[0]!;
   const mayBeMany = Number(counting) > COUNTERS_MAX / DOCUMENT_METRICS_MAX;
   const counters = mayBeMany ? await countCounters(work, projectId) : 0;
   return {
     bytes: Number(bytes),
+    keptBytes: Number(bytes) + Number(resting),
     rules: Number(rules),
     definitions: Number(definitions),
     counters,
     links: links ?? "",
   };
+};
+
+/** Reads `keptBytes` alone. */
+export const readKeptBytes = async ({ db }: Work, projectId: string): Promise<number> => {
+  const found = await sql<{ bytes: string | number }>`
+    select coalesce(sum(bytes), 0) as bytes from (
+      select coalesce(v.bytes, r.draft_bytes) as bytes
+      from rules r left join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+      where r.project_id = ${projectId} and r.status <> 'ARCHIVED'
+      union all select bytes from definitions where project_id = ${projectId} and status = 'ACTIVE'
+      union all select bytes from leaderboards
+      where project_id = ${projectId} and status <> 'ARCHIVED') those`.execute(db);
+  return Number(found.rows[0]!.bytes);
 };
 
 const countCounters = async ({ db }: Work, projectId: string): Promise<number> => {

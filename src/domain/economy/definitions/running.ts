@@ -1,12 +1,12 @@
-import type { SqlEntityManager } from "@mikro-orm/sql";
 import { conflict } from "../../kernel/errors.ts";
-import { COUNTERS_MAX, PROJECT_MAX_BYTES } from "../../kernel/limits.ts";
+import { COUNTERS_MAX, KEPT_MAX_BYTES, PROJECT_MAX_BYTES } from "../../kernel/limits.ts";
 import { refuseNewLoops, standingLoops } from "../loops/loops.ts";
 import type { Work } from "../../kernel/work.ts";
-import { readRunningState, type RunningState } from "./running-state.ts";
+import { localKey } from "../../kernel/work-state.ts";
+import { readKeptBytes, readRunningState, type RunningState } from "./running-state.ts";
 
-/** Transactions with many changes, which are checked once at their end. */
-const together = new WeakSet<SqlEntityManager>();
+/** Whether a change is in progress: changes inside it are checked once, at its end. */
+const CHANGING = localKey("changeRunning", () => false);
 
 type RunningChange = {
   projectId: string;
@@ -32,10 +32,10 @@ export const changeRunning = async <T>(
   { projectId, reason, isLoopChecked, copied, isLong }: RunningChange,
   change: () => Promise<T>,
 ): Promise<T> => {
-  if (together.has(work.em)) return change();
+  if (work.local.get(CHANGING)) return change();
   const before = await readRunningState(work, projectId);
   const standing = await standingLoops(work, copied === undefined ? [projectId] : [projectId, copied]);
-  together.add(work.em);
+  work.local.set(CHANGING, true);
   try {
     const changed = await change();
     await work.em.flush();
@@ -45,9 +45,24 @@ export const changeRunning = async <T>(
       await refuseNewLoops(work, projectId, { state: after, standing, isLong });
     return changed;
   } finally {
-    together.delete(work.em);
+    work.local.set(CHANGING, false);
   }
 };
+
+/**
+ * Refuses a draft that has become larger when the project keeps too much with it.
+ * @throws DomainError CONFLICT RULE_LIMIT
+ */
+export const refuseLargeDraft = async (work: Work, projectId: string): Promise<void> => {
+  if ((await readKeptBytes(work, projectId)) > KEPT_MAX_BYTES) throw keepsTooMuch("RULE_LIMIT");
+};
+
+const keepsTooMuch = (reason: string) =>
+  conflict(
+    reason,
+    `a project may have ${KEPT_MAX_BYTES} bytes of rules, drafts and paused ones included, definitions and ` +
+      "leaderboards together",
+  );
 
 const refuseLarger = (
   after: RunningState,
@@ -56,6 +71,7 @@ const refuseLarger = (
   const refuse = (limit: string) => conflict(reason, `a project may have ${limit}`);
   if (after.bytes > Math.max(PROJECT_MAX_BYTES, before.bytes))
     throw refuse(`${PROJECT_MAX_BYTES} bytes of active rules, definitions and leaderboards together`);
+  if (after.keptBytes > Math.max(KEPT_MAX_BYTES, before.keptBytes)) throw keepsTooMuch(reason);
   if (after.counters > Math.max(COUNTERS_MAX, before.counters))
     throw refuse(`${COUNTERS_MAX} different metrics of active rules, badges and segments together`);
 };

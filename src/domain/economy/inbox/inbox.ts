@@ -5,6 +5,7 @@ import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { checkActive } from "../../evaluation/active.ts";
 import { changePlayers } from "../../progression/change.ts";
 import type { Turn } from "../../evaluation/turn.ts";
@@ -59,7 +60,10 @@ const current = ({ projectId, id }: PlayerKey, now: Date) => sql`
   project_id = ${projectId} and player_id = ${id}
     and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)`;
 
-export type ListInbox = PageQuery & { unread?: boolean | undefined };
+/** Orders of the list. */
+export const INBOX_ORDERS = { by: { createdAt: sql`id` }, usual: "desc" } as const;
+
+export type ListInbox = PageQuery & Ordered<SortOf<typeof INBOX_ORDERS>> & { unread?: boolean | undefined };
 
 /** Lists a player's messages, newest first. */
 export const listInbox = async (
@@ -71,7 +75,8 @@ export const listInbox = async (
     query.unread === undefined ? sql`true` : query.unread ? sql`read_at is null` : sql`read_at is not null`;
   const source = sql`inbox_messages where ${current(player, work.now)} and ${read}`;
   const page = await sql<Row>`
-    select * from ${source} order by id desc limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+    select * from ${source} order by ${orderBy(INBOX_ORDERS, query, sql`id`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return { messages: page.rows.map(show), ...(await countRows(work, source)) };
 };
 

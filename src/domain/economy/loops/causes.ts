@@ -13,7 +13,7 @@ import {
 } from "../../evaluation/causes.ts";
 import { causesOfBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { inputsOf } from "../../evaluation/segments/inputs.ts";
-import { HELD } from "../../evaluation/player-state.ts";
+import { HOLDINGS } from "../../evaluation/player-state.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 
@@ -48,7 +48,7 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
   "player.updated": ["field:attributes.*", "field:tags"],
 };
 /** The same for types about one thing, by prefix: the thing's key is appended. */
-const KEYED_CHANGES: readonly (readonly [type: string, input: string])[] = Object.values(HELD).flatMap(
+const KEYED_CHANGES: readonly (readonly [type: string, input: string])[] = Object.values(HOLDINGS).flatMap(
   ({ changedBy }) => Object.entries(changedBy),
 );
 

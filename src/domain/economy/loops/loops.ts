@@ -3,6 +3,7 @@ import { DomainError } from "../../kernel/errors.ts";
 import { createSizedCache } from "../../kernel/sized-cache.ts";
 import { Unprepared } from "../../kernel/unprepared.ts";
 import type { Work } from "../../kernel/work.ts";
+import { retainedKey } from "../../kernel/work-state.ts";
 import { HERE_MAX, UNDONE_MAX } from "./cycles.ts";
 import { type Cycle, cyclesIn, type Linked, loadLinked } from "./graph.ts";
 import { LOOP_ADVICE, cycleText } from "./loop-text.ts";
@@ -66,20 +67,20 @@ const endlessLoops = async (
   return find(searched);
 };
 
-/** Transactions that must know which loops existed before their change. */
-const asking = new WeakSet<Work["lanes"]>();
+/** Whether the transaction must know which loops existed before its change. */
+const STANDING_WANTED = retainedKey("standing loops are wanted", () => false);
 
 /** Thrown after a change that has loops: it is rolled back to find the loops that exist without it. */
 class StandingWanted extends Unprepared {
-  readonly #lanes: Work["lanes"];
+  readonly #retained: Work["retained"];
 
-  constructor(lanes: Work["lanes"]) {
+  constructor(retained: Work["retained"]) {
     super("the loops of before are not known");
-    this.#lanes = lanes;
+    this.#retained = retained;
   }
 
   override async prepare(): Promise<void> {
-    asking.add(this.#lanes);
+    this.#retained.set(STANDING_WANTED, true);
   }
 }
 
@@ -92,7 +93,7 @@ export const standingLoops = async (
   work: Work,
   projectIds: readonly string[],
 ): Promise<readonly Cycle[] | undefined> => {
-  if (!asking.has(work.lanes)) return undefined;
+  if (!work.retained.get(STANDING_WANTED)) return undefined;
   const loops: Cycle[] = [];
   for (const projectId of projectIds) {
     const state = await readRunningState(work, projectId);
@@ -115,7 +116,7 @@ export const refuseNewLoops = async (
 ): Promise<void> => {
   const loops = await endlessLoops(work, { projectId, ...now });
   if (loops.length === 0) return;
-  if (!standing) throw new StandingWanted(work.lanes);
+  if (!standing) throw new StandingWanted(work.retained);
   const sets = standing.map((loop) => new Set(keysOf(loop)));
   const [first, ...others] = loops.filter((loop) => {
     const keys = keysOf(loop);

@@ -4,6 +4,7 @@ import { notFound } from "../../kernel/errors.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
 
@@ -87,10 +88,14 @@ export const lockGrant = async ({ db }: Work, player: PlayerKey, grantId: string
 export const getGrant = async (work: Work, player: PlayerKey, grantId: string): Promise<PlayerReward> =>
   showGrant(await lockGrant(work, player, grantId), work.now);
 
-export type ListPlayerRewards = PageQuery & {
-  status?: GrantStatus | undefined;
-  rewardKey?: string | undefined;
-};
+/** Orders of the list. */
+export const PLAYER_REWARD_ORDERS = { by: { createdAt: sql`g.id` }, usual: "desc" } as const;
+
+export type ListPlayerRewards = PageQuery &
+  Ordered<SortOf<typeof PLAYER_REWARD_ORDERS>> & {
+    status?: GrantStatus | undefined;
+    rewardKey?: string | undefined;
+  };
 
 const statusIs = (status: GrantStatus | undefined, now: Date): RawBuilder<unknown> => {
   const ended = sql`(g.status = 'PENDING' and g.expires_at <= ${now.toISOString()}::timestamptz)`;
@@ -108,7 +113,8 @@ export const listPlayerRewards = async (
   const { rewardKey = null } = query;
   const where = sql`g.project_id = ${player.projectId} and g.player_id = ${player.id}
     and ${statusIs(query.status, work.now)} and (${rewardKey}::text is null or g.reward_key = ${rewardKey})`;
-  const rest = sql`order by g.id desc limit ${query.limit} offset ${offsetOf(query)}`;
+  const rest = sql`order by ${orderBy(PLAYER_REWARD_ORDERS, query, sql`g.id`)}
+    limit ${query.limit} offset ${offsetOf(query)}`;
   const page = await select(where, rest).execute(work.db);
   const total = await countRows(work, sql`reward_grants g where ${where}`);
   return { rewards: page.rows.map((row) => showGrant(row, work.now)), ...total };

@@ -1,8 +1,13 @@
-import { Catalogue, heldCatalogue, loadCatalogue } from "../definitions/catalogue.ts";
+import {
+  ProjectDefinitions,
+  sharedDefinitions,
+  loadProjectDefinitions,
+} from "../definitions/project-definitions.ts";
 import { loadDefinitionsNamed } from "../../progression/load-definitions.ts";
 import { type Reference, UnknownReference } from "../definitions/references.ts";
 import { invalid } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
+import { localKey } from "../../kernel/work-state.ts";
 import { namesOfBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { type Giver, GivingGraph } from "../../evaluation/rewards/reward-graph.ts";
 
@@ -22,12 +27,13 @@ export type BundlesOf = {
   isKnown?: boolean;
 };
 
-const graphs = new WeakMap<Catalogue, GivingGraph>();
+/** The graphs of what gives what, one for all checks that share the definitions of a project. */
+const GRAPHS = localKey("giving graphs", () => new Map<ProjectDefinitions, GivingGraph>());
 
-/** The graph of what gives what, built once for each catalogue. */
-const graphOf = (catalogue: Catalogue): GivingGraph => {
-  const graph = graphs.get(catalogue) ?? new GivingGraph(giversOf(catalogue));
-  graphs.set(catalogue, graph);
+const sharedGraph = ({ local }: Work, shared: ProjectDefinitions): GivingGraph => {
+  const graphs = local.get(GRAPHS);
+  const graph = graphs.get(shared) ?? new GivingGraph(giversOf(shared));
+  graphs.set(shared, graph);
   return graph;
 };
 
@@ -35,16 +41,17 @@ const graphOf = (catalogue: Catalogue): GivingGraph => {
  * Refuses bundles with unknown names, that give themselves indirectly, or that give too much at once. Reads
  * what the bundles name and what that gives in turn, one statement per depth; for a giver that others may
  * give, all definitions of the project. Reads nothing for bundles that name nothing, or where the transaction
- * has a catalogue: there it records the giver as changed, so it must be called after all other checks.
+ * shares its definitions: there it records the giver as changed, so it must be called after all other checks.
  * @throws DomainError VALIDATION_ERROR naming the field
  */
 export const checkBundles = async (work: Work, projectId: string, given: BundlesOf): Promise<void> => {
-  const held = heldCatalogue(work, projectId);
-  if (!held && isPlain(given)) return;
-  const load = given.isKnown === true ? loadCatalogue : loadGiven(given);
-  const catalogue = held ?? (await load(work, projectId));
-  checkNames(catalogue, given);
-  graphOf(catalogue).put(given);
+  const shared = sharedDefinitions(work, projectId);
+  if (!shared && isPlain(given)) return;
+  const load = given.isKnown === true ? loadProjectDefinitions : loadGiven(given);
+  const definitions = shared ?? (await load(work, projectId));
+  checkNames(definitions, given);
+  const graph = shared ? sharedGraph(work, shared) : new GivingGraph(giversOf(definitions));
+  graph.put(given);
 };
 
 /** Bundles without names cannot form a cycle; but a badge or reward that others give may now give XP. */
@@ -59,30 +66,30 @@ const namesOf = ({ bundle, field }: BundleField): Name[] =>
 /** Reads the definitions that bundles name, with everything that those give in turn. */
 const loadGiven =
   ({ bundles }: BundlesOf) =>
-  async (work: Work, projectId: string): Promise<Catalogue> => {
-    const catalogue = new Catalogue(new Map());
+  async (work: Work, projectId: string): Promise<ProjectDefinitions> => {
+    const definitions = new ProjectDefinitions(new Map());
     const seen = new Set<string>();
     let names = bundles.flatMap(namesOf);
     while (names.length > 0) {
       for (const { kind, key } of names) seen.add(`${kind} ${key}`);
       const found = await loadDefinitionsNamed(work, projectId, names);
-      for (const [kind, ofKind] of found) for (const stored of ofKind) catalogue.put(kind, stored);
-      const given = giversOf(new Catalogue(found)).flatMap((giver) => giver.bundles);
+      for (const [kind, ofKind] of found) for (const stored of ofKind) definitions.put(kind, stored);
+      const given = giversOf(new ProjectDefinitions(found)).flatMap((giver) => giver.bundles);
       names = given
         .flatMap((bundle) => namesOf({ bundle, field: "" }))
         .filter(({ kind, key }) => !seen.has(`${kind} ${key}`));
     }
-    return catalogue;
+    return definitions;
   };
 
-const checkNames = (catalogue: Catalogue, given: BundlesOf): void => {
+const checkNames = (definitions: ProjectDefinitions, given: BundlesOf): void => {
   const isOwn = ({ kind, key }: Name): boolean => kind === given.kind && key === given.key;
   const names = given.bundles.flatMap(namesOf);
-  const missing = names.filter((name) => !isOwn(name) && !catalogue.get(name.kind, name.key));
+  const missing = names.filter((name) => !isOwn(name) && !definitions.get(name.kind, name.key));
   const [first, ...others] = missing;
   if (first) throw new UnknownReference([first, ...others]);
   for (const name of names) {
-    const found = catalogue.get(name.kind, name.key)?.definition as { tiers?: unknown[] } | undefined;
+    const found = definitions.get(name.kind, name.key)?.definition as { tiers?: unknown[] } | undefined;
     checkTier(name, (isOwn(name) ? given.tiers : found?.tiers?.length) ?? Infinity);
   }
 };
@@ -98,9 +105,9 @@ const giverOf = (kind: Giver["kind"], key: string, bundles: (RewardBundle | unde
 });
 
 /** Returns everything in a project that gives bundles. */
-const giversOf = (catalogue: Catalogue): Giver[] => {
+const giversOf = (definitions: ProjectDefinitions): Giver[] => {
   const all = <D>(kind: string): D[] =>
-    catalogue.all(kind).map(({ definition }) => definition as unknown as D);
+    definitions.all(kind).map(({ definition }) => definition as unknown as D);
   type Keyed<T> = { key: string } & T;
   return [
     ...all<Keyed<{ bundle?: RewardBundle }>>("reward").map(({ key, bundle }) =>

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { z } from "zod";
 import { TOTAL_EXACT_MAX } from "../../kernel/counting.ts";
-import { heldCatalogue } from "../definitions/catalogue.ts";
+import { sharedDefinitions } from "../definitions/project-definitions.ts";
 import { definitionKind } from "../definitions/kind.ts";
 import { conflict, invalid } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -10,8 +10,8 @@ import { countMembers } from "./member-counts.ts";
 import { orderSegments, Segment, segmentShape, SEGMENTS_MAX } from "../../evaluation/segments/segment.ts";
 
 const readSegments = async (work: Work, projectId: string): Promise<Segment[]> => {
-  const catalogue = heldCatalogue(work, projectId);
-  if (catalogue) return catalogue.all("segment").map(({ definition }) => definition as Segment);
+  const definitions = sharedDefinitions(work, projectId);
+  if (definitions) return definitions.all("segment").map(({ definition }) => definition as Segment);
   const found = await sql<{ definition: Segment }>`
     select definition from definitions
     where project_id = ${projectId} and kind = 'segment' and status = 'ACTIVE'`.execute(work.db);

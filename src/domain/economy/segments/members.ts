@@ -5,6 +5,7 @@ import { getDefinition } from "../definitions/definitions.ts";
 import { conflict } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { getPlayer } from "../../progression/players/players.ts";
 import { lockPlayersById } from "../../progression/load.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
@@ -31,21 +32,25 @@ type MemberRow = {
   entered_at: Date | string;
 };
 
+/** Orders of the list. */
+export const MEMBER_ORDERS = { by: { playerId: sql`player_id` }, usual: "asc" } as const;
+
 /** Lists a segment's members, by id. @throws DomainError NOT_FOUND */
 export const listMembers = async (
   work: Work,
   projectId: string,
   segmentRef: string,
-  query: PageQuery,
+  query: PageQuery & Ordered<SortOf<typeof MEMBER_ORDERS>>,
 ): Promise<Total & { members: Member[] }> => {
   const { key } = await getDefinition(work, projectId, segmentKind, segmentRef);
   const rows = sql`player_segments where project_id = ${projectId} and segment_key = ${key}`;
   const page = await sql<MemberRow>`
     select p.id, p.external_user_id, p.display_name, s.entered_at
     from (select player_id, entered_at from ${rows}
-      order by player_id limit ${query.limit} offset ${offsetOf(query)}) s
+      order by ${orderBy(MEMBER_ORDERS, query, sql`player_id`)}
+      limit ${query.limit} offset ${offsetOf(query)}) s
     join players p on p.project_id = ${projectId} and p.id = s.player_id
-    order by p.id`.execute(work.db);
+    order by ${orderBy({ by: { playerId: sql`p.id` }, usual: "asc" }, query, sql`p.id`)}`.execute(work.db);
   const members = page.rows.map((row) => ({
     playerId: row.id,
     externalUserId: row.external_user_id,

@@ -10,7 +10,7 @@ import { loadStates } from "../../progression/load-states.ts";
 import { streaks as streaksPart } from "../../progression/parts/streaks.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
-import type { Game } from "../../evaluation/game.ts";
+import type { CompiledDefinitions } from "../../evaluation/compiled-definitions.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
 import { grantFreezes, settledAt, zoneOf } from "../../evaluation/streaks/advance.ts";
@@ -20,7 +20,7 @@ import { missedPeriods, repair, repairable, reset } from "../../evaluation/strea
 import { type PlayerStreak, showStreak } from "./show.ts";
 import { NO_STEPS, type LostRun, type Settled, type Streak } from "../../evaluation/streaks/state.ts";
 
-type StreakHolder = { player: PlayerState; project: Game };
+type StreakHolder = { player: PlayerState; project: CompiledDefinitions };
 
 /** Reads a player's streaks without changing them. */
 export const readStreaks = async (work: Work, player: Player): Promise<StreakHolder> => {
@@ -43,7 +43,7 @@ export const listStreaks = async (work: Work, player: Player): Promise<PlayerStr
 };
 
 /** @throws DomainError NOT_FOUND */
-export const streakOf = ({ streaks }: Pick<Game, "streaks">, key: string): CompiledStreak => {
+export const streakOf = ({ streaks }: Pick<CompiledDefinitions, "streaks">, key: string): CompiledStreak => {
   const streak = streaks.get(key);
   if (!streak) throw notFound("streak");
   return streak;

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Cause, Json } from "../../kernel/events/events.ts";
 import type { Mention, NamedKind } from "../language/mention.ts";
@@ -26,7 +27,7 @@ export const DELAY_MAX_SECONDS = 2_592_000;
 /** The player that an action applies to. */
 export const Target = z
   .union([z.literal("PLAYER"), z.strictObject({ externalUserId: Reference })], {
-    error: 'must be "PLAYER" or {"externalUserId": {"$ref"}}',
+    error: 'must be "PLAYER" or {"externalUserId": {"ref"}}',
   })
   .describe("Default: the player of the event");
 
@@ -69,8 +70,8 @@ export type ActionKind<S extends z.ZodObject, R extends object> = {
   summary: string;
   schema: S;
   /**
-   * Returns the definitions that it names by key; paths lead from the action. Those named by `$ref` are
-   * added.
+   * Returns the definitions that it names by key; paths lead from the action. Those named by
+   * references are added.
    */
   mentions(action: z.output<S>): Mention[];
   /** Returns its possible effects as causes (see causes.ts), for the check for endless loops. */
@@ -112,8 +113,20 @@ export const causeOf = (
 
 export const reasonOf = ({ ruleKey }: Firing): string => `rule:${ruleKey}`;
 
+/** Length of a digest of 128 bits and more, as base64url. */
+const DIGEST_LENGTH = 22;
+
+/**
+ * Returns the key of an action's grant: each line of a ledger has its key twice, in the row and in an index,
+ * so event and rule are a digest there. Both are in the line's cause.
+ */
+export const grantKeyOf = (rootEventId: string, { ruleId, actionId }: Firing, n: number): string => {
+  const digest = hash("sha256", `${rootEventId}:${ruleId}`, "base64url").slice(0, DIGEST_LENGTH);
+  return `evt:${digest}:r:${actionId}${n === 0 ? "" : `:${n}`}`;
+};
+
 export const actionRecordOf = (turn: Turn, firing: Firing): ActionRecord => ({
-  key: keyOf(`evt:${turn.root.id}:r`, firing, firingNumber(turn, firing)),
+  key: grantKeyOf(turn.root.id, firing, firingNumber(turn, firing)),
   cause: causeOf(turn, firing),
   reason: reasonOf(firing),
   actionId: firing.actionId,

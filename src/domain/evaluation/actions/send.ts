@@ -7,7 +7,7 @@ import type { SpawnedEvent } from "../effects.ts";
 import type { Turn } from "../turn.ts";
 import { compileReference } from "../language/lookups.ts";
 import { RuleFailure } from "../running/failures.ts";
-import type { Reference } from "../language/references.ts";
+import { type Reference, referentOf } from "../language/references.ts";
 import { type Act, type Firing, firingNumber } from "./action.ts";
 import { isPassable, PASSED_ON_MAX_BYTES } from "./values.ts";
 
@@ -47,7 +47,7 @@ export const compileSending = (
   return (turn) => {
     const externalUserId = readTarget ? readTarget(turn) : turn.player.externalUserId;
     if (!isExternalId(externalUserId)) {
-      turn.warn(`${type} ${firing.actionId}: ${target!.$ref} names no player: it is left out`);
+      turn.warn(`${type} ${firing.actionId}: ${referentOf(target!)} names no player: it is left out`);
       return;
     }
     const resolved = resolve(turn);

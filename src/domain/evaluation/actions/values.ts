@@ -3,7 +3,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import type { Turn } from "../turn.ts";
 import { TEXT_PER_STEP } from "../../kernel/step-budget.ts";
 import { compileReference } from "../language/lookups.ts";
-import { isReferenceObject, Reference } from "../language/references.ts";
+import { isReferenceObject, Reference, referentOf } from "../language/references.ts";
 import { Scalar, scalarList } from "../language/syntax.ts";
 
 /**
@@ -24,7 +24,7 @@ const ITEMS_MAX = 50;
 
 /** A literal, a list of literals, or a reference that is resolved when the rule fires. */
 export const Value = z.union([Scalar, Reference, scalarList(0, ITEMS_MAX)], {
-  error: `must be a string, number, boolean, null, {"$ref"} or a list of at most ${ITEMS_MAX} of these`,
+  error: `must be a string, number, boolean, null, {"ref"} or a list of at most ${ITEMS_MAX} of these`,
 });
 export type Value = z.output<typeof Value>;
 
@@ -35,7 +35,7 @@ const setterOf = ([name, value]: [string, unknown]): Setter => {
   const read = compileReference(value);
   return (turn, values) => {
     const found = read(turn);
-    if (found === undefined) turn.warn(`${value.$ref} is missing: ${name} is left out`);
+    if (found === undefined) turn.warn(`${referentOf(value)} is missing: ${name} is left out`);
     else values[name] = found;
   };
 };

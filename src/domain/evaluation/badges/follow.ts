@@ -1,7 +1,7 @@
 import { counterSteps } from "../metrics/compile.ts";
 import { readMetric } from "../metrics/count.ts";
 import { metricId } from "../metrics/metric-id.ts";
-import type { Game } from "../game.ts";
+import type { CompiledDefinitions } from "../compiled-definitions.ts";
 import type { Turn } from "../turn.ts";
 import { badgeStateOf, setProgress } from "./award.ts";
 import type { CompiledBadge } from "./badge.ts";
@@ -9,7 +9,9 @@ import type { CompiledBadge } from "./badge.ts";
 const NO_BADGES: readonly CompiledBadge[] = [];
 
 /** Indexes the badges that follow a counter by its id. */
-export const indexFollowers = (badges: Game["badges"]): Game["badgesByMetric"] => {
+export const indexFollowers = (
+  badges: CompiledDefinitions["badges"],
+): CompiledDefinitions["badgesByMetric"] => {
   const followers = new Map<string, CompiledBadge[]>();
   for (const badge of badges.values()) {
     for (const metric of badge.metrics) {
@@ -24,7 +26,7 @@ export const indexFollowers = (badges: Game["badges"]): Game["badgesByMetric"] =
 
 /** Returns the badges that an event of this type may award by itself. */
 export const badgesFollowing = (
-  { badgesByMetric, metrics }: Pick<Game, "badgesByMetric" | "metrics">,
+  { badgesByMetric, metrics }: Pick<CompiledDefinitions, "badgesByMetric" | "metrics">,
   eventType: string,
 ): readonly CompiledBadge[] =>
   badgesByMetric.size === 0

@@ -1,6 +1,6 @@
 import { type Metric, type Operator, operatorOf } from "./board-metric.ts";
 import type { Bounds, EntryCost } from "./definition-parts.ts";
-import type { Period } from "./period.ts";
+import type { AskedPeriod } from "./period.ts";
 
 export type DefinitionProblem = { path: string[]; message: string };
 
@@ -8,7 +8,7 @@ type Given = {
   metric: Metric;
   operator?: Operator | undefined;
   scoreDecimals: number;
-  period: Period;
+  period: AskedPeriod;
   bounds?: Bounds | undefined;
   entryCost?: EntryCost | undefined;
   maxSubmissionsPerPeriod?: number | undefined;

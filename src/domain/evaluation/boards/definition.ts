@@ -5,7 +5,7 @@ import { Key, Path } from "../language/syntax.ts";
 import { Metric, type Operator, operatorOf, OPERATORS } from "./board-metric.ts";
 import { Audience, Bounds, EntryCost, PRIZE_CLAIMS, Prizes, RankChange } from "./definition-parts.ts";
 import { definitionProblem } from "./definition-problems.ts";
-import { Period, PeriodPatch } from "./period.ts";
+import { AskedPeriod, inZone, Period, PeriodPatch } from "./period.ts";
 import { TIES } from "./ranks.ts";
 import { NOT_SUPPORTED, unknownFields } from "./unknown-fields.ts";
 
@@ -80,13 +80,14 @@ export type Definition = z.output<typeof Definition>;
 const OperatorField = z.enum(OPERATORS, { error: "must be BEST, LATEST, SUM or DECR" });
 
 /** The body that creates a leaderboard; the response contains all defaults. */
-export const LeaderboardDefinition = boundBytes(
+export const NewLeaderboard = boundBytes(
   z
     .strictObject(
       {
         key: Key,
         name: Name,
         ...fields,
+        period: AskedPeriod.default({ kind: "ALL_TIME" }),
         operator: OperatorField.optional().describe(
           "Required for CUSTOM; for other sources it follows from the metric",
         ),
@@ -105,6 +106,13 @@ export const LeaderboardDefinition = boundBytes(
       if (problem) context.addIssue({ code: "custom", path: problem.path, message: problem.message });
       return problem || !operator ? z.NEVER : { ...definition, operator };
     }),
+  DEFINITION_MAX_BYTES,
+);
+export type NewLeaderboard = z.output<typeof NewLeaderboard>;
+
+/** The same outside a project, whose time zone would be the default: in a document of a configuration. */
+export const LeaderboardDefinition = boundBytes(
+  NewLeaderboard.transform((given) => ({ ...given, period: inZone(given.period, "UTC") })),
   DEFINITION_MAX_BYTES,
 );
 export type LeaderboardDefinition = z.output<typeof LeaderboardDefinition>;

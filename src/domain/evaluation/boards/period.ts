@@ -25,51 +25,65 @@ const KeepPeriods = z
   .max(KEEP_PERIODS_MAX)
   .describe("Number of closed periods whose entries are kept; results are kept for all");
 
-const timezone = Zone.default("UTC").describe(
-  "One time zone for all players, so that all compete in the same window",
-);
 const closing = {
-  timezone,
   closeGraceSeconds: CloseGraceSeconds.default(CLOSE_GRACE_SECONDS_DEFAULT),
   keepPeriods: KeepPeriods.default(KEEP_PERIODS_DEFAULT),
 };
 
-const periodic = <K extends string>(kind: K) =>
-  z.strictObject({ kind: z.literal(kind), ...closing }, NOT_SUPPORTED);
+const checkFixed = (
+  { startsAt, endsAt }: { startsAt: string; endsAt: string },
+  context: z.RefinementCtx,
+): void => {
+  const lasts = Date.parse(endsAt) - Date.parse(startsAt);
+  const refuse = (message: string): void => context.addIssue({ code: "custom", path: ["endsAt"], message });
+  if (lasts <= 0) refuse("must be after startsAt");
+  if (lasts > FIXED_DAYS_MAX * DAY_MS) refuse(`must be at most ${FIXED_DAYS_MAX} days after startsAt`);
+};
 
-const Fixed = z
-  .strictObject({ kind: z.literal("FIXED"), startsAt: IsoTime, endsAt: IsoTime, ...closing }, NOT_SUPPORTED)
-  .superRefine(({ startsAt, endsAt }, context) => {
-    const lasts = Date.parse(endsAt) - Date.parse(startsAt);
-    const refuse = (message: string): void => context.addIssue({ code: "custom", path: ["endsAt"], message });
-    if (lasts <= 0) refuse("must be after startsAt");
-    if (lasts > FIXED_DAYS_MAX * DAY_MS) refuse(`must be at most ${FIXED_DAYS_MAX} days after startsAt`);
-  });
+const WeekStartsOn = z
+  .union([z.literal(1), z.literal(7)])
+  .default(1)
+  .describe("1: Monday, 7: Sunday");
+
+/** The schema of a period whose time zone has this one. */
+const periodIn = <Z extends z.ZodType<string | undefined>>(timezone: Z) => {
+  const common = { timezone, ...closing };
+  const periodic = <K extends string>(kind: K) =>
+    z.strictObject({ kind: z.literal(kind), ...common }, NOT_SUPPORTED);
+  return z.discriminatedUnion(
+    "kind",
+    [
+      z.strictObject({ kind: z.literal("ALL_TIME"), timezone }, NOT_SUPPORTED),
+      periodic("DAILY"),
+      z.strictObject({ kind: z.literal("WEEKLY"), weekStartsOn: WeekStartsOn, ...common }, NOT_SUPPORTED),
+      periodic("MONTHLY"),
+      z.strictObject({ kind: z.literal("CRON"), cron: Cron, ...common }, NOT_SUPPORTED),
+      z
+        .strictObject(
+          { kind: z.literal("FIXED"), startsAt: IsoTime, endsAt: IsoTime, ...common },
+          NOT_SUPPORTED,
+        )
+        .superRefine(checkFixed),
+    ],
+    { error: "must have a kind of ALL_TIME, DAILY, WEEKLY, MONTHLY, CRON or FIXED" },
+  );
+};
+
+const ONE_ZONE = "One time zone for all players, so that all compete in the same window";
 
 /** How a board's time is divided into windows. */
-export const Period = z.discriminatedUnion(
-  "kind",
-  [
-    z.strictObject({ kind: z.literal("ALL_TIME"), timezone }, NOT_SUPPORTED),
-    periodic("DAILY"),
-    z.strictObject(
-      {
-        kind: z.literal("WEEKLY"),
-        weekStartsOn: z
-          .union([z.literal(1), z.literal(7)])
-          .default(1)
-          .describe("1: Monday, 7: Sunday"),
-        ...closing,
-      },
-      NOT_SUPPORTED,
-    ),
-    periodic("MONTHLY"),
-    z.strictObject({ kind: z.literal("CRON"), cron: Cron, ...closing }, NOT_SUPPORTED),
-    Fixed,
-  ],
-  { error: "must have a kind of ALL_TIME, DAILY, WEEKLY, MONTHLY, CRON or FIXED" },
-);
+export const Period = periodIn(Zone.default("UTC").describe(ONE_ZONE));
 export type Period = z.output<typeof Period>;
+
+/** As a request asks for it: without a time zone it takes the project's. */
+export const AskedPeriod = periodIn(Zone.optional().describe(`${ONE_ZONE}. Default: the project's`));
+export type AskedPeriod = z.output<typeof AskedPeriod>;
+
+/** Completes a period that has no time zone of its own. */
+export const inZone = (period: AskedPeriod, timezone: string): Period => ({
+  ...period,
+  timezone: period.timezone ?? timezone,
+});
 
 /** Fields of a period that may change. */
 export const PeriodPatch = z.strictObject(

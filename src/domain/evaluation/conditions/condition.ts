@@ -39,13 +39,13 @@ export type ConditionKind<S extends z.ZodObject> = {
   /** Returns the maximum steps of a test, besides the texts and lists that it searches. */
   steps(condition: z.output<S>): number;
   /**
-   * Returns the definitions that it names by key; paths lead from the condition. Those named by `$ref` are
-   * added.
+   * Returns the definitions that it names by key; paths lead from the condition. Those named by
+   * references are added.
    */
   mentions(condition: z.output<S>): Mention[];
   /** Returns the metrics that it reads. */
   metrics(condition: z.output<S>): readonly Metric[];
-  /** Returns the player's data that it reads; that of `$ref` is added. */
+  /** Returns the player's data that it reads; that of references is added. */
   inputs(condition: z.output<S>): ConditionInputs;
   /** Called once for a rule; the result runs for every event. */
   compile(condition: z.output<S>): Test;

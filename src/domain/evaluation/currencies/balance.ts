@@ -1,6 +1,6 @@
 import { newId } from "../../kernel/ids.ts";
 import type { BalanceState, LotState, PlayerState } from "../player-state.ts";
-import type { Game } from "../game.ts";
+import type { CompiledDefinitions } from "../compiled-definitions.ts";
 import type { Currency } from "./currency.ts";
 
 /** Maximum of every balance: each integer below it is exact in JavaScript and JSON. */
@@ -39,7 +39,7 @@ const NO_LOTS: readonly LotState[] = [];
 /** The inputs that determine a balance; a turn has them. */
 export type BalanceContext = {
   player: Pick<PlayerState, "balances" | "lots">;
-  project: Pick<Game, "currencies">;
+  project: Pick<CompiledDefinitions, "currencies">;
   nowMs: number;
 };
 

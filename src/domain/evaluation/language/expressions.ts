@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Turn } from "../turn.ts";
 import { compileReference } from "./lookups.ts";
-import { isReferenceObject, Reference } from "./references.ts";
+import { isReferenceObject, Reference, referentOf } from "./references.ts";
 
 export const EXPRESSION_MAX_DEPTH = 6;
 export const EXPRESSION_MAX_NODES = 32;
@@ -51,7 +51,7 @@ const Operation = z
 const Node: z.ZodType<Expression> = z
   .union([safe, Reference, Operation], {
     error:
-      'must be a number, {"$ref"}, {"op": add|sub|mul|div|min|max, "args": 2 to 8}, ' +
+      'must be a number, {"ref"}, {"op": add|sub|mul|div|min|max, "args": 2 to 8}, ' +
       '{"op": floor|ceil|round|abs, "args": 1} or ' +
       '{"op": "table", "input", "steps": ascending [from, result]}',
   })
@@ -117,7 +117,7 @@ const lookUp = (reference: Reference): Calculation => {
   return (turn) => {
     const value = read(turn);
     if (typeof value === "number" && Number.isFinite(value)) return clamp(value);
-    turn.warn(`${reference.$ref} is not a number: 0 is used`);
+    turn.warn(`${referentOf(reference)} is not a number: 0 is used`);
     return 0;
   };
 };

@@ -11,6 +11,7 @@ import {
   PROPERTIES,
   type Reference,
   type ReferenceField,
+  referentOf,
 } from "./references.ts";
 
 /** Resolves a value; undefined where there is none. */
@@ -53,15 +54,17 @@ const REFERENCE_LOOKUPS: Record<ReferenceField, Lookup> = {
   "player.displayName": ({ player }) => player.displayName ?? undefined,
 };
 
-const readerOf = ($ref: string): Lookup => {
-  if ($ref.startsWith(PROPERTIES)) {
-    const read: Reader = compilePath($ref.slice(PROPERTIES.length));
+const readerOf = (referent: string): Lookup => {
+  if (referent.startsWith(PROPERTIES)) {
+    const read: Reader = compilePath(referent.slice(PROPERTIES.length));
     return ({ event }) => read(event.properties);
   }
-  return isReferenceField($ref) ? REFERENCE_LOOKUPS[$ref] : compilePlayerValue($ref.slice(PLAYER.length));
+  if (isReferenceField(referent)) return REFERENCE_LOOKUPS[referent];
+  return compilePlayerValue(referent.slice(PLAYER.length));
 };
 
-export const compileReference = ({ $ref, default: fallback }: Reference): Lookup => {
-  const read = readerOf($ref);
+export const compileReference = (reference: Reference): Lookup => {
+  const { default: fallback } = reference;
+  const read = readerOf(referentOf(reference));
   return fallback === undefined ? read : (turn) => read(turn) ?? fallback;
 };

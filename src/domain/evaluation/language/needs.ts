@@ -4,7 +4,7 @@ import type { Metric } from "../metrics/metric.ts";
 import { conditionMetrics } from "./condition-metrics.ts";
 import type { RuleDocument } from "./document.ts";
 import { fieldMentions, type Mention } from "./mention.ts";
-import { PLAYER } from "./references.ts";
+import { PLAYER, referencesIn } from "./references.ts";
 import { visitLeaves } from "./trees.ts";
 
 /** Definitions that a rule reads or changes, besides the event and the player's own fields. */
@@ -13,15 +13,11 @@ export type RuleNeeds = {
   mentions: readonly Mention[];
 };
 
-/** Returns the currencies named by a `$ref` anywhere in `value`. */
-const referenceMentions = (value: unknown, path: string): Mention[] => {
-  if (value === null || typeof value !== "object") return [];
-  return Object.entries(value).flatMap(([name, inner]) => {
-    const at = `${path}.${name}`;
-    if (name !== "$ref" || typeof inner !== "string") return referenceMentions(inner, at);
-    return inner.startsWith(PLAYER) ? fieldMentions(at, inner.slice(PLAYER.length)) : [];
-  });
-};
+/** Returns the currencies named by the references in a condition or an action. */
+const referenceMentions = (value: object): Mention[] =>
+  referencesIn(value)
+    .filter(({ referent }) => referent.startsWith(PLAYER))
+    .flatMap(({ path, referent }) => fieldMentions(path.join("."), referent.slice(PLAYER.length)));
 
 const under = (path: string, mentions: readonly Mention[]): Mention[] =>
   mentions.map((mention) => ({ ...mention, path: `${path}.${mention.path}` }));
@@ -30,7 +26,7 @@ const under = (path: string, mentions: readonly Mention[]): Mention[] =>
 export const needsOf = (rule: Pick<RuleDocument, "conditions" | "actions">): RuleNeeds => {
   const mentions: Mention[] = [];
   const look = (own: readonly Mention[] | undefined, value: object, path: string): void => {
-    mentions.push(...under(path, own ?? []), ...referenceMentions(value, path));
+    mentions.push(...under(path, [...(own ?? []), ...referenceMentions(value)]));
   };
   visitLeaves(
     rule.conditions,

@@ -12,7 +12,7 @@ export type Check = (actual: unknown, context: EventContext) => boolean;
 type Operator = {
   /** Returns a message when a literal operand is invalid, otherwise undefined. */
   problem(operand: unknown): string | undefined;
-  /** Whether the operand may be a `$ref`. */
+  /** Whether the operand may be a reference. */
   takesReference: boolean;
   make(operand: unknown): Check;
 };
@@ -226,7 +226,7 @@ const NUMERIC = ["eq", "neq", "gt", "gte", "lt", "lte", "between"] as const sati
 export const numericFields = {
   op: z.enum(NUMERIC),
   value: z.union([z.number(), z.tuple([z.number(), z.number()]), Reference], {
-    error: "must be a number, [low, high] or a $ref",
+    error: "must be a number, [low, high] or a ref",
   }),
 };
 

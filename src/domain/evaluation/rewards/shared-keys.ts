@@ -1,4 +1,4 @@
-import type { Game } from "../game.ts";
+import type { CompiledDefinitions } from "../compiled-definitions.ts";
 import type { SharedKey } from "../shared-counters.ts";
 import type { NamedKind } from "../language/mention.ts";
 import { namesOfBundle, type RewardBundle } from "./bundle.ts";
@@ -13,7 +13,7 @@ export const limitedKey = (projectId: string, kind: LimitedKind, key: string): S
   windowNo: 0,
 });
 
-type Part = Pick<Game, "projectId" | "badges" | "rewards" | "hasLimited" | "levels">;
+type Part = Pick<CompiledDefinitions, "projectId" | "badges" | "rewards" | "hasLimited" | "levels">;
 
 /** The bundles granted by a badge, reward or level, and its counter if it is limited. */
 type Given = { bundles: readonly RewardBundle[]; counter?: SharedKey };
@@ -55,7 +55,7 @@ const givenBy = (plan: Part, bundle: RewardBundle): [string, () => Given][] => [
 ];
 
 /** Returns whether any of them is limited across all players. */
-export const hasLimited = ({ badges, rewards }: Pick<Game, "badges" | "rewards">): boolean =>
+export const hasLimited = ({ badges, rewards }: Pick<CompiledDefinitions, "badges" | "rewards">): boolean =>
   [...badges.values()].some(({ definition }) => definition.maxAwards !== undefined) ||
   [...rewards.values()].some(({ definition }) => definition.stock !== undefined);
 

@@ -1,8 +1,9 @@
 import type { Json } from "../../kernel/events/events.ts";
 import { kindOf } from "../conditions/condition-kinds.ts";
 import type { ConditionInputs } from "../conditions/condition.ts";
-import { HELD, type InputReader, type PlayerState } from "../player-state.ts";
+import { HOLDINGS, type InputReader, type PlayerState } from "../player-state.ts";
 import { compilePath } from "../language/paths.ts";
+import { PLAYER, referencesIn } from "../language/references.ts";
 import { type Tree, visitLeaves } from "../language/trees.ts";
 
 /** Inputs of a segment's definition; each name once. */
@@ -11,13 +12,11 @@ export type SegmentInputs = ConditionInputs;
 const CURRENCY = "currencies.";
 const ATTRIBUTE = "attributes.";
 
-/** Returns the fields of the player named by `$ref`s anywhere in a condition. */
-const referencesOf = (value: unknown): string[] => {
-  if (value === null || typeof value !== "object") return [];
-  const { $ref } = value as Json;
-  const own = typeof $ref === "string" && $ref.startsWith("player.") ? [$ref.slice("player.".length)] : [];
-  return [...own, ...Object.values(value).flatMap(referencesOf)];
-};
+/** Returns the fields of the player named by the references in a condition. */
+const referencedFields = (condition: unknown): string[] =>
+  referencesIn(condition)
+    .filter(({ referent }) => referent.startsWith(PLAYER))
+    .map(({ referent }) => referent.slice(PLAYER.length));
 
 /** Returns the inputs of a segment's conditions. */
 export const inputsOf = (definition: unknown): SegmentInputs => {
@@ -28,7 +27,7 @@ export const inputsOf = (definition: unknown): SegmentInputs => {
     const own = kindOf(condition.type)?.inputs(condition);
     own?.names.forEach((name) => names.add(name));
     own?.segmentKeys.forEach((key) => segmentKeys.add(key));
-    const fields = referencesOf(condition);
+    const fields = referencedFields(condition);
     for (const field of fields) names.add(`field:${field}`);
     isTimed ||= own?.isTimed === true || fields.includes("lives");
   });
@@ -53,7 +52,7 @@ const fieldReader = (field: string): InputReader => {
 const READERS: Readonly<Record<string, (name: string) => InputReader>> = {
   field: fieldReader,
   metric: (id) => (player) => player.doc.c?.[id],
-  ...Object.assign({}, ...Object.values(HELD).map(({ inputs }) => inputs)),
+  ...Object.assign({}, ...Object.values(HOLDINGS).map(({ inputs }) => inputs)),
 };
 
 /** Builds a reader of the input with a name, such as `field:xp` or `metric:{id}`. */

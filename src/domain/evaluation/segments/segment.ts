@@ -4,6 +4,7 @@ import type { Metric } from "../metrics/metric.ts";
 import type { Test } from "../conditions/condition.ts";
 import { conditionMetrics } from "../language/condition-metrics.ts";
 import { compileGroup, conditionProblems, Group, groupSteps } from "../language/groups.ts";
+import { referencesIn } from "../language/references.ts";
 import { Key } from "../language/syntax.ts";
 import { inputsOf, type SegmentInputs } from "./inputs.ts";
 
@@ -14,15 +15,22 @@ type Problem = { path: PropertyKey[]; message: string };
 
 const EVENT_ONLY = "a segment is about the player: conditions on the event cannot be part of it";
 
-const eventProblems = (value: unknown, path: PropertyKey[] = []): Problem[] => {
+const eventConditions = (value: unknown, path: PropertyKey[] = []): Problem[] => {
   if (value === null || typeof value !== "object") return [];
-  const { type, $ref } = value as Json;
-  if (type === "event_property") return [{ path: [...path, "type"], message: EVENT_ONLY }];
-  if (typeof $ref === "string" && $ref.startsWith("event."))
-    return [{ path: [...path, "$ref"], message: EVENT_ONLY }];
+  if ((value as Json)["type"] === "event_property") return [{ path: [...path, "type"], message: EVENT_ONLY }];
   return Object.entries(value).flatMap(([key, inner]) =>
-    eventProblems(inner, [...path, Array.isArray(value) ? Number(key) : key]),
+    eventConditions(inner, [...path, Array.isArray(value) ? Number(key) : key]),
   );
+};
+
+const eventReferences = (value: unknown): Problem[] =>
+  referencesIn(value)
+    .filter(({ referent }) => referent.startsWith("event."))
+    .map(({ path }) => ({ path, message: EVENT_ONLY }));
+
+const eventProblems = (value: unknown): Problem[] => {
+  const conditions = eventConditions(value);
+  return conditions.length > 0 ? conditions : eventReferences(value);
 };
 
 const explain = (definition: unknown, context: z.RefinementCtx): unknown => {

@@ -1,4 +1,4 @@
-import type { Game } from "../game.ts";
+import type { CompiledDefinitions } from "../compiled-definitions.ts";
 import type { Turn } from "../turn.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import { firstZone } from "../../kernel/zones.ts";
@@ -9,7 +9,9 @@ import { adoptZone, settle, type ZoneChange } from "./settle.ts";
 import { type Settled, type Streak, untouched } from "./state.ts";
 
 /** Indexes streaks by the event types that they listen to. */
-export const indexStreaks = (streaks: Game["streaks"]): Game["streaksByEventType"] => {
+export const indexStreaks = (
+  streaks: CompiledDefinitions["streaks"],
+): CompiledDefinitions["streaksByEventType"] => {
   const listeners = [...streaks.values()].map((streak) => {
     const { qualify: counts, breakOn } = streak.definition;
     const patterns = counts.parts.flatMap(({ metric }) => metric.eventTypes);

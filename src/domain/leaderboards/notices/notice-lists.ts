@@ -58,7 +58,10 @@ const listOf = (row: Row): NoticeList => ({
     row.leader_id === null ? undefined : { playerId: row.leader_id, rankScore: Number(row.leader_score) },
 });
 
-/** Returns those of the lists that are open and have rank notices, in locking order. */
+/**
+ * Returns those of the lists that are open and have rank notices, in locking order. A window that was over
+ * when its first score came has none: nobody waits for the ranks of imported history.
+ */
 export const readNoticeLists = async (
   { db }: Work,
   lists: readonly Pick<ChangedList, "projectId" | "periodId">[],
@@ -77,7 +80,7 @@ export const readNoticeLists = async (
     join leaderboards b on b.project_id = r.p and b.status <> 'ARCHIVED'
       and b.id = coalesce(w.leaderboard_id,
         (select o.id from leaderboards o where o.project_id = r.p and o.period_id = r.w limit 1))
-    where coalesce(w.status, 'OPEN') = 'OPEN' order by r.p, r.w`,
+    where coalesce(w.status, 'OPEN') = 'OPEN' and w.is_late is not true order by r.p, r.w`,
   );
   return found.rows.map(listOf).filter(({ rule }) => rule.enabled);
 };

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { changeConfig, shareConfig } from "../../kernel/config-lock.ts";
-import { idFloor } from "../../kernel/ids.ts";
+import { idFloor, timeOfId } from "../../kernel/ids.ts";
 import type { FinalRank } from "../../kernel/events/realtime-events.ts";
 import type { Work } from "../../kernel/work.ts";
 import { boardOf, Leaderboard } from "../../progression/leaderboard.ts";
@@ -47,7 +47,7 @@ const oldestWaiting = async ({ db }: Work, projectId: string): Promise<number> =
       (select event_id::text from event_due where project_id = ${projectId} and attempts > 0
         order by event_id limit 1)) as id`.execute(db);
   const id = found.rows[0]!.id;
-  return id === null ? Infinity : Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+  return id === null ? Infinity : timeOfId(id);
 };
 
 /** Lists that are over, with no pending event that could belong to them. */

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { countRows, type Total } from "../../kernel/counting.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { boardOf, type Leaderboard } from "../../progression/leaderboard.ts";
 import { getLeaderboard } from "../leaderboards.ts";
@@ -63,7 +64,17 @@ const show = (leaderboard: Leaderboard, row: PeriodRow, { head, names }: Shown):
   },
 });
 
-export type ListPeriods = PageQuery & { status?: ListStatus | undefined; board?: string | undefined };
+/** Orders of the list. */
+export const PERIOD_ORDERS = { by: { startsAt: "startsAt" }, usual: "desc" } as const;
+
+/** By the start; ALL_TIME periods, which have none, are the newest. */
+const PERIOD_ORDER = {
+  asc: sql`starts_at asc nulls last, period_key asc, board desc, id desc`,
+  desc: sql`starts_at desc nulls first, period_key desc, board, id`,
+};
+
+export type ListPeriods = PageQuery &
+  Ordered<SortOf<typeof PERIOD_ORDERS>> & { status?: ListStatus | undefined; board?: string | undefined };
 
 const findRows = async (
   work: Work,
@@ -75,7 +86,7 @@ const findRows = async (
     where project_id = ${projectId} and leaderboard_id = ${id}
       and (${status}::text is null or status = ${status}) and (${board}::text is null or board = ${board})`;
   const page = await sql<PeriodRow>`
-    select * from ${source} order by starts_at desc nulls first, period_key desc, board, id
+    select * from ${source} order by ${PERIOD_ORDER[query.order ?? PERIOD_ORDERS.usual]}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return { rows: page.rows, ...(await countRows(work, source)) };
 };

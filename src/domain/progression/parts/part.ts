@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import type { HeldName, PlayerState } from "../../evaluation/player-state.ts";
+import type { HoldingName, PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 
 /** A row selected by a part's `load`: the player, the key within the part, and the value. */
@@ -41,7 +41,7 @@ export const rowsOfPlayer = (table: string, columns: string): RawBuilder<unknown
 /** Returns the players' changed entries of one kind, each with its player. */
 export const changesOf = <V>(
   players: readonly PlayerState[],
-  name: HeldName,
+  name: HoldingName,
 ): { player: PlayerState; key: string; value: V | undefined }[] =>
   players.flatMap((player) =>
     [...player.dirty[name]].map((key) => ({

@@ -1,4 +1,4 @@
-import type { HeldName } from "../../evaluation/player-state.ts";
+import type { HoldingName } from "../../evaluation/player-state.ts";
 import { badges } from "./badges.ts";
 import { balances, lots } from "./balances.ts";
 import { boosts } from "./boosts.ts";
@@ -8,7 +8,7 @@ import type { PlayerPart } from "./part.ts";
 import { segments } from "./segments.ts";
 import { streaks } from "./streaks.ts";
 
-const HELD_PARTS: Readonly<Record<HeldName, PlayerPart>> = {
+const HOLDING_PARTS: Readonly<Record<HoldingName, PlayerPart>> = {
   entries,
   balances,
   lots,
@@ -19,4 +19,4 @@ const HELD_PARTS: Readonly<Record<HeldName, PlayerPart>> = {
 };
 
 /** All state that players have besides their row. */
-export const PLAYER_PARTS: readonly PlayerPart[] = [doc, ...Object.values(HELD_PARTS)];
+export const PLAYER_PARTS: readonly PlayerPart[] = [doc, ...Object.values(HOLDING_PARTS)];

@@ -1,4 +1,4 @@
-import { conflict, type DomainError, invalid, notFound } from "../../kernel/errors.ts";
+import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { isId } from "../../kernel/ids.ts";
 import { keyOfReference } from "../reference.ts";
@@ -28,10 +28,20 @@ export const findPlayer = async (work: Work, projectId: string, ref: string): Pr
   return (await work.em.findOne(Player, { projectId, id: found.mergedInto })) ?? undefined;
 };
 
+/** Says how a player is named, where a bare externalUserId was given. */
+const unknownPlayer = (ref: string): DomainError => {
+  if (isId(ref) || ref.startsWith("ext:")) return notFound("player");
+  // The reference is not quoted: it might be a secret that was put in the wrong place.
+  return new DomainError(
+    "NOT_FOUND",
+    "player not found: a player is named by the UUID, or by ext: and your own id, as in ext:ada",
+  );
+};
+
 /** @throws DomainError NOT_FOUND */
 export const getPlayer = async (work: Work, projectId: string, ref: string): Promise<Player> => {
   const player = await findPlayer(work, projectId, ref);
-  if (!player) throw notFound("player");
+  if (!player) throw unknownPlayer(ref);
   return player;
 };
 

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { findOversize, parseSized } from "../../kernel/oversize.ts";
+import { DEFINITION_MAX_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
+import { findOversize, isLongJson, parseSized } from "../../kernel/oversize.ts";
 import { LeaderboardDefinition } from "../../evaluation/boards/definition.ts";
 import { CurveInput } from "../../evaluation/xp/levels.ts";
 import { SettingsPatch } from "../../accounts/projects/settings.ts";
@@ -13,6 +14,13 @@ import { Zone } from "../../evaluation/language/syntax.ts";
 export const CONFIG_FORMAT = "laurel/1";
 /** Maximum number of items per section. */
 const SECTION_MAX = 2_000;
+
+/** Characters that no valid item has: the largest one has half of them as bytes of JSON. */
+const ITEM_CHARS_MAX = 2 * Math.max(RULE_MAX_BYTES, DEFINITION_MAX_BYTES);
+const TOO_LARGE = {
+  code: "custom",
+  message: `must have at most ${DEFINITION_MAX_BYTES} bytes of JSON`,
+} as const;
 
 /** Maximum number of reported problems per section; its other items are not read. */
 const ISSUES_MAX = 100;
@@ -64,13 +72,17 @@ export type ConfigDocument = {
 
 type Issue = z.core.$ZodIssue;
 
-/** Returns the document with empty sections, and its sections by name. */
-const apart = (document: Json): { rest: Json; sections: [name: string, items: readonly unknown[]][] } => {
-  const named = Object.entries(document).filter(
-    ([name, items]) => Object.hasOwn(ITEMS, name) && isArray(items),
+type Apart = { rest: Json; lengths: Json; sections: [name: string, items: readonly unknown[]][] };
+
+/** Returns the document with empty sections, lists as long as its sections, and these, by name. */
+const apart = (document: Json): Apart => {
+  const sections = Object.entries(document).filter(
+    (entry): entry is [string, unknown[]] => Object.hasOwn(ITEMS, entry[0]) && isArray(entry[1]),
   );
-  const rest = { ...document, ...Object.fromEntries(named.map(([name]) => [name, []])) };
-  return { rest, sections: named as [string, unknown[]][] };
+  const withSections = (make: (items: readonly unknown[]) => unknown): Json =>
+    Object.fromEntries(sections.map(([name, items]) => [name, make(items)]));
+  const rest = { ...document, ...withSections(() => []) };
+  return { rest, lengths: withSections(({ length }) => Object.assign([], { length })), sections };
 };
 
 const isArray = (value: unknown): value is unknown[] => Array.isArray(value);
@@ -85,6 +97,7 @@ const readSection = async (
     void issues.push({ ...issue, path: [section, ...path] });
   const read = await mapInSlices(items, (item, place): unknown => {
     if (issues.length > ISSUES_MAX) return undefined;
+    if (isLongJson(item, ITEM_CHARS_MAX)) return note([place], { ...TOO_LARGE, input: item, path: [] });
     const parsed = parseSized(ITEMS[section]!, item);
     if (!parsed.success) return parsed.error.issues.forEach((issue) => note([place, ...issue.path], issue));
     const key = keyOf(parsed.data as Json);
@@ -101,9 +114,10 @@ const readSection = async (
  */
 export const readConfigDocument = async (given: unknown): Promise<ConfigDocument> => {
   if (given === null || typeof given !== "object" || isArray(given)) return ConfigDocument.parse(given);
-  const oversize = findOversize(ConfigDocument, given);
+  const { rest, lengths, sections } = apart(given as Json);
+  // Items are looked at one by one.
+  const oversize = findOversize(ConfigDocument, { ...rest, ...lengths });
   if (oversize) throw new z.ZodError([oversize]);
-  const { rest, sections } = apart(given as Json);
   const parsed = ConfigDocument.safeParse(rest);
   const issues: Issue[] = [...(parsed.error?.issues ?? [])];
   const document: Json = { ...parsed.data };

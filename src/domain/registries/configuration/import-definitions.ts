@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/definitions.ts";
-import { type Catalogue, holdCatalogue } from "../../economy/definitions/catalogue.ts";
+import { type ProjectDefinitions, shareDefinitions } from "../../economy/definitions/project-definitions.ts";
 import { keyTaken, refuseFull } from "../../economy/definitions/definitions.ts";
 import { createInUse } from "../../economy/definitions/in-use.ts";
 import type { DefinitionKind } from "../../economy/definitions/kind.ts";
@@ -33,7 +33,7 @@ const nameOf = ({ kind, key }: { kind: string; key: string }): string => `${kind
 type Draft = {
   work: Work;
   projectId: string;
-  catalogue: Catalogue;
+  definitions: ProjectDefinitions;
   counts: Map<string, Counts>;
   archived: Set<string>;
   created: (Stored & { kind: string })[];
@@ -42,25 +42,25 @@ type Draft = {
 };
 
 const openDraft = async (work: Work, projectId: string): Promise<Draft> => {
-  const catalogue = await holdCatalogue(work, projectId);
+  const definitions = await shareDefinitions(work, projectId);
   const found = await sql<{ kind: string; key: string }>`
     select kind, key from definitions
     where project_id = ${projectId} and status = 'ARCHIVED'`.execute(work.db);
   const archived = new Set(found.rows.map(nameOf));
   const counts = new Map<string, Counts>();
   for (const { kind } of DEFINITION_KINDS) {
-    const active = catalogue.all(kind).length;
+    const active = definitions.all(kind).length;
     counts.set(kind, { active, all: active });
   }
   for (const { kind } of found.rows) {
     const ofKind = counts.get(kind);
     if (ofKind) ofKind.all++;
   }
-  return { work, projectId, catalogue, counts, archived, created: [], updated: [], audited: [] };
+  return { work, projectId, definitions, counts, archived, created: [], updated: [], audited: [] };
 };
 
 const create = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
-  const { work, projectId, catalogue, counts, archived } = draft;
+  const { work, projectId, definitions, counts, archived } = draft;
   const { key } = definition;
   if (archived.has(nameOf({ kind: kind.kind, key }))) throw keyTaken(key);
   const count = counts.get(kind.kind)!;
@@ -70,19 +70,19 @@ const create = async (draft: Draft, kind: DefinitionKind, definition: Defined): 
   const stored: Stored = { id: newId(), projectId, definition, status: "ACTIVE", version: 1 };
   count.active++;
   count.all++;
-  catalogue.put(kind.kind, stored);
+  definitions.put(kind.kind, stored);
   draft.created.push({ ...stored, kind: kind.kind });
   draft.audited.push({ action: `${kind.kind}.created`, definition: { projectId, id: stored.id, key } });
 };
 
 const update = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
-  const { work, projectId, catalogue } = draft;
+  const { work, projectId, definitions } = draft;
   const { key } = definition;
-  const before = catalogue.get(kind.kind, key)!;
+  const before = definitions.get(kind.kind, key)!;
   checkSize(kind.kind, definition);
   await kind.check?.(work, projectId, definition, before.definition);
   const stored: Stored = { ...before, definition, version: before.version + 1 };
-  catalogue.put(kind.kind, stored);
+  definitions.put(kind.kind, stored);
   draft.updated.push({ ...stored, kind: kind.kind });
   draft.audited.push({ action: `${kind.kind}.updated`, definition: { projectId, id: stored.id, key } });
 };

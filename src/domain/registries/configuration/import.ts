@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { auditDefinition } from "../../accounts/audit/definitions.ts";
 import type { Caller } from "../../kernel/caller.ts";
 import { changeConfig } from "../../kernel/config-lock.ts";
-import { releaseCatalogue } from "../../economy/definitions/catalogue.ts";
+import { unshareDefinitions } from "../../economy/definitions/project-definitions.ts";
 import { changeRunning } from "../../economy/definitions/running.ts";
 import { conflict } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
@@ -71,7 +71,7 @@ export const importConfig = async (
     try {
       await applyAll(work, projectId, { changes, given });
     } finally {
-      releaseCatalogue(work, projectId);
+      unshareDefinitions(work, projectId);
     }
   };
   try {

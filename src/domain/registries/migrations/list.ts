@@ -15,6 +15,8 @@ import { Migration20261122000002 } from "./20261122000002-state-bytes.ts";
 import { Migration20261122000003 } from "./20261122000003-outbox-lanes.ts";
 import { Migration20261122000004 } from "./20261122000004-running-sizes.ts";
 import { Migration20261122000005 } from "./20261122000005-job-turns.ts";
+import { Migration20261123000001 } from "./20261123000001-draft-sizes.ts";
+import { Migration20261123000002 } from "./20261123000002-weekly-partitions.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -35,4 +37,6 @@ export const migrations = [
   { name: "20261122000003-outbox-lanes", class: Migration20261122000003 },
   { name: "20261122000004-running-sizes", class: Migration20261122000004 },
   { name: "20261122000005-job-turns", class: Migration20261122000005 },
+  { name: "20261123000001-draft-sizes", class: Migration20261123000001 },
+  { name: "20261123000002-weekly-partitions", class: Migration20261123000002 },
 ];

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { EntryChange } from "../../kernel/events/events.ts";
 import { getCurve } from "../../progression/level-curves.ts";
 import { levelOf } from "../../evaluation/xp/levels.ts";
+import { keptSince } from "../retention.ts";
 import { type Check, type Finding, idsOf, type Page } from "./finding.ts";
 import type { Work } from "../../kernel/work.ts";
 
@@ -47,8 +48,12 @@ export const checkLevels: Check = async (work, page, repair) => {
   return findingsOf("I8", page, rows, true);
 };
 
-/** I12: the lines of a player's stream are numbered 1 to the player's seq without a gap. */
+/**
+ * I12: the lines of a player's stream are numbered 1 to the player's seq without a gap, except for the oldest
+ * ones, which retention has removed: of a player from before what is kept perhaps all.
+ */
 export const checkStream: Check = async (work, page) => {
+  const since = (await keptSince(work, "activityDays", page.projectId)).toISOString();
   const { rows } = await sql<Row>`
     select p.id as player_id, format('the stream has %s lines, from %s to %s; the player''s seq is %s',
       coalesce(o.n, 0), coalesce(o.first, 0), coalesce(o.last, 0), p.seq) as message
@@ -57,9 +62,8 @@ export const checkStream: Check = async (work, page) => {
       where project_id = ${page.projectId} and player_id = any(${idsOf(page)}::uuid[])
         and player_seq is not null group by player_id) o on o.player_id = p.id
     where p.project_id = ${page.projectId} and p.id = any(${idsOf(page)}::uuid[])
-      and (p.seq <> coalesce(o.last, 0) or coalesce(o.n, 0) <> coalesce(o.last - o.first + 1, 0))`.execute(
-    work.db,
-  );
+      and (p.seq <> coalesce(o.last, 0) or coalesce(o.n, 0) <> coalesce(o.last - o.first + 1, 0))
+      and (o.n is not null or p.created_at >= ${since}::timestamptz)`.execute(work.db);
   return findingsOf("I12", page, rows);
 };
 

@@ -2,7 +2,11 @@ import { isDeepStrictEqual } from "node:util";
 import { conflict, DomainError } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
-import { type Catalogue, holdCatalogue, releaseCatalogue } from "../../economy/definitions/catalogue.ts";
+import {
+  type ProjectDefinitions,
+  shareDefinitions,
+  unshareDefinitions,
+} from "../../economy/definitions/project-definitions.ts";
 import { Definition } from "../../economy/definitions/definition.ts";
 import { ARCHIVED_FACTOR, replaceDefinition } from "../../economy/definitions/definitions.ts";
 import type { DefinitionKind } from "../../economy/definitions/kind.ts";
@@ -37,11 +41,11 @@ export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDef
   await work.em.flush();
   const known = pairs.filter((pair): pair is OwnPair => pair.own !== undefined);
   const [ended, open] = [known.filter(isEnded), known.filter((pair) => !isEnded(pair))];
-  const catalogue = await holdCatalogue(work, sync.to);
+  const definitions = await shareDefinitions(work, sync.to);
   try {
-    for (const pair of open) await change(work, sync, { pair, synced, catalogue });
+    for (const pair of open) await change(work, sync, { pair, synced, definitions });
   } finally {
-    releaseCatalogue(work, sync.to);
+    unshareDefinitions(work, sync.to);
   }
   for (const pair of ended) end(work, { pair, synced });
   await work.em.flush();
@@ -96,7 +100,7 @@ const end = ({ now }: Work, step: Step & { pair: OwnPair }): void => {
 const change = async (
   work: Work,
   { to }: Sync,
-  step: Step & { pair: OwnPair; catalogue: Catalogue },
+  step: Step & { pair: OwnPair; definitions: ProjectDefinitions },
 ): Promise<void> => {
   const { kind, source, own } = step.pair;
   const skip = (reason: string) => void step.synced.skipped.push({ kind: kind.kind, key: own.key, reason });
@@ -108,7 +112,7 @@ const change = async (
   replaceDefinition(own, definition, work.now);
   // The next check reads it there.
   const { id, version } = own;
-  step.catalogue.put(kind.kind, { id, projectId: to, definition, version, status: "ACTIVE" });
+  step.definitions.put(kind.kind, { id, projectId: to, definition, version, status: "ACTIVE" });
   counted(step);
 };
 

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { audit } from "../../accounts/audit/audit.ts";
-import { changeConfig, shareConfig } from "../../kernel/config-lock.ts";
+import { awaitConfigLane, changeConfig, shareConfig } from "../../kernel/config-lock.ts";
 import { changeRunning } from "../../economy/definitions/running.ts";
 import { syncDefinitions } from "./definitions.ts";
 import { syncLeaderboards } from "../../leaderboards/sync.ts";
@@ -39,6 +39,7 @@ export type Synced = {
  */
 export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
   const { from, to } = sync;
+  awaitConfigLane(work, to);
   // In the locking order of batches, to prevent deadlocks.
   for (const id of [from, to].toSorted())
     await (id === to ? changeConfig(work, id) : shareConfig(work, [id]));

@@ -4,6 +4,7 @@ import { DERIVED_EVENT_TYPES, TRACKED_OWN_TYPES } from "../../kernel/events/even
 import { AGGREGATES } from "../../evaluation/metrics/aggregates.ts";
 import { ACTION_SUMMARIES, ActionSchema } from "../../evaluation/actions/action-kinds.ts";
 import { CONDITION_SUMMARIES, ConditionSchema } from "../../evaluation/conditions/condition-kinds.ts";
+import { describeReference } from "../../evaluation/language/references.ts";
 import { LIST_MAX, OPERATOR_NAMES, type OperatorName } from "../../evaluation/language/operators.ts";
 
 /** Actions that the rule format names but this version does not support. */
@@ -49,7 +50,11 @@ type Branch = Json & { properties: { type: { const: string } } };
 /** Schemas shared by others are referenced as `#/definitions/…` of the catalogue. */
 const toJsonSchema = () => {
   const both = z.object({ conditions: ConditionSchema, actions: ActionSchema });
-  const schema = z.toJSONSchema(both, { io: "input", unrepresentable: "any" });
+  const schema = z.toJSONSchema(both, {
+    io: "input",
+    unrepresentable: "any",
+    override: describeReference,
+  });
   const text = JSON.stringify(schema).replaceAll('"#/$defs/', '"#/definitions/');
   return JSON.parse(text) as {
     properties: Record<"conditions" | "actions", { oneOf: Branch[] }>;

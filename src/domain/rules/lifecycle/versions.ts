@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { sql } from "kysely";
 import { notFound } from "../../kernel/errors.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { type Rule, RuleVersion } from "../rule.ts";
@@ -18,18 +19,21 @@ export type ShownVersion = {
   isPublished: boolean;
 };
 
+/** Orders of the list. */
+export const VERSION_ORDERS = { by: { version: sql`version` }, usual: "desc" } as const;
+
 /** Lists a rule's versions, newest first. @throws DomainError NOT_FOUND */
 export const listVersions = async (
   work: Work,
   projectId: string,
   ref: string,
-  query: PageQuery,
+  query: PageQuery & Ordered<SortOf<typeof VERSION_ORDERS>>,
 ): Promise<{ versions: ShownVersion[]; total: number }> => {
   const rule = await findRule(work, projectId, ref);
   const total = await work.em.count(RuleVersion, { ruleId: rule.id });
   const page = await sql<VersionRow>`
     select version, definition, change_note, published_by, published_at from rule_versions
-    where rule_id = ${rule.id} order by version desc
+    where rule_id = ${rule.id} order by ${orderBy(VERSION_ORDERS, query, sql`version`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   const versions = page.rows.map(({ version, definition, ...row }) => ({
     version,

@@ -4,7 +4,7 @@ import { type Count, type Limiter, RateLimited } from "../../accounts/rate-limit
 import type { Transact } from "../../kernel/work.ts";
 import type { ChannelRef } from "./channel-row.ts";
 import { repeatCount } from "./moderation/spam.ts";
-import { clientKey } from "./scene.ts";
+import { clientKey } from "./context.ts";
 import type { ChannelSettings, ChatActor, ChatSend } from "../../kernel/events/chat-views.ts";
 
 const BURST_SECONDS = 5;

@@ -8,7 +8,7 @@ import type { Channel, ChannelRef } from "./channel-row.ts";
 import { checkAuthor, openModeration, passText } from "./moderating.ts";
 import { mentionedIn, resolveMentions } from "./mentions.ts";
 import { isHidden, type MessageRow, readRows, showMessage } from "./message-view.ts";
-import { readScene } from "./scene.ts";
+import { readContext } from "./context.ts";
 import type { ChatActor, ChatLine, ChatMessage } from "../../kernel/events/chat-views.ts";
 
 /** A change's reply to its caller, and the lines for readers, sent once it is committed. */
@@ -75,14 +75,14 @@ export const editMessage = async (
   const row = await lockMessage(work, channel, viewer, seq);
   checkEditable(work, admission, row, actor);
   const { playerId } = viewer;
-  const scene = await readScene(work, ref, {
+  const context = await readContext(work, ref, {
     senders: [{ playerId, clientMsgId: undefined }],
     replies: [],
     mentionedIds: [],
     mentionedNames: mentionedIn(content),
   });
-  const sender = playerId === null ? undefined : scene.senders.get(playerId);
-  const scope = await openModeration(work, scene);
+  const sender = playerId === null ? undefined : context.senders.get(playerId);
+  const scope = await openModeration(work, context);
   checkAuthor(scope, { actor, sender });
   const verdict = passText(scope, { actor, sender }, content);
   if (verdict.outcome === "HELD")
@@ -91,7 +91,7 @@ export const editMessage = async (
       "a moderator must review this text: send it as a new message",
       "MESSAGE_BLOCKED",
     );
-  const mentions = resolveMentions(scene, channel, { content }).map(({ id }) => id);
+  const mentions = resolveMentions(context, channel, { content }).map(({ id }) => id);
   // The original text stays first; text hidden by a mask follows.
   const hidden = verdict.content === verdict.text ? null : verdict.text;
   await sql`

@@ -95,8 +95,8 @@ export const eraseInboxMessages = async (
         and data->>'playerId' = any(${texts(ids)}) limit ${INBOX_AT_ONCE})) returning 1`.execute(db);
   const lines = await sql`
     update outbox set data = data || '{"title": "erased", "body": null, "data": {}}'
-    where ctid = any(array(
-      select ctid from outbox
+    where project_id = ${projectId} and id = any(array(
+      select id from outbox
       where project_id = ${projectId} and type = 'inbox.message'
         and data->>'type' = ${sql.lit(MENTION_TYPE)}
         and data->'data'->>'playerId' = any(${texts(ids)}) limit ${INBOX_AT_ONCE})) returning 1`.execute(db);

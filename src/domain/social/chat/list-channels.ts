@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { countRows, type Total } from "../../kernel/counting.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 import { CLOSED_READABLE_MS, isPrivate, type Viewer } from "./access.ts";
 import {
@@ -20,10 +21,17 @@ import {
   PUBLIC_KINDS,
 } from "../../kernel/events/chat-views.ts";
 
-export type ListChannels = PageQuery & {
-  kind?: ChannelKind | undefined;
-  status?: ChannelStatus | undefined;
-};
+/** Orders of the list. */
+export const CHANNEL_ORDERS = {
+  by: { updatedAt: sql`c.updated_at`, createdAt: sql`c.created_at` },
+  usual: "desc",
+} as const;
+
+export type ListChannels = PageQuery &
+  Ordered<SortOf<typeof CHANNEL_ORDERS>> & {
+    kind?: ChannelKind | undefined;
+    status?: ChannelStatus | undefined;
+  };
 
 type Row = ChannelRow & { last_read_seq: string | number | null };
 
@@ -91,7 +99,7 @@ export const listChannels = async (
   const page = await sql<Row>`
     select c.id, c.kind, c.key, c.name, c.lobby_id, c.settings, c.status, c.last_seq, c.read_only_at,
       c.created_at, m.last_read_seq
-    from ${source} order by c.updated_at desc, c.id limit ${query.limit}
+    from ${source} order by ${orderBy(CHANNEL_ORDERS, query, sql`c.id`)} limit ${query.limit}
     offset ${offsetOf(query)}`.execute(work.db);
   const channels = page.rows.map((row) => channelOf(projectId, row));
   const newest = await newestOf(work, projectId, channels, { playerId, isModerator });

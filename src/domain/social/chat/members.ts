@@ -3,6 +3,7 @@ import { countRows, type Total } from "../../kernel/counting.ts";
 import { forbidden, notFound } from "../../kernel/errors.ts";
 import type { PlayerRef } from "../../kernel/events/events.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 import { admit, type Admission } from "./access.ts";
 import { auditChat, auditPrivateRead } from "./audit-chat.ts";
@@ -50,6 +51,9 @@ const membersOf = ({ projectId, id, kind, lobbyId, closedMs }: Channel): RawBuil
 
 const isOpenLobby = ({ kind, closedMs }: Channel): boolean => kind === "LOBBY" && closedMs === null;
 
+/** Orders of the list. */
+export const CHAT_MEMBER_ORDERS = { by: { joinedAt: sql`joined_at` }, usual: "asc" } as const;
+
 /**
  * Lists a channel's members, by the time they joined. In a project's channel, to which everybody belongs,
  * those who have read or set something. @throws DomainError as readChannel
@@ -58,7 +62,7 @@ export const listMembers = async (
   work: Work,
   ref: ChannelRef,
   actor: ChatActor,
-  query: PageQuery,
+  query: PageQuery & Ordered<SortOf<typeof CHAT_MEMBER_ORDERS>>,
 ): Promise<Total & { members: ChatMember[] }> => {
   const { channel } = await admit(work, ref, actor);
   await auditPrivateRead(work, channel, { actor, what: "members" });
@@ -66,7 +70,8 @@ export const listMembers = async (
   const since = isOpenLobby(channel) ? sql`l.joined_at` : sql`m.joined_at`;
   const page = await sql<Row>`
     select p.id, p.external_user_id, p.display_name, m.role, m.notify, m.last_read_seq, ${since} as joined_at
-    from ${source} order by joined_at, p.id limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+    from ${source} order by ${orderBy(CHAT_MEMBER_ORDERS, query, sql`p.id`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return { members: page.rows.map(show), ...(await countRows(work, source)) };
 };
 

@@ -7,7 +7,7 @@ import type { Work } from "../../kernel/work.ts";
 import { isPrivate } from "./access.ts";
 import type { Channel } from "./channel-row.ts";
 import { refuseMentions } from "./moderation/spam.ts";
-import type { Scene, ScenePerson, SceneQuestion } from "./scene.ts";
+import type { ChatContext, ContextPerson, ContextQuestion } from "./context.ts";
 import { namesIn } from "./text.ts";
 import type { ChatMessage, ChatSend } from "../../kernel/events/chat-views.ts";
 
@@ -29,7 +29,7 @@ export const mentionedIn = (text: string): string[] => namesIn(text).slice(0, ME
 export const lockMentioned = async (
   work: Work,
   projectId: string,
-  { mentionedIds, mentionedNames }: Pick<SceneQuestion, "mentionedIds" | "mentionedNames">,
+  { mentionedIds, mentionedNames }: Pick<ContextQuestion, "mentionedIds" | "mentionedNames">,
 ): Promise<ReadonlySet<string>> => {
   if (mentionedIds.length + mentionedNames.length === 0) return new Set();
   await shareConfig(work, [projectId]);
@@ -49,10 +49,10 @@ export const lockMentioned = async (
  * @throws DomainError VALIDATION_ERROR SPAM for more than MENTIONS_MAX
  */
 export const resolveMentions = (
-  { people }: Pick<Scene, "people">,
+  { people }: Pick<ChatContext, "people">,
   channel: Channel,
   { content, mentions = [] }: Pick<ChatSend, "content" | "mentions">,
-): ScenePerson[] => {
+): ContextPerson[] => {
   const refusal = refuseMentions(content, mentions);
   if (refusal) throw refusal;
   const names = new Set(namesIn(content));
@@ -64,7 +64,7 @@ export const resolveMentions = (
 };
 
 /** A message with those mentioned players who want to be notified. */
-export type Mentioning = { message: ChatMessage; people: readonly ScenePerson[] };
+export type Mentioning = { message: ChatMessage; people: readonly ContextPerson[] };
 
 /** Creates inbox messages for the mentioned players, all in one batch. */
 export const notifyMentioned = async (

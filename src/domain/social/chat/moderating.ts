@@ -11,7 +11,7 @@ import {
   type Verdict,
 } from "./moderation/moderate.ts";
 import { CONTENT_MAX } from "./settings.ts";
-import type { Scene, SceneSender } from "./scene.ts";
+import type { ChatContext, ContextSender } from "./context.ts";
 import { readContent } from "./text.ts";
 import type { ChannelSettings, ChatActor } from "../../kernel/events/chat-views.ts";
 
@@ -24,12 +24,12 @@ export type ModerationScope = {
 };
 
 /**
- * Uses what was read for the scene; needs no statement.
+ * Uses what was read for the context; needs no statement.
  * @throws FilterUnready after a change of the project's word lists
  */
 export const openModeration = async (
   work: Work,
-  { channel, sanctions, listsVersion }: Pick<Scene, "channel" | "sanctions" | "listsVersion">,
+  { channel, sanctions, listsVersion }: Pick<ChatContext, "channel" | "sanctions" | "listsVersion">,
 ): Promise<ModerationScope> => ({
   now: work.now,
   channel,
@@ -38,7 +38,7 @@ export const openModeration = async (
 });
 
 /** The author; `sender` for a player. */
-export type Author = { actor: ChatActor; sender: SceneSender | undefined };
+export type Author = { actor: ChatActor; sender: ContextSender | undefined };
 
 const contextOf = (scope: ModerationScope, { actor, sender }: Author): ModerationContext => {
   const { now, channel, sanctions, filter } = scope;

@@ -19,12 +19,12 @@ import { lockMentioned, MENTIONS_MAX, mentionedIn, resolveMentions, notifyMentio
 import { readRows, showMessage, tombstoneOf } from "./message-view.ts";
 import {
   clientKey,
-  lockScene,
-  type Scene,
-  type ScenePerson,
-  type SceneQuestion,
-  type SceneSender,
-} from "./scene.ts";
+  lockContext,
+  type ChatContext,
+  type ContextPerson,
+  type ContextQuestion,
+  type ContextSender,
+} from "./context.ts";
 import { namesEveryone } from "./text.ts";
 import type { ChatActor, ChatLine, ChatMessage, ChatSend } from "../../kernel/events/chat-views.ts";
 
@@ -38,7 +38,7 @@ type Accepted = {
   /** As its sender sees it. */
   message: ChatMessage;
   verdict: Passed & { text: string };
-  people: readonly ScenePerson[];
+  people: readonly ContextPerson[];
   isForEveryone: boolean;
 };
 
@@ -50,7 +50,7 @@ type Decision =
 
 const playerOf = (actor: ChatActor): string | null => (actor.kind === "PLAYER" ? actor.playerId : null);
 
-const questionOf = (sendings: readonly Sending[]): SceneQuestion => {
+const questionOf = (sendings: readonly Sending[]): ContextQuestion => {
   const ids = new Set<string>();
   const names = new Set<string>();
   const replies = new Set<number>();
@@ -70,7 +70,7 @@ const questionOf = (sendings: readonly Sending[]): SceneQuestion => {
   };
 };
 
-type Deciding = { scope: ModerationScope; scene: Scene; lastSeq: number };
+type Deciding = { scope: ModerationScope; context: ChatContext; lastSeq: number };
 
 const checkEveryone = (scope: ModerationScope, { actor, sender }: Author, content: string): boolean => {
   if (!namesEveryone(content)) return false;
@@ -80,24 +80,24 @@ const checkEveryone = (scope: ModerationScope, { actor, sender }: Author, conten
   return true;
 };
 
-const shownSender = (sender: SceneSender | undefined): ChatMessage["sender"] => {
+const shownSender = (sender: ContextSender | undefined): ChatMessage["sender"] => {
   if (!sender) return null;
   const { id: playerId, externalUserId, displayName, role } = sender;
   return { playerId, externalUserId, displayName, role: role ?? "MEMBER" };
 };
 
 /** @throws DomainError for a refused send */
-const accept = ({ scope, scene, lastSeq }: Deciding, { actor, send, screening }: Sending): Accepted => {
-  const sender = actor.kind === "PLAYER" ? scene.senders.get(actor.playerId) : undefined;
+const accept = ({ scope, context, lastSeq }: Deciding, { actor, send, screening }: Sending): Accepted => {
+  const sender = actor.kind === "PLAYER" ? context.senders.get(actor.playerId) : undefined;
   const author: Author = { actor, sender };
   checkAuthor(scope, author);
-  if (sender && !scene.isDirectAllowed)
+  if (sender && !context.isDirectAllowed)
     throw forbidden("CHANNEL_RESTRICTED", "direct messages are disabled in this project");
   const verdict = passText(scope, author, send.content, screening);
   const { replyTo = null } = send;
   // A message of this very group has no stored seq yet: its sender cannot know it.
-  if (replyTo !== null && !scene.replies.has(replyTo)) throw invalid("replyTo", "there is no such message");
-  const people = resolveMentions(scene, scope.channel, send);
+  if (replyTo !== null && !context.replies.has(replyTo)) throw invalid("replyTo", "there is no such message");
+  const people = resolveMentions(context, scope.channel, send);
   const message: ChatMessage = {
     id: newId(),
     channelId: scope.channel.id,
@@ -118,7 +118,11 @@ const accept = ({ scope, scene, lastSeq }: Deciding, { actor, send, screening }:
 };
 
 /** Decides in order, in slices; a refused send takes no seq. */
-const decide = (scope: ModerationScope, scene: Scene, sendings: readonly Sending[]): Promise<Decision[]> => {
+const decide = (
+  scope: ModerationScope,
+  context: ChatContext,
+  sendings: readonly Sending[],
+): Promise<Decision[]> => {
   const fresh = new Map<string, Accepted>();
   let { lastSeq } = scope.channel;
   return mapInSlices(sendings, (sending): Decision => {
@@ -126,13 +130,13 @@ const decide = (scope: ModerationScope, scene: Scene, sendings: readonly Sending
     const playerId = playerOf(actor);
     const key =
       send.clientMsgId === undefined ? undefined : clientKey(scope.channel.id, playerId, send.clientMsgId);
-    const knownSeq = key === undefined ? undefined : scene.known.get(key);
+    const knownSeq = key === undefined ? undefined : context.known.get(key);
     // The sender of an earlier message repeats its id.
     if (knownSeq !== undefined) return { knownSeq, viewer: { playerId, isModerator: playerId === null } };
     const twin = key === undefined ? undefined : fresh.get(key);
     if (twin) return { accepted: twin, isDuplicate: true };
     try {
-      const accepted = accept({ scope, scene, lastSeq }, sending);
+      const accepted = accept({ scope, context, lastSeq }, sending);
       lastSeq++;
       if (key !== undefined) fresh.set(key, accepted);
       return { accepted, isDuplicate: false };
@@ -247,10 +251,10 @@ export const sendMessages = async (
 ): Promise<{ sent: Sent[]; lines: ChatLine[] }> => {
   const question = questionOf(sendings);
   const locked = await lockMentioned(work, ref.projectId, question);
-  const scene = await lockScene(work, ref, question);
-  const { channel } = scene;
-  const scope = await openModeration(work, scene);
-  const decisions = await decide(scope, scene, sendings);
+  const context = await lockContext(work, ref, question);
+  const { channel } = context;
+  const scope = await openModeration(work, context);
+  const decisions = await decide(scope, context, sendings);
   const known = await readKnown(work, channel, decisions);
   const accepted = decisions.flatMap((one) => ("accepted" in one && !one.isDuplicate ? [one.accepted] : []));
   if (accepted.length > 0) await write(work, channel, accepted);

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { conflict, invalid } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId, partitionOf } from "../../kernel/ids.ts";
-import type { NewEvent } from "../../tracking/event-input.ts";
+import { type NewEvent, partsOf } from "../../tracking/event-input.ts";
 import { storeEvents } from "../../tracking/ingest.ts";
 import type { Work } from "../../kernel/work.ts";
 import { closeLobby, secondsSince } from "./close.ts";
@@ -137,7 +137,7 @@ const storeResults = async (
 ): Promise<void> => {
   const events = results.map((result) => eventOf(work, lobby, result));
   await storeEvents(work, events);
-  work.ringEvents(events.map(({ h }) => h));
+  work.wakeEvents(partsOf(events));
 };
 
 const eventOf = ({ now }: Work, lobby: LobbyState, result: LobbyResult): NewEvent => {

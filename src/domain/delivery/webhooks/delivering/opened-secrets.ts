@@ -1,22 +1,19 @@
 import type { SecretBox } from "../../../kernel/secret-box.ts";
+import { createSizedCache } from "../../../kernel/sized-cache.ts";
 
 /** Maximum number of cached decrypted texts. */
 const KEPT_MAX = 2_000;
 
 /** Wraps a secret box with a cache: every delivery of a webhook decrypts the same texts. */
 export const cacheOpened = (box: SecretBox): SecretBox => {
-  const opened = new Map<string, string>();
+  const opened = createSizedCache<string>({ items: KEPT_MAX, bytes: KEPT_MAX });
   return {
     seal: box.seal,
     open: (sealed, context) => {
       const key = `${context} ${sealed}`;
       const known = opened.get(key);
       if (known !== undefined) return known;
-      const text = box.open(sealed, context);
-      opened.set(key, text);
-      const [oldest] = opened.keys();
-      if (opened.size > KEPT_MAX && oldest !== undefined) opened.delete(oldest);
-      return text;
+      return opened.keep(key, box.open(sealed, context), { owner: context, bytes: 1 });
     },
   };
 };

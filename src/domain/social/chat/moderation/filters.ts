@@ -3,6 +3,7 @@ import { createSizedCache } from "../../../kernel/sized-cache.ts";
 import { inSlices } from "../../../kernel/slices.ts";
 import { Unprepared } from "../../../kernel/unprepared.ts";
 import type { Transact, Work } from "../../../kernel/work.ts";
+import { retainedKey } from "../../../kernel/work-state.ts";
 import { type CompiledList, compileList, joinLists, NO_LISTS } from "./compile-words.ts";
 import type { ListAction, ListMatch, WordFilter } from "./word-filter.ts";
 
@@ -116,23 +117,23 @@ export const prepareFilter = async (
   }
 };
 
-/** Transactions whose lists were compiled once, in case these have changed again before the retry. */
-const prepared = new WeakSet<Work["lanes"]>();
+/** Whether lists were compiled for the transaction, in case they have changed again before its retry. */
+const COMPILED = retainedKey("word lists were compiled", () => false);
 
 /** Thrown when a project's lists are not compiled, so that no channel is locked meanwhile. */
 class FilterUnready extends Unprepared {
   readonly #projectId: string;
-  readonly #lanes: Work["lanes"];
+  readonly #retained: Work["retained"];
 
-  constructor(projectId: string, lanes: Work["lanes"]) {
+  constructor(projectId: string, retained: Work["retained"]) {
     super("the word lists of a project are not compiled");
     this.#projectId = projectId;
-    this.#lanes = lanes;
+    this.#retained = retained;
   }
 
   override async prepare(transact: Transact): Promise<void> {
     await prepareFilter({ transact }, this.#projectId);
-    prepared.add(this.#lanes);
+    this.#retained.set(COMPILED, true);
   }
 }
 
@@ -149,7 +150,7 @@ export const readFilter = async (work: Work, projectId: string): Promise<WordFil
  * @throws FilterUnready, once in a transaction
  */
 export const filterOf = async (
-  work: Pick<Work, "db" | "lanes">,
+  work: Pick<Work, "db" | "retained">,
   projectId: string,
   version: string | null,
 ): Promise<WordFilter> => {
@@ -159,7 +160,7 @@ export const filterOf = async (
   }
   const known = kept.get(projectId);
   if (known?.version !== version) {
-    if (!prepared.has(work.lanes)) throw new FilterUnready(projectId, work.lanes);
+    if (!work.retained.get(COMPILED)) throw new FilterUnready(projectId, work.retained);
     return compileFilter((run) => run(work), projectId);
   }
   return known;

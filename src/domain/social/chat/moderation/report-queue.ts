@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { countRows, type Total } from "../../../kernel/counting.ts";
 import type { PlayerRef } from "../../../kernel/events/events.ts";
 import { offsetOf, type PageQuery } from "../../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../../kernel/sorting.ts";
 import { getPlayer } from "../../../progression/players/players.ts";
 import type { Work } from "../../../kernel/work.ts";
 import { auditPrivateRead } from "../audit-chat.ts";
@@ -15,12 +16,16 @@ const NEIGHBOURS = 5;
 /** Number of a sender's latest sanctions and reports shown with a report. */
 const HISTORY_SHOWN = 20;
 
-export type ReportQuery = PageQuery & {
-  status?: ReportStatus | undefined;
-  channelId?: string | undefined;
-  /** The author: a UUID, or `ext:` and the externalUserId. */
-  senderId?: string | undefined;
-};
+/** Orders of the list. */
+export const REPORT_ORDERS = { by: { createdAt: sql`r.id` }, usual: "asc" } as const;
+
+export type ReportQuery = PageQuery &
+  Ordered<SortOf<typeof REPORT_ORDERS>> & {
+    status?: ReportStatus | undefined;
+    channelId?: string | undefined;
+    /** The author: a UUID, or `ext:` and the externalUserId. */
+    senderId?: string | undefined;
+  };
 
 /** Lists reports, oldest first: a queue. @throws DomainError NOT_FOUND for an unknown player */
 export const listReports = async (
@@ -36,7 +41,7 @@ export const listReports = async (
     parts.push(sql`r.sender_id = ${(await getPlayer(work, projectId, senderId)).id}`);
   const where = sql.join(parts, sql` and `);
   const { rows } = await sql<ReportRow>`
-    ${REPORTS} where ${where} order by r.id
+    ${REPORTS} where ${where} order by ${orderBy(REPORT_ORDERS, query, sql`r.id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return {
     reports: rows.map(showReport),

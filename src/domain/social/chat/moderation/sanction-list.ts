@@ -3,6 +3,7 @@ import { countRows, type Total } from "../../../kernel/counting.ts";
 import { notFound } from "../../../kernel/errors.ts";
 import { isId } from "../../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../../kernel/sorting.ts";
 import { getPlayer } from "../../../progression/players/players.ts";
 import type { Work } from "../../../kernel/work.ts";
 import type { SanctionKind } from "../../../kernel/events/chat-views.ts";
@@ -14,15 +15,19 @@ import {
   showSanction,
 } from "./show-sanction.ts";
 
-export type SanctionQuery = PageQuery & {
-  /** A UUID, or `ext:` and the externalUserId. */
-  playerId?: string | undefined;
-  channelId?: string | undefined;
-  kind?: SanctionKind | undefined;
-  /** Those in force, or those that are not. */
-  active?: boolean | undefined;
-  appealStatus?: AppealStatus | undefined;
-};
+/** Orders of the list. */
+export const SANCTION_ORDERS = { by: { createdAt: sql`s.id` }, usual: "desc" } as const;
+
+export type SanctionQuery = PageQuery &
+  Ordered<SortOf<typeof SANCTION_ORDERS>> & {
+    /** A UUID, or `ext:` and the externalUserId. */
+    playerId?: string | undefined;
+    channelId?: string | undefined;
+    kind?: SanctionKind | undefined;
+    /** Those in force, or those that are not. */
+    active?: boolean | undefined;
+    appealStatus?: AppealStatus | undefined;
+  };
 
 const HOLDS = (now: Date) => sql`
   (s.revoked_at is null and (s.expires_at is null or s.expires_at > ${now.toISOString()}::timestamptz))`;
@@ -47,7 +52,7 @@ export const listSanctions = async (
 ): Promise<Total & { sanctions: Sanction[] }> => {
   const where = await whereOf(work, projectId, query);
   const { rows } = await sql<SanctionRow>`
-    ${SANCTIONS} where ${where} order by s.id desc
+    ${SANCTIONS} where ${where} order by ${orderBy(SANCTION_ORDERS, query, sql`s.id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   const total = await countRows(work, sql`chat_sanctions s where ${where}`);
   return { sanctions: rows.map((row) => showSanction(row, work.now)), ...total };

@@ -1,0 +1,195 @@
+import { sql } from "kysely";
+import { starvedMs, threadCpuMs } from "../kernel/cpu-clock.ts";
+import { DomainError } from "../kernel/errors.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { jsonText } from "../kernel/json-text.ts";
+import { outageOf } from "../kernel/outages.ts";
+import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
+import { inSlices } from "../kernel/slices.ts";
+import type { Transact, Work } from "../kernel/work.ts";
+import type { JobKind, Step } from "./job-kind.ts";
+import { type DueProject, dueProjects, JobSchedule } from "./job-schedule.ts";
+import type { JobRow } from "./project-jobs.ts";
+
+/** `due`: exact time since when. */
+type Row = JobRow & { due: string };
+
+/** Maximum number of attempts per step. */
+const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
+/** Time after which a step whose process has died is retried, in ms after it began. */
+export const LEASE_MS = 60_000;
+
+export type JobStepParts = {
+  transact: Transact;
+  onError: (error: unknown, jobId: string) => void;
+  /** Every kind of long work. */
+  kinds: readonly JobKind[];
+};
+
+/** Performs the steps of projects' long-running work, tenants in turns. */
+export class JobSteps {
+  readonly #parts: JobStepParts;
+  readonly #schedule = new JobSchedule();
+  /** Claims whose step was rolled back by an outage while their attempt is still counted. */
+  #undone: Row[] = [];
+
+  constructor(parts: JobStepParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Performs one step of the next tenant's longest waiting job, and stores its result in the same
+   * transaction. The attempt is counted before, in a transaction of its own, so that a step that crashes its
+   * process does so `ATTEMPTS_MAX` times at most. A step that throws is rolled back and retried later; an
+   * outage does not count as an attempt, and if it prevents taking the attempt back too, that is made up for
+   * first. It does count when the step has computed for so long that PostgreSQL may have ended its
+   * transaction for that.
+   * @returns whether there was one
+   * @throws the outage that rolled a step back
+   */
+  async step(): Promise<boolean> {
+    await this.#uncountAttempts();
+    const { transact } = this.#parts;
+    const claimed = await transact((work) => claimNext(work, this.#schedule));
+    if (!claimed) return false;
+    const startedMs = performance.now();
+    try {
+      await this.#try(claimed.row);
+    } finally {
+      this.#schedule.took(claimed.tenantId, performance.now() - startedMs);
+    }
+    return true;
+  }
+
+  async #try(claimed: Row): Promise<void> {
+    const { transact, onError, kinds } = this.#parts;
+    const sinceMs = threadCpuMs();
+    try {
+      if (claimed.attempts > ATTEMPTS_MAX)
+        throw new DomainError("INTERNAL_ERROR", `the process died in this step, in ${ATTEMPTS_MAX} attempts`);
+      await transact(async (work) => {
+        const row = await lockClaimed(work, claimed);
+        if (!row) return;
+        const step = await runStep(work, row, kinds);
+        await ("state" in step ? requeue(work, row, step) : finish(work, row, await textOf(step)));
+      });
+    } catch (error) {
+      const isOutage = outageOf(error) !== undefined;
+      const ms = isOutage ? starvedMs(sinceMs) : undefined;
+      if (isOutage && ms === undefined) {
+        this.#undone.push(claimed);
+        throw error;
+      }
+      onError(error, claimed.id);
+      const cause = ms === undefined ? error : new Error(tookTooLong(ms));
+      await transact((work) => giveUpOrRetry(work, claimed, cause));
+    }
+  }
+
+  /** Uncounts the attempts of an outage, and makes their jobs due; jobs that others have continued stay. */
+  async #uncountAttempts(): Promise<void> {
+    if (this.#undone.length === 0) return;
+    await this.#parts.transact(async ({ db, now }) => {
+      for (const row of this.#undone)
+        await sql`
+          update project_jobs set attempts = attempts - 1, due_at = ${now.toISOString()}::timestamptz
+          where ${isStill(row)}`.execute(db);
+    });
+    this.#undone = [];
+  }
+}
+
+const tookTooLong = (ms: number): string =>
+  `the step computed for ${Math.round(ms)} ms, and its transaction was lost meanwhile`;
+
+/** Claims the next tenant's job; others may just have taken the last one of a project. */
+const claimNext = async (
+  work: Work,
+  own: JobSchedule,
+): Promise<{ row: Row; tenantId: string } | undefined> => {
+  for (const due of own.order(await dueProjects(work))) {
+    const row = await claim(work, due);
+    if (row) return { row, tenantId: due.tenantId };
+  }
+  return undefined;
+};
+
+/**
+ * Counts an attempt and locks the job for the duration of the lease; longer while the step has the row
+ * locked.
+ */
+const claim = async ({ db, now }: Work, { projectId }: DueProject): Promise<Row | undefined> => {
+  const leaseEnd = new Date(now.getTime() + LEASE_MS).toISOString();
+  const found = await sql<Row>`
+    update project_jobs j set attempts = j.attempts + 1, due_at = ${leaseEnd}::timestamptz
+    from (
+      select project_id, id from project_jobs
+      where project_id = ${projectId} and status in ('QUEUED', 'RUNNING')
+        and due_at <= ${now.toISOString()}::timestamptz
+      order by due_at limit 1 for update skip locked) as d
+    where j.project_id = d.project_id and j.id = d.id
+    returning j.*, j.due_at::text as due`.execute(db);
+  return found.rows[0];
+};
+
+/** Matches the job as long as nobody has continued or cancelled it since it was claimed. */
+const isStill = ({ project_id, id, attempts, due }: Row) => sql`
+  project_id = ${project_id} and id = ${id} and status in ('QUEUED', 'RUNNING')
+    and attempts = ${attempts} and due_at = ${due}::timestamptz`;
+
+const lockClaimed = async ({ db }: Work, claimed: Row): Promise<Row | undefined> => {
+  const found = await sql<Row>`
+    select *, due_at::text as due from project_jobs where ${isStill(claimed)} for update`.execute(db);
+  return found.rows[0];
+};
+
+const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise<Step> => {
+  const kind = kinds.find((one) => one.kind === row.kind);
+  if (!kind) throw new DomainError("INTERNAL_ERROR", `unknown kind of job: ${row.kind}`);
+  const { id, project_id: projectId, state, created_by: createdBy } = row;
+  const step = await kind.step(work, {
+    id,
+    projectId,
+    params: kind.params.parse(row.params),
+    state,
+    createdBy,
+  });
+  await work.em.flush();
+  return step;
+};
+
+const textOf = async (step: { result: Json } | { resultText: string }): Promise<string> =>
+  "result" in step ? inSlices(jsonText(step.result)) : step.resultText;
+
+const finish = async ({ db, now }: Work, { id, project_id }: Row, text: string): Promise<void> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  await sql`
+    update project_jobs set status = 'SUCCEEDED', attempts = 0, progress = 100, error = null, state = '{}',
+      result = ${text}::jsonb, finished_at = ${at}, updated_at = ${at}
+    where project_id = ${project_id} and id = ${id}`.execute(db);
+};
+
+/** Requeued last, so that jobs alternate. */
+const requeue = (
+  { db, now }: Work,
+  { id, project_id }: Row,
+  { state, progress }: { state: Json; progress: number },
+): Promise<unknown> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  return sql`
+    update project_jobs set status = 'RUNNING', attempts = 0, error = null,
+      state = ${JSON.stringify(state)}::jsonb, progress = ${Math.min(99, Math.floor(progress))},
+      due_at = ${at}, updated_at = ${at}
+    where project_id = ${project_id} and id = ${id}`.execute(db);
+};
+
+const giveUpOrRetry = async ({ db, now }: Work, row: Row, error: unknown): Promise<void> => {
+  const message = (error instanceof Error ? error.message : String(error)).slice(0, 500);
+  const isFinal = error instanceof DomainError || row.attempts >= ATTEMPTS_MAX;
+  const dueAt = new Date(now.getTime() + (RETRY_DELAYS_MS[row.attempts - 1] ?? 0)).toISOString();
+  await sql`
+    update project_jobs set error = ${message}, due_at = ${dueAt}::timestamptz,
+      status = ${isFinal ? "FAILED" : row.status}, updated_at = ${now.toISOString()}::timestamptz,
+      finished_at = ${isFinal ? now.toISOString() : null}::timestamptz
+    where ${isStill(row)}`.execute(db);
+};

@@ -1,0 +1,215 @@
+import {
+  type HandNotes,
+  type Noted,
+  type OthersNote,
+  parseNote,
+  type Stretch,
+  stretchesOf,
+} from "./hand-notes.ts";
+import type { QueuedEvent } from "./queue.ts";
+import { Turnstile } from "./turnstile.ts";
+
+/** How long a note may name events that are done, in ms: the next claim usually replaces it before. */
+const CLEAR_AFTER_MS = 100;
+
+/** A readable note of another process. */
+export type OthersHand = OthersNote & { noted: Noted };
+
+/**
+ * What one claim has in hand; `take` replaces what it took before. From `evaluate` on, an event that is alone
+ * in hand may be to blame for the end of the process: before that, the claim only waits for locks.
+ */
+export type ClaimHand = {
+  take(events: readonly QueuedEvent[]): void;
+  evaluate(): void;
+  close(): void;
+};
+
+/** Events of a claim, apart from suspects and those behind them. */
+export type Sifted = {
+  free: QueuedEvent[];
+  /** Suspects and the events of their projects behind them, which keep their order. */
+  held: QueuedEvent[];
+  /** Those among them to be run next: the first SUSPECTS_MAX of each project and partition. */
+  suspects: QueuedEvent[];
+};
+
+/** Suspects of a project and partition that are run one after another before the next claim of others. */
+export const SUSPECTS_MAX = 16;
+
+/**
+ * What this process has in hand, noted before it is evaluated, and the suspects: events that another process,
+ * or an earlier life of this one, had in hand when it died. Claims leave suspects in the queue. They are run
+ * one at a time, with nothing else in hand, so that the next death shows which one is guilty.
+ */
+export class InHand {
+  readonly #notes: HandNotes;
+  readonly #turnstile = new Turnstile();
+  readonly #claims = new Map<ClaimHand, Taken>();
+  #begun: Promise<void> | undefined;
+  #noted = "";
+  #clearing: NodeJS.Timeout | undefined;
+  #others: readonly OthersHand[] = [];
+  /** Whether the last look has failed, or is not answered yet. */
+  #isBlind = false;
+  /** Suspects by project and partition, and by id. */
+  #stretches = new Map<string, Stretch[]>();
+  #ids = new Set<string>();
+
+  constructor(notes: HandNotes) {
+    this.#notes = notes;
+  }
+
+  /** Resolves when the notes of others have been read once, or could not be read; never rejects. */
+  begin(): Promise<void> {
+    return (this.#begun ??= this.look().catch(() => undefined));
+  }
+
+  /** Processes that died with events in hand which may still wait. */
+  get dead(): readonly OthersHand[] {
+    return this.#others.filter(({ isDead }) => isDead);
+  }
+
+  /** The partitions of the suspects. */
+  get suspectParts(): ReadonlySet<number> {
+    const dead = this.dead.map(({ noted }) => noted);
+    return new Set(
+      dead
+        .flatMap(({ stretches, alone }) => [...stretches, ...(alone ? [alone] : [])])
+        .map(({ part }) => part),
+    );
+  }
+
+  /** Runs a claim beside others of this process. */
+  beside<T>(run: () => Promise<T>): Promise<T> {
+    return this.#turnstile.beside(run);
+  }
+
+  /** Runs a claim while no other claim of this process runs. */
+  alone<T>(run: () => Promise<T>): Promise<T> {
+    return this.#turnstile.alone(run);
+  }
+
+  /** Opens the hand of a claim; to be closed when its transaction is over. */
+  open(): ClaimHand {
+    const claim: ClaimHand = {
+      take: (events) => {
+        this.#claims.set(claim, { stretches: stretchesOf(events), events, isEvaluated: false });
+        this.#write();
+      },
+      evaluate: () => {
+        const taken = this.#claims.get(claim);
+        if (!taken || taken.isEvaluated) return;
+        taken.isEvaluated = true;
+        this.#write();
+      },
+      close: () => {
+        this.#claims.delete(claim);
+        this.#clearing ??= setTimeout(() => this.#write(), CLEAR_AFTER_MS).unref();
+      },
+    };
+    return claim;
+  }
+
+  /** Reads the notes of others. @throws when they cannot be read */
+  async look(): Promise<void> {
+    this.#isBlind = true;
+    const others = await this.#notes.look();
+    this.#isBlind = false;
+    const read = others.map((other) => ({ ...other, noted: parseNote(other.text) }));
+    this.#others = read.flatMap(({ noted, ...other }) => (noted ? [{ ...other, noted }] : []));
+    this.#suspect();
+    const damaged = read.filter(({ noted, isDead }) => !noted && isDead);
+    if (damaged.length > 0) await this.#notes.forget(damaged);
+  }
+
+  /** As `look`, but does not fail, and does not wait again for notes that could not be read just now. */
+  async glance(): Promise<void> {
+    if (!this.#isBlind) await this.look().catch(() => undefined);
+  }
+
+  /** Forgets dead processes whose events no longer wait. */
+  async forget(hands: readonly OthersHand[]): Promise<void> {
+    if (hands.length === 0) return;
+    await this.#notes.forget(hands);
+    const gone = new Set(hands);
+    this.#others = this.#others.filter((hand) => !gone.has(hand));
+    this.#suspect();
+  }
+
+  close(): Promise<void> {
+    clearTimeout(this.#clearing);
+    return this.#notes.close();
+  }
+
+  /** Takes suspects out of the events of a claim, which are in order of `seq` within a project. */
+  sift(events: readonly QueuedEvent[]): Sifted {
+    if (this.#stretches.size === 0 && this.#ids.size === 0)
+      return { free: [...events], held: [], suspects: [] };
+    const sifted: Sifted = { free: [], held: [], suspects: [] };
+    // By project and partition: how many suspects may follow those found; 0 behind an event that is none.
+    const closed = new Map<string, number>();
+    for (const event of events) {
+      const line = lineOf(event);
+      const isSuspect = this.#isSuspect(event);
+      if (!isSuspect && !closed.has(line)) {
+        sifted.free.push(event);
+        continue;
+      }
+      const left = closed.get(line) ?? SUSPECTS_MAX;
+      if (isSuspect && left > 0) sifted.suspects.push(event);
+      closed.set(line, isSuspect ? Math.max(0, left - 1) : 0);
+      sifted.held.push(event);
+    }
+    return sifted;
+  }
+
+  /**
+   * Whether a suspect may be run: not while another process has it alone in hand, or has died so and its try
+   * is not counted yet.
+   */
+  mayRun({ eventId, attempts }: QueuedEvent): boolean {
+    return this.#others.every(
+      ({ noted: { alone } }) => alone?.eventId !== eventId || alone.attempts !== attempts,
+    );
+  }
+
+  #isSuspect(event: QueuedEvent): boolean {
+    const { seq, eventId } = event;
+    const stretches = this.#stretches.get(lineOf(event)) ?? [];
+    return this.#ids.has(eventId) || stretches.some(({ first, last }) => first <= seq && seq <= last);
+  }
+
+  #suspect(): void {
+    const noted = this.dead.map((hand) => hand.noted);
+    this.#stretches = Map.groupBy(
+      noted.flatMap(({ stretches }) => stretches),
+      lineOf,
+    );
+    this.#ids = new Set(noted.flatMap(({ alone }) => alone?.eventId ?? []));
+  }
+
+  #write(): void {
+    clearTimeout(this.#clearing);
+    this.#clearing = undefined;
+    const text = noteOf([...this.#claims.values()]);
+    if (text === this.#noted) return;
+    this.#noted = text;
+    this.#notes.note(text);
+  }
+}
+
+type Taken = { stretches: readonly Stretch[]; events: readonly QueuedEvent[]; isEvaluated: boolean };
+
+const lineOf = ({ part, projectId }: { part: number; projectId: string }): string => `${part}:${projectId}`;
+
+const noteOf = (claims: readonly Taken[]): string => {
+  const stretches = claims.flatMap((claim) => claim.stretches);
+  if (stretches.length === 0) return "";
+  const [sole, second] = claims.flatMap(({ events, isEvaluated }) =>
+    events.slice(0, 2).map((event) => ({ ...event, isEvaluated })),
+  );
+  if (!sole?.isEvaluated || second) return JSON.stringify({ stretches });
+  const { part, projectId, eventId, attempts } = sole;
+  return JSON.stringify({ stretches, alone: { part, projectId, eventId, attempts } });
+};

@@ -1,0 +1,167 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Json } from "../domain/kernel/events/events.ts";
+import { isJsonObject } from "../domain/kernel/json.ts";
+
+/** Schemas of a document by name. */
+export type Parts = Record<string, Json>;
+type Body = { content?: Record<string, { schema?: Json }> };
+/** What they read of an operation. */
+export type Operation = {
+  operationId: string;
+  parameters?: { name?: string; schema?: Json }[];
+  requestBody?: Body;
+  responses: Record<string, Body>;
+};
+/** What the passes over a document read of it. */
+export type ToName = {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Parts; responses?: Json };
+};
+
+const REF = "#/components/schemas/";
+/** What a place says of a schema, besides what the schema itself is. */
+const OF_PLACE: ReadonlySet<string> = new Set(["description", "default", "example", "deprecated"]);
+
+export const refTo = (name: string): { $ref: string } => ({ $ref: REF + name });
+export const isRef = (schema: Json): schema is { $ref: string } => typeof schema["$ref"] === "string";
+/** Returns the name of the component that a reference leads to. */
+export const targetOf = ({ $ref }: { $ref: string }): string => $ref.slice(REF.length);
+/** Returns whether a schema has several values to choose from. */
+export const isEnum = ({ enum: values }: Json): boolean => Array.isArray(values) && values.length > 1;
+export const isObject = ({ properties }: Json): boolean => isJsonObject(properties);
+
+/** Splits what a place says from what the schema is. */
+export const splitPlace = (schema: Json): { own: Json; said: Json } => {
+  const [own, said]: [Json, Json] = [{}, {}];
+  for (const [key, value] of Object.entries(schema)) (OF_PLACE.has(key) ? said : own)[key] = value;
+  return { own, said };
+};
+
+/** Returns the only value that a required property may have. */
+export const constantOf = ({ properties, required }: Json, name: string): unknown => {
+  const { enum: values } = ((properties as Json)[name] ?? {}) as { enum?: unknown[] };
+  const isRequired = Array.isArray(required) && required.includes(name);
+  return isRequired && values?.length === 1 ? values[0] : undefined;
+};
+
+/** Returns the property by whose value the members of a union are told apart. */
+export const discriminatorOf = (members: readonly Json[]): string | undefined => {
+  const [first] = members;
+  if (!first || members.length < 2 || !members.every(isObject)) return undefined;
+  return Object.keys(first["properties"] as Json).find((name) => {
+    const values = new Set(members.map((member) => constantOf(member, name)));
+    return values.size === members.length && !values.has(undefined);
+  });
+};
+
+const isNull = ({ nullable, enum: values }: Json): boolean =>
+  nullable === true && Array.isArray(values) && values.every((value) => value === null);
+
+const withoutCopies = (members: readonly Json[]): Json[] =>
+  members.filter((one, i) => members.findIndex((other) => isDeepStrictEqual(one, other)) === i);
+
+/** A union with null is one of which a member may be null; a union of one is that one. */
+const simpleUnion = (schema: Json, keyword: string): Json => {
+  const { [keyword]: given, ...rest } = schema;
+  const members = withoutCopies((given as Json[]).filter((one) => !isNull(one)));
+  const isNullable = (given as Json[]).some(isNull) || rest["nullable"] === true;
+  const [only] = members;
+  if (members.length === 1 && only) {
+    const alone = isRef(only) ? { allOf: [only] } : only;
+    return { ...alone, ...rest, ...(isNullable ? { nullable: true } : {}) };
+  }
+  const at = isNullable ? members.findIndex((one) => one["type"] !== undefined) : -1;
+  if (at >= 0) members[at] = { ...members[at], nullable: true };
+  const { nullable: _nullable, ...others } = rest;
+  return { ...(at >= 0 ? others : rest), [keyword]: members };
+};
+
+const isPlain = (schema: Json): boolean => Object.keys(schema).length === 1;
+
+/** Rewrites what tools for OpenAPI 3.0 stumble over; to be applied to the schemas inside first. */
+const simple = (schema: Json): Json => {
+  if (Array.isArray(schema["anyOf"])) return simpleUnion(schema, "anyOf");
+  const { allOf, ...rest } = schema as Json & { allOf?: Json[] };
+  const [only] = allOf ?? [];
+  if (!only || allOf!.length > 1) return schema;
+  if (isPlain(schema)) return only;
+  return isRef(only) ? schema : { ...only, ...rest };
+};
+
+/** Applies `change` to a schema and all schemas in it, the innermost first. */
+export const deeply = (schema: Json, change: (schema: Json) => Json): Json => {
+  if (isRef(schema)) return change(schema);
+  const inner = { ...schema };
+  const go = (one: unknown): unknown => (isJsonObject(one) ? deeply(one, change) : one);
+  for (const key of ["items", "additionalProperties", "not"]) if (key in inner) inner[key] = go(inner[key]);
+  for (const key of ["oneOf", "anyOf", "allOf"])
+    if (Array.isArray(inner[key])) inner[key] = (inner[key] as unknown[]).map(go);
+  if (isJsonObject(inner["properties"]))
+    inner["properties"] = Object.fromEntries(
+      Object.entries(inner["properties"]).map(([name, one]) => [name, go(one)]),
+    );
+  return change(inner);
+};
+
+/** Applies `change` to all schemas of a document, in place. */
+const everywhere = ({ paths, components: { schemas } }: ToName, change: (schema: Json) => Json): void => {
+  for (const [name, schema] of Object.entries(schemas)) schemas[name] = deeply(schema, change);
+  const media = ({ content = {} }: Body) => Object.values(content);
+  for (const operation of Object.values(paths).flatMap((item) => Object.values(item))) {
+    const bodies = [...Object.values(operation.responses), operation.requestBody ?? {}].flatMap(media);
+    for (const holder of [...bodies, ...(operation.parameters ?? [])])
+      if (holder.schema) holder.schema = deeply(holder.schema, change);
+  }
+};
+
+export const simplify = (document: ToName): void => everywhere(document, simple);
+
+/** Makes the component that is another one or null. */
+const orNull = (name: string, schemas: Parts): string => {
+  const nullable = `${name}OrNull`;
+  if (schemas[nullable]) return nullable;
+  const { nullable: _nullable, ...schema } = schemas[name] ?? {};
+  schemas[nullable] = {};
+  const keyword = ["oneOf", "anyOf"].find((one) => Array.isArray(schema[one]));
+  if (keyword === undefined) schemas[nullable] = { ...schema, nullable: true };
+  else {
+    const [first, ...others] = schema[keyword] as Json[];
+    const changed = isRef(first!) ? refTo(orNull(targetOf(first), schemas)) : { ...first, nullable: true };
+    const { discriminator: _discriminator, type: _type, ...rest } = schema;
+    schemas[nullable] = { ...rest, [keyword]: [changed, ...others] };
+  }
+  return nullable;
+};
+
+/**
+ * OpenAPI 3.0 knows null only beside a type, and nothing beside a reference: a reference that may be null
+ * leads to a component of its own, and what is said of the place stands in an `allOf`.
+ */
+export const settle = (document: ToName): void => {
+  const { schemas } = document.components;
+  everywhere(document, (schema) => {
+    const { allOf, nullable, ...said } = schema as Json & { allOf?: Json[]; nullable?: boolean };
+    const [only] = allOf ?? [];
+    if (!only || allOf!.length > 1 || !isRef(only)) return schema;
+    const ref = nullable === true ? refTo(orNull(targetOf(only), schemas)) : only;
+    return Object.keys(said).length === 0 ? ref : { allOf: [ref, said] };
+  });
+};
+
+/** Returns the components of a kind that a value refers to. */
+const referred = (value: unknown, kind: string): Set<string> =>
+  new Set(
+    [...JSON.stringify(value).matchAll(new RegExp(`"#/components/${kind}/([^"]+)"`, "g"))].map(
+      ([, name]) => name!,
+    ),
+  );
+
+/** Takes away the components that nothing refers to. */
+export const dropUnused = ({ paths, components }: ToName): void => {
+  const { schemas, responses = {} } = components;
+  const answers = referred(paths, "responses");
+  for (const name of Object.keys(responses)) if (!answers.has(name)) delete responses[name];
+  const used = referred([paths, responses], "schemas");
+  for (const name of used) for (const inner of referred(schemas[name] ?? {}, "schemas")) used.add(inner);
+  for (const name of Object.keys(schemas)) if (!used.has(name)) delete schemas[name];
+};

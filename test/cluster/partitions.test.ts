@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { readPlayerStream } from "../../src/domain/delivery/outbox/stream.ts";
+import { ensurePartitions } from "../../src/domain/registries/partitions.ts";
+import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { eventually } from "../support/eventually.ts";
+import { type StartedDatabase, startDatabase } from "../support/processes/services.ts";
+
+const PARTITIONED = "20261123000002-weekly-partitions";
+
+describe("a database whose streams were one table", function () {
+  this.timeout(120_000);
+  let started: StartedDatabase;
+  before(async () => {
+    started = await startDatabase(4);
+  });
+  after(() => started.remove());
+
+  const isApplied = async (): Promise<boolean> =>
+    (await started.database.migrationStates()).some(
+      ({ name, isApplied: applied }) => name === PARTITIONED && applied,
+    );
+
+  it("keeps every line when they are divided by week, and when they are put together again", async () => {
+    const { database, domain } = started;
+    while (await isApplied()) await database.migrateDown();
+    const projectId = await domain.addProject();
+    const playerId = await domain.addPlayer(projectId, "ada");
+    const linesOf = () => domain.transact((work) => readPlayerStream(work, { projectId, playerId }, 0, 100));
+    await domain.grant(projectId, playerId, 10);
+    const first = await linesOf();
+    assert.ok(first.length > 0);
+    await database.migrateUp();
+    assert.deepEqual(await linesOf(), first);
+    await domain.transact(ensurePartitions);
+    await domain.grant(projectId, playerId, 20);
+    await domain.relay();
+    const both = await linesOf();
+    assert.ok(both.length > first.length);
+    while (await isApplied()) await database.migrateDown();
+    assert.deepEqual(await linesOf(), both);
+    await domain.grant(projectId, playerId, 30);
+    await database.migrateUp();
+    assert.equal((await linesOf()).length, both.length + 1);
+    const findings: unknown[] = [];
+    await reconcile(domain.transact, {
+      projectId,
+      repair: false,
+      onFinding: (one) => void findings.push(one),
+    });
+    assert.deepEqual(findings, []);
+  });
+
+  it("keeps a line that is committed while they are put together again", async () => {
+    const { database, domain } = started;
+    const projectId = await domain.addProject();
+    const playerId = await domain.addPlayer(projectId, "eve");
+    await domain.grant(projectId, playerId, 10);
+    const id = newId();
+    const written = Promise.withResolvers<void>();
+    const mayCommit = Promise.withResolvers<void>();
+    const writing = database.em.fork().transactional(async (em) => {
+      await sql`
+        insert into outbox select (jsonb_populate_record(o, jsonb_build_object('id', ${id}::text,
+          'player_id', null, 'player_seq', null))).*
+        from outbox o where project_id = ${projectId}::uuid limit 1`.execute(em.getKysely());
+      written.resolve();
+      await mayCommit.promise;
+    });
+    await written.promise;
+    const reverting = (async () => {
+      while (await isApplied()) await database.migrateDown();
+    })();
+    await eventually(async () => {
+      const { rows } = await sql`
+        select from pg_locks l join pg_database d on d.oid = l.database
+        where not l.granted and d.datname = current_database()`.execute(database.em.fork().getKysely());
+      return rows.length > 0;
+    });
+    mayCommit.resolve();
+    await Promise.all([writing, reverting]);
+    const { rows } = await sql`select from outbox where id = ${id}::uuid`.execute(
+      database.em.fork().getKysely(),
+    );
+    assert.equal(rows.length, 1);
+    await database.migrateUp();
+  });
+
+  it("is read by week alone where a row is looked up by its id", async () => {
+    const { domain } = started;
+    const plan = await domain.transact(async (work) => {
+      await ensurePartitions(work);
+      const { rows } = await sql<{ "QUERY PLAN": string }>`
+        explain select from outbox where project_id = gen_random_uuid()
+          and id = '019aaf00-0000-7000-8000-000000000000'`.execute(work.db);
+      return rows.map((row) => row["QUERY PLAN"]).join("\n");
+    });
+    assert.equal(plan.match(/ on outbox/g)?.length, 1, plan);
+  });
+});

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import type { z } from "zod";
+import { routes } from "../../src/http/routes.ts";
+import type { AnyRoute } from "../../src/http/route.ts";
+import { fieldsOf } from "../../src/http/validate.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { startApp } from "../support/app/app.ts";
+import { aSide } from "../support/app/sides.ts";
+import { must } from "../support/http/client.ts";
+import { target } from "../support/http/attack.ts";
+import { credentialsFor, operations } from "../support/operations/operations.ts";
+
+/** Lists that come in one order, as the guide says: by rank, and processes by id. */
+const IN_ONE_ORDER = [
+  "/admin/processes",
+  "/leaderboards/{leaderboardId}/entries",
+  "/leaderboards/{leaderboardId}/periods/{periodKey}/results",
+];
+
+/** The pages of messages are counted from a message, see the guide of chat. */
+const isPaged = (route: AnyRoute): boolean => {
+  const names = fieldsOf(route.query);
+  return route.method === "get" && names.includes("page") && !names.includes("before");
+};
+
+/** The names that a list can be sorted by. */
+const sortsOf = ({ query }: AnyRoute): string[] => {
+  const { sort } = (query as z.ZodObject<{ sort: z.ZodDefault<z.ZodEnum> }>).shape;
+  return sort.unwrap().options.map(String);
+};
+
+/** The address of a list, in another order than it may name. */
+const ordered = (path: string, order: Record<string, string>): string => {
+  const { pathname, searchParams } = new URL(path, "http://localhost");
+  for (const [name, value] of Object.entries(order)) searchParams.set(name, value);
+  return `${pathname}?${searchParams.toString()}`;
+};
+
+describe("lists", function () {
+  this.timeout(300_000);
+
+  it("that have pages can be sorted, but for those that have one order", () => {
+    const unsorted = routes
+      .filter(isPaged)
+      .filter(({ query }) => !["sort", "order"].every((name) => fieldsOf(query).includes(name)))
+      .map(({ path }) => path);
+    assert.deepEqual(unsorted.toSorted(), IN_ONE_ORDER);
+  });
+
+  it("come in each of their orders, in both directions", async () => {
+    const api = await startApp();
+    const side = await aSide(api);
+    const { token: admin } = await anAdmin(api);
+    const sorted = operations().filter(
+      ({ route }) => isPaged(route) && fieldsOf(route.query).includes("sort"),
+    );
+    assert.ok(sorted.length > 35, `${sorted.length} lists`);
+    for (const operation of sorted) {
+      const { path } = await target(side, operation);
+      const { key, token, headers } = credentialsFor(operation.route, side, admin);
+      const options = {
+        ...(key === undefined ? {} : { key }),
+        ...(token === undefined ? {} : { token }),
+        headers: headers ?? {},
+      };
+      for (const sort of sortsOf(operation.route)) {
+        const read = async (order: string): Promise<string[]> => {
+          const { data } = must(await api.get(ordered(path, { sort, order, limit: "100" }), options), 200);
+          return data.map((item: unknown) => JSON.stringify(item));
+        };
+        const [up, down] = [await read("asc"), await read("desc")];
+        // Those of the platform are of all tests, and may have more than a page.
+        if (/admin|blog-posts/.test(path)) continue;
+        assert.deepEqual(up.toSorted(), down.toSorted(), `${path} by ${sort}`);
+        // Empty values are last in both directions.
+        if (!up.some((item) => item.includes(`"${sort}":null`)))
+          assert.deepEqual(up.toReversed(), down, `${path} by ${sort}`);
+      }
+    }
+  });
+});

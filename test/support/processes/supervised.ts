@@ -1,0 +1,40 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { kill, type Laurel, laurel } from "./process.ts";
+
+/** A process that is started again whenever it has ended, as pm2 would. */
+export type Supervised = {
+  /** How often it has ended. */
+  deaths(): number;
+  /** Ends the process the hard way; another one is started. */
+  kill(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+/** As pm2's first pause before a restart, in ms. */
+const RESTART_AFTER_MS = 100;
+
+/** Starts a process, and starts it again whenever it ends. */
+export const supervise = (args: readonly string[], env: Record<string, string>): Supervised => {
+  let deaths = 0;
+  let isOver = false;
+  let current: Laurel = laurel(args, env);
+  const run = (async () => {
+    for (;;) {
+      await current.ended;
+      if (isOver) return;
+      deaths++;
+      await delay(RESTART_AFTER_MS);
+      if (isOver) return;
+      current = laurel(args, env);
+    }
+  })();
+  return {
+    deaths: () => deaths,
+    kill: () => kill(current),
+    stop: async () => {
+      isOver = true;
+      await kill(current);
+      await run;
+    },
+  };
+};
