@@ -203,6 +203,8 @@ const PROCESSING_TEXTS: Readonly<Record<ProcessingEnd, (summary: ImportSummary) 
   DONE: ({ processingSeconds }) =>
     `processed and published ${processingSeconds.toFixed(1)} s after the last answer`,
   WAITING: () => "the server goes on processing: GET /events/backlog says how far it is",
+  STALLED: () =>
+    "nothing was processed for two minutes: does a worker run? GET /events/backlog says how far the server is",
   UNKNOWN: () => "the server does not say how far it has processed the events",
 };
 

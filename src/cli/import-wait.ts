@@ -12,9 +12,9 @@ export type Processing = { waiting: number; commits: number; most: number; event
 
 /**
  * How the processing of an import's events stands at the end: DONE; WAITING when nobody waited for the rest;
- * UNKNOWN when the server did not say.
+ * STALLED when nothing moved for too long; UNKNOWN when the server did not say.
  */
-export type ProcessingEnd = "DONE" | "WAITING" | "UNKNOWN";
+export type ProcessingEnd = "DONE" | "WAITING" | "STALLED" | "UNKNOWN";
 
 export type WaitOptions = {
   /** The server's address, without a path of the API. */
@@ -22,6 +22,8 @@ export type WaitOptions = {
   key: string;
   /** Ends the wait. */
   stop: AbortSignal;
+  /** Ends it when nothing has moved for so long, in milliseconds; default STALLED_AFTER_MS. */
+  stalledAfterMs?: number;
   onProcessing(processing: Processing): void;
 };
 
@@ -29,6 +31,8 @@ const LOOK_EVERY_MS = 500;
 const LOOK_TIMEOUT_MS = 10_000;
 /** Looks in a row that may fail before the wait ends. */
 const FAILURES_MAX = 60;
+/** Longer than the backlog stands still while workers are restarted. */
+const STALLED_AFTER_MS = 120_000;
 /** Ages are whole seconds of the server. */
 const AGE_SLACK_SECONDS = 2;
 
@@ -38,6 +42,7 @@ const AGE_SLACK_SECONDS = 2;
  */
 export const waitProcessed = async (options: WaitOptions): Promise<ProcessingEnd> => {
   const startMs = performance.now();
+  const isStalled = stallCheck(options.stalledAfterMs ?? STALLED_AFTER_MS);
   let failures = 0;
   let first: Backlog | undefined;
   while (!options.stop.aborted) {
@@ -49,10 +54,23 @@ export const waitProcessed = async (options: WaitOptions): Promise<ProcessingEnd
       const seconds = (performance.now() - startMs) / 1_000;
       if (isOver(found, seconds)) return "DONE";
       options.onProcessing(progressOf(first, found, seconds));
+      if (isStalled(found)) return "STALLED";
     }
     await delay(LOOK_EVERY_MS, undefined, { signal: options.stop }).catch(() => undefined);
   }
   return "WAITING";
+};
+
+/** Returns a check of whether as much has waited for so long. */
+const stallCheck = (afterMs: number): ((backlog: Backlog) => boolean) => {
+  let last = "";
+  let movedMs = performance.now();
+  return ({ events, commits }) => {
+    const now = `${events.waiting} ${commits.waiting}`;
+    if (now !== last) movedMs = performance.now();
+    last = now;
+    return performance.now() - movedMs >= afterMs;
+  };
 };
 
 const isOver = ({ events, commits }: Backlog, seconds: number): boolean =>

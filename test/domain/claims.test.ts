@@ -89,6 +89,15 @@ describe("a claim of several partitions", function () {
     assert.equal(await waiting(), 0);
   });
 
+  it("reads a partition once that is named twice", async () => {
+    await queue([3, 1]);
+    const places = [0, 1, 0].map((part) => ({ part, afterProject: FIRST_PROJECT }));
+    const onLeft = () => assert.fail("left");
+    const done = await processPartitions({ ...options(), onLeft, claimTogether: 8 }, places);
+    assert.equal(done.events, 4);
+    assert.equal(await waiting(), 0);
+  });
+
   it("applies every event once, each player's in their order, however they lie and are claimed", async () => {
     const sizes = fc.array(fc.oneof(fc.nat(3), fc.nat(30)), { maxLength: PARTITIONS });
     await fc.assert(

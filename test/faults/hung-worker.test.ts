@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
+import { waitProcessed } from "../../src/cli/import-wait.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
 import { clientOf } from "../support/http/client.ts";
@@ -49,8 +50,19 @@ describe("a worker that hangs in the middle of its work and wakes later", functi
       api.url,
       "--state",
       join(dir.path, "s.json"),
+      // Nobody processes the events yet.
+      "--no-wait",
     ]);
     assert.equal(await importing.ended, 0, importing.output());
+    const stop = new AbortController().signal;
+    const end = await waitProcessed({
+      url: api.url,
+      key,
+      stop,
+      stalledAfterMs: 1_000,
+      onProcessing: () => {},
+    });
+    assert.equal(end, "STALLED");
 
     const hung = await startProcess(["worker"], env);
     await eventually(async () => (await queued(database)) < 25_000, { timeoutMs: 30_000 });

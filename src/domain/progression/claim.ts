@@ -7,7 +7,7 @@ import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
 import type { ClaimHand } from "./in-hand.ts";
 import { runOneByOne } from "./one-by-one.ts";
 import { tryLoadPlans } from "./plan.ts";
-import { type PartitionCursor, nextCursors, type QueuedEvent } from "./queue.ts";
+import { nextCursors, onePerPartition, type PartitionCursor, type QueuedEvent } from "./queue.ts";
 import { blameSlowest } from "./starved.ts";
 import { EventsUnready } from "./unready.ts";
 
@@ -48,7 +48,7 @@ export const processPartitions = async (
   options: ProcessOptions,
   cursors: readonly PartitionCursor[],
 ): Promise<Processed> => {
-  const claim = { cursors };
+  const claim = { cursors: onePerPartition(cursors) };
   try {
     return prepared(options, await processClaim(options, claim, runTogether));
   } catch (error) {

@@ -31,6 +31,19 @@ export const FIRST_PROJECT = NIL_ID;
 const LAST_PROJECT = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 /**
+ * Returns each partition once, where it came first, with the earliest of its projects: a transaction is granted
+ * its own locks again, so a partition that is named twice would be read twice, and its events applied twice.
+ */
+export const onePerPartition = (cursors: readonly PartitionCursor[]): PartitionCursor[] => {
+  const earliest = new Map<number, PartitionCursor>();
+  for (const cursor of cursors) {
+    const known = earliest.get(cursor.part);
+    if (!known || cursor.afterProject < known.afterProject) earliest.set(cursor.part, cursor);
+  }
+  return [...earliest.values()];
+};
+
+/**
  * `together`: partitions are locked until this many events wait in them; `each`: maximum counted in one;
  * `closed`: ids of projects whose events are ignored.
  */
