@@ -1,5 +1,5 @@
-// Mocha's spec reporter, which also leaves its counts, and what failed and why, in the file named by
-// TEST_COUNTS_FILE.
+// Mocha's spec reporter, which also leaves its counts, what failed and why, and the seconds that each file
+// took and kept this process computing, in the file named by TEST_COUNTS_FILE.
 import { writeFileSync } from "node:fs";
 import { relative } from "node:path";
 import Mocha from "mocha";
@@ -13,12 +13,39 @@ const describe = ({ err, file, ...test }, title) => ({
   error: String(err?.stack ?? err ?? test.state).slice(0, ERROR_CHARS),
 });
 
+const { EVENT_SUITE_BEGIN, EVENT_SUITE_END } = Mocha.Runner.constants;
+
+const clock = () => {
+  const { user, system } = process.cpuUsage();
+  return { seconds: performance.now() / 1_000, cpuSeconds: (user + system) / 1_000_000 };
+};
+
 export default class CountingReporter extends Mocha.reporters.Spec {
+  #files = new Map();
+
+  constructor(runner, options) {
+    super(runner, options);
+    let begun;
+    runner.on(EVENT_SUITE_BEGIN, (suite) => {
+      if (suite.parent?.root) begun = clock();
+    });
+    runner.on(EVENT_SUITE_END, (suite) => {
+      if (suite.parent?.root && suite.file) this.#add(relative(process.cwd(), suite.file), begun, clock());
+    });
+  }
+
+  #add(file, begun, ended) {
+    const sum = this.#files.get(file) ?? { seconds: 0, cpuSeconds: 0 };
+    for (const key of Object.keys(sum)) sum[key] += ended[key] - begun[key];
+    this.#files.set(file, sum);
+  }
+
   done(failures, finish) {
     const { passes: passed, pending: skipped } = this.stats;
     const failedTests = this.failures.map((test) => describe(test, test.fullTitle()));
     const { TEST_COUNTS_FILE: file } = process.env;
-    if (file) writeFileSync(file, JSON.stringify({ passed, failed: failures, skipped, failedTests }));
+    const times = [...this.#files].map(([name, sum]) => ({ file: name, ...sum }));
+    if (file) writeFileSync(file, JSON.stringify({ passed, failed: failures, skipped, failedTests, times }));
     finish(failures);
   }
 }

@@ -6,7 +6,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
-import { join, relative, resolve, sep } from "node:path";
+import { basename, join, relative, resolve, sep } from "node:path";
 import { findServices } from "./services.mjs";
 
 const SUITE_TIMEOUT_MS = 25 * 60_000;
@@ -54,6 +54,17 @@ const filesOf = (specs) => {
 
 const readCounts = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined);
 
+const SLOWEST = 6;
+
+/** The files that took longest, with the seconds that they kept the tests' own process computing. */
+const slowestOf = (times) => {
+  if (times.length < 2) return "";
+  const slowest = times.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
+  const text = ({ file, seconds: all, cpuSeconds: own }) =>
+    `${basename(file, ".test.ts")} ${Math.round(all)} (${Math.round(own)})`;
+  return `, the longest: ${slowest.map(text).join(", ")}`;
+};
+
 /**
  * One mocha process, whose output is shown as it comes or, with `isHeld`, when it is over. A process that
  * ends without a report, or badly after a good one, is one failure.
@@ -78,7 +89,8 @@ const runSuite = async ({ name, files, variables, isHeld }, options) => {
   const counts = readCounts(countsFile);
   rmSync(folder, { recursive: true });
   if (!counts) say(`The ${name} suite ended without a report (${signal ?? `exit code ${status}`}).\n`);
-  say(`== ${name} took ${Math.round((Date.now() - startedAt) / 1000)} s\n`);
+  const seconds = (Date.now() - startedAt) / 1000;
+  say(`== ${name} took ${Math.round(seconds)} s${slowestOf(counts?.times ?? [])}\n`);
   const { passed, failed, skipped, failedTests } = counts ?? {
     passed: 0,
     failed: 1,
