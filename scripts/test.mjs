@@ -57,7 +57,7 @@ const readCounts = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, "
 const SLOWEST = 6;
 
 /** The files that took longest, with the seconds that they kept the tests' own process computing. */
-const slowestOf = (times) => {
+const slowestOf = (times = []) => {
   if (times.length < 2) return "";
   const slowest = times.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
   const text = ({ file, seconds: all, cpuSeconds: own }) =>
@@ -90,7 +90,7 @@ const runSuite = async ({ name, files, variables, isHeld }, options) => {
   rmSync(folder, { recursive: true });
   if (!counts) say(`The ${name} suite ended without a report (${signal ?? `exit code ${status}`}).\n`);
   const seconds = (Date.now() - startedAt) / 1000;
-  say(`== ${name} took ${Math.round(seconds)} s${slowestOf(counts?.times ?? [])}\n`);
+  say(`== ${name} took ${Math.round(seconds)} s${slowestOf(counts?.times)}\n`);
   const { passed, failed, skipped, failedTests } = counts ?? {
     passed: 0,
     failed: 1,
