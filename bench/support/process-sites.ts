@@ -2,7 +2,7 @@ import { post, type Site } from "./setup.ts";
 
 const TYPES = ["level_completed"];
 const trigger = { triggers: [{ kind: "EVENT", eventTypes: TYPES }] };
-const points = { $ref: "event.properties.points" };
+const points = { ref: "event.properties.points" };
 
 const publish = async (site: Site, rule: { key: string } & Record<string, unknown>): Promise<void> => {
   await post(site, "/rules", rule);

@@ -48,22 +48,19 @@ const takesNone = (): DomainError => invalid("body", "this operation takes no bo
 
 const isEmptyObject = (value: unknown): boolean => isJsonObject(value) && Object.keys(value).length === 0;
 
-/** Returns the JSON as received, its parsed form, and the names of fields that this leaves out. */
-const bodyOf = async (
-  route: AnyRoute,
-  request: Request,
-  { hold }: BodyHold,
-): Promise<{ raw: unknown; body: unknown; ignored: string[] }> => {
-  if (!takesBody(route)) return { raw: undefined, body: undefined, ignored: [] };
+type Body = { raw: unknown; body: unknown; ignored: string[] };
+
+/** Returns what reads a body: as received, parsed, and the names of fields that this leaves out. */
+const bodyReader = (route: AnyRoute) => {
+  const known = new Set(fieldsOf(route.body));
   const limits = { bytes: route.bodyLimit, parts: route.bodyPartsMax };
-  // Configurations have slots of their own: see LargeWork.
-  const raw = await readJson(request, limits, route.isOfConfiguration ? () => undefined : hold);
-  if (route.body === undefined && !isEmptyObject(raw)) throw takesNone();
-  if (route.itemised !== true) await refuseHostileBody(request, raw);
-  return {
-    raw,
-    body: await parseBody(route, raw),
-    ignored: ignoredFields(raw, new Set(fieldsOf(route.body))),
+  return async (request: Request, { hold }: BodyHold): Promise<Body> => {
+    if (!takesBody(route)) return { raw: undefined, body: undefined, ignored: [] };
+    // Configurations have slots of their own: see LargeWork.
+    const raw = await readJson(request, limits, route.isOfConfiguration ? () => undefined : hold);
+    if (route.body === undefined && !isEmptyObject(raw)) throw takesNone();
+    if (route.itemised !== true) await refuseHostileBody(request, raw);
+    return { raw, body: await parseBody(route, raw), ignored: ignoredFields(raw, known) };
   };
 };
 
@@ -162,11 +159,12 @@ const admit = (app: App, route: AnyRoute, { unread }: MemoryBounds) => {
 export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): RequestHandler => {
   const { unread, bodies, pages, configurations } = bounds;
   const check = admit({ ...app, transact: app.transactAs({ role: "accounts" }) }, route, bounds);
+  const readBody = bodyReader(route);
   const slots = hasLargePages(route) ? pages : route.isOfConfiguration ? configurations : undefined;
   const perform = async (arrival: Arrival, admitted: Admitted, held: BodyHold): Promise<void> => {
     const { request, response, ip } = arrival;
     const { caller, signal, projectId } = admitted;
-    const { raw, body, ignored } = await bodyOf(route, request, held);
+    const { raw, body, ignored } = await readBody(request, held);
     const actor = actorOf(caller, arrival, signal);
     const rowScope = rowScopeOf(actor, projectId);
     const cookie = request.get("cookie") ?? "";

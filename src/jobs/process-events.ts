@@ -3,7 +3,7 @@ import { type Processed, processAlone, processPartitions } from "../domain/progr
 import type { ProcessOptions } from "../domain/progression/claim-run.ts";
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
-import { InHand } from "../domain/progression/in-hand.ts";
+import { InHand, lineOf } from "../domain/progression/in-hand.ts";
 import { FIRST_PROJECT, type QueuedEvent } from "../domain/progression/queue.ts";
 import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/evaluation/event-steps.ts";
@@ -154,7 +154,7 @@ const claimTogether = async (of: Claiming, { keys, leave }: Claimed): Promise<re
  */
 const runSuspects = async (of: Claiming, suspects: readonly QueuedEvent[]): Promise<readonly number[]> => {
   const run = new Set<number>();
-  for (const own of Map.groupBy(suspects, ({ part, projectId }) => `${part}:${projectId}`).values())
+  for (const own of Map.groupBy(suspects, lineOf).values())
     for (const event of own) {
       // Another process may have died of it just now.
       await of.hand.glance();

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { eventuallyHolds } from "../support/eventually.ts";
+import { skipUnless } from "../support/needed.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 
@@ -21,7 +22,8 @@ describe("Prometheus with the documented configuration", function () {
   const processes: Laurel[] = [];
 
   before(async function () {
-    if (spawnSync("prometheus", ["--version"]).error) this.skip();
+    const { error } = spawnSync("prometheus", ["--version"]);
+    skipUnless(!error, this, "the test of the documented configuration needs prometheus");
     directory = await temporaryDir();
     services = await startServices(directory.path);
   });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { readBacklog } from "../../src/domain/tracking/backlog.ts";
+import { addLook, type Look, rateSince } from "../../src/domain/tracking/processing-rate.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
@@ -41,5 +42,23 @@ describe("the backlog of a project", function () {
     assert.ok(processed.commits.oldestSeconds! >= 60);
     await domain.relay();
     assert.deepEqual(await backlogOf(projectId), NOTHING);
+  });
+});
+
+describe("the rate at which events are processed", () => {
+  it("is that of the last minute, and not known before five seconds of it", () => {
+    let looks: readonly Look[] = [];
+    const rates = [0, 4, 5, 30, 90].map((second) => {
+      const look = { atMs: 1_000 * second, processed: second < 30 ? 100 * second : 10 * second + 2_700 };
+      looks = addLook(looks, look);
+      return rateSince(looks, look);
+    });
+    assert.deepEqual(rates, [null, null, 100, 100, null]);
+  });
+
+  it("takes one look a second, however often somebody asks", () => {
+    let looks: readonly Look[] = [];
+    for (let atMs = 0; atMs < 120_000; atMs += 10) looks = addLook(looks, { atMs, processed: 0 });
+    assert.equal(looks.length, 60);
   });
 });

@@ -3,21 +3,43 @@ import { openApiDocument } from "../../src/http/openapi.ts";
 import type { AnyRoute } from "../../src/http/route.ts";
 import { routes } from "../../src/http/routes.ts";
 
-// oxlint-disable-next-line typescript/no-explicit-any -- read in many shapes
-type Any = any;
+/** What the tests read of a schema, or of whatever else is somewhere in the document. */
+type Part = {
+  $ref?: string;
+  enum?: unknown[];
+  items?: Part;
+  properties?: Record<string, Part>;
+  required?: string[];
+  allOf?: Part[];
+  anyOf?: Part[];
+  oneOf?: Part[];
+  discriminator?: { propertyName: string; mapping: Record<string, string> };
+  example?: unknown;
+  schema?: Part;
+};
+type Media = { schema: Part; example?: unknown };
+type Described = {
+  requestBody?: { required?: boolean; content: Record<string, Media> };
+  responses: Record<string, unknown>;
+};
+type Document = {
+  paths: Record<string, Record<string, Described>>;
+  components: { schemas: Record<string, Part> };
+};
 
-const { paths, components }: Any = JSON.parse(JSON.stringify(openApiDocument(routes)));
+const { paths, components } = JSON.parse(JSON.stringify(openApiDocument(routes))) as Document;
+const { schemas } = components;
 
 /** Rules that a place breaks if what is there has no name. */
-const UNNAMED: readonly ((value: Any, path: string) => boolean)[] = [
+const UNNAMED: readonly ((value: Part, path: string) => boolean)[] = [
   ({ enum: values }, path) => Array.isArray(values) && values.length > 1 && !/^schemas\.\w+$/.test(path),
   ({ items }) => items?.properties !== undefined,
-  ({ discriminator, oneOf = [] }) => Boolean(discriminator) && !oneOf.every((one: object) => "$ref" in one),
-  ({ schema }, path) => path.endsWith("application/json") && schema.properties !== undefined,
+  ({ discriminator, oneOf = [] }) => Boolean(discriminator) && !oneOf.every((one) => "$ref" in one),
+  ({ schema }, path) => path.endsWith("application/json") && schema?.properties !== undefined,
 ];
 const DATA = new Set(["example", "default", "enum"]);
 
-const unnamedIn = (value: Any, path: string): string[] => {
+const unnamedIn = (value: unknown, path: string): string[] => {
   if (value === null || typeof value !== "object") return [];
   const inside = Object.entries(value).filter(([key]) => !DATA.has(key));
   return [
@@ -26,28 +48,32 @@ const unnamedIn = (value: Any, path: string): string[] => {
   ];
 };
 
+const operationOf = (path: string, method: string): Described => paths[path]![method]!;
+/** The schema that a reference leads to. */
+const schemaOf = ({ $ref = "" }: Part): Part | undefined => schemas[$ref.split("/").at(-1)!];
+
 const exampleOf = ({ path, method }: AnyRoute): unknown => {
-  const media = paths[path][method].requestBody?.content["application/json"];
-  return media && (media.example ?? components.schemas[media.schema.$ref.split("/").at(-1)].example);
+  const media = operationOf(path, method).requestBody?.content["application/json"];
+  return media && (media.example ?? schemaOf(media.schema)?.example);
 };
 
 const codes = (path: string, method: string): string[] =>
-  Object.keys(paths[path][method].responses).filter((status) => status >= "400");
+  Object.keys(operationOf(path, method).responses).filter((status) => status >= "400");
 
 describe("the parts of the OpenAPI document", () => {
   it("have names: enumerations, bodies, items of lists, members that a property tells apart", () => {
-    assert.deepEqual([...unnamedIn(components.schemas, "schemas"), ...unnamedIn(paths, "paths")], []);
-    const { discriminator } = components.schemas.Rule.properties.draft.properties.actions.items;
-    assert.equal(discriminator.propertyName, "type");
-    assert.equal(discriminator.mapping.grant_xp, "#/components/schemas/RuleActionGrantXp");
+    assert.deepEqual([...unnamedIn(schemas, "schemas"), ...unnamedIn(paths, "paths")], []);
+    const actions = schemas["Rule"]?.properties?.["draft"]?.properties?.["actions"]?.items;
+    assert.equal(actions?.discriminator?.propertyName, "type");
+    assert.equal(actions.discriminator.mapping["grant_xp"], "#/components/schemas/RuleActionGrantXp");
   });
 
   it("are bodies with an example, which the operation accepts", async () => {
     for (const route of routes.filter(({ body }) => body !== undefined)) {
       const example = exampleOf(route);
       assert(example !== undefined, `${route.id} has no example`);
-      const schemas = route.readBody ? [] : [route.body, route.described ?? route.body];
-      for (const schema of schemas) {
+      const bodies = route.readBody ? [] : [route.body, route.described ?? route.body];
+      for (const schema of bodies) {
         const read: { error?: Error } = await schema.safeParseAsync(example);
         assert.equal(read.error?.message, undefined, route.id);
       }
@@ -55,17 +81,17 @@ describe("the parts of the OpenAPI document", () => {
   });
 
   it("are items of batches that are checked one by one, and an event with type and player", () => {
-    const { NewSingleEvent, TrackEventsRequest, SubmitScoresRequest } = components.schemas;
-    assert.equal(paths["/events"].post.requestBody.required, true);
-    const required = NewSingleEvent.allOf
-      .slice(1)
-      .map(({ anyOf }: Any) => anyOf.map((one: Any) => one.required));
+    const itemsOf = (name: string, list: string) => schemas[name]?.properties?.[list]?.items?.$ref;
+    assert.equal(operationOf("/events", "post").requestBody?.required, true);
+    const required = schemas["NewSingleEvent"]?.allOf
+      ?.slice(1)
+      .map(({ anyOf = [] }) => anyOf.map((one) => one.required));
     assert.deepEqual(required, [
       [["eventType"], ["name"]],
       [["externalUserId"], ["playerId"]],
     ]);
-    assert.equal(TrackEventsRequest.properties.events.items.$ref, "#/components/schemas/NewEvent");
-    assert.equal(SubmitScoresRequest.properties.scores.items.$ref, "#/components/schemas/NewScore");
+    assert.equal(itemsOf("TrackEventsRequest", "events"), "#/components/schemas/NewEvent");
+    assert.equal(itemsOf("SubmitScoresRequest", "scores"), "#/components/schemas/NewScore");
   });
 
   it("are the errors that an operation can have, and no others", () => {

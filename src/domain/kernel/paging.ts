@@ -7,7 +7,6 @@ export const PAGE_LIMIT_MAX = 100;
 export const PAGE_BYTES_MAX = 1024 * 1024;
 /** Maximum of `page * limit`; deeper reading goes through filters. */
 export const PAGE_DEPTH_MAX = 1_000_000;
-
 /** The same of a large table that is sorted by a column without an index. */
 export const UNINDEXED_DEPTH_MAX = 100_000;
 

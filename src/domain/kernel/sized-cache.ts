@@ -1,7 +1,7 @@
 import { getHeapStatistics } from "node:v8";
 
-/** Owner and size of a value. */
-export type Size = { owner: string; bytes: number };
+/** Owner and size of a value; `bytes` is left out where the cache counts values alone. */
+export type Size = { owner: string; bytes?: number };
 
 export type SizedCache<V> = {
   get(key: string): V | undefined;
@@ -37,28 +37,29 @@ const mostOf = (owners: ReadonlySet<Owned>, newest: string): Owned | undefined =
 };
 
 /**
- * Creates a cache bounded by number and bytes. When it is full, the least recently used value is evicted: of
- * the largest owner, if that has more than an eighth, else of all. So an owner that fills it over and over
- * does not evict the values that others use. The newest value is kept whatever its size.
+ * Creates a cache bounded by number and, where `bytes` is given, by bytes too. When it is full, the least
+ * recently used value is evicted: of the largest owner, if that has more than an eighth, else of all. So an
+ * owner that fills it over and over does not evict the values that others use. The newest value is kept
+ * whatever its size.
  * @param heapPart fraction of the bytes that caches have in a small heap
  */
 export const createSizedCache = <V>(
-  { items, bytes: wholeBytes }: { items: number; bytes: number },
+  { items, bytes: wholeBytes }: { items: number; bytes?: number },
   heapPart = HEAP_PART,
 ): SizedCache<V> => {
-  const bytesMax = wholeBytes * heapPart;
+  const costMax = wholeBytes === undefined ? items : wholeBytes * heapPart;
   const kept = new Map<string, Kept<V>>();
   const owners = new Map<string, Owned>();
   /** Owners with more than their share: fewer than eight, and the one that has just added a value. */
   const large = new Set<Owned>();
-  /** Costs are bytes, at least this many, which bounds the number of values as well. */
-  const leastCost = Math.max(1, Math.floor(bytesMax / items));
+  /** Costs are bytes, at least this many, which bounds the number of values as well; without bytes 1. */
+  const leastCost = Math.max(1, Math.floor(costMax / items));
   let sum = 0;
 
   const count = (owned: Owned, cost: number): void => {
     sum += cost;
     owned.cost += cost;
-    if (owned.keys.size > 0 && owned.cost > bytesMax * OWNER_PART) large.add(owned);
+    if (owned.keys.size > 0 && owned.cost > costMax * OWNER_PART) large.add(owned);
     else large.delete(owned);
   };
   const drop = (key: string): V | undefined => {
@@ -89,10 +90,10 @@ export const createSizedCache = <V>(
       add(key, found);
       return found.value;
     },
-    keep: (key, value, { owner, bytes }) => {
+    keep: (key, value, { owner, bytes = 0 }) => {
       drop(key);
       add(key, { value, owner, cost: Math.max(bytes, leastCost) });
-      while (kept.size > 1 && sum > bytesMax) drop(nextToGo(key));
+      while (kept.size > 1 && sum > costMax) drop(nextToGo(key));
       return value;
     },
     drop,

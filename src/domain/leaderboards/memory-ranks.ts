@@ -19,11 +19,11 @@ type Period = { current?: RankIndex; next?: Build; queued?: Promise<void> };
  * before they got here, so a later build reads them.
  */
 export const createMemoryRanks = (source: EntrySource): RankStore => {
-  const periods = createSizedCache<Period>({ items: PERIODS_IN_MEMORY_MAX, bytes: PERIODS_IN_MEMORY_MAX });
+  const periods = createSizedCache<Period>({ items: PERIODS_IN_MEMORY_MAX });
 
   const periodOf = (ref: PeriodRef): Period => {
     const key = keyOf(ref);
-    return periods.get(key) ?? periods.keep(key, {}, { owner: ref.projectId, bytes: 1 });
+    return periods.get(key) ?? periods.keep(key, {}, { owner: ref.projectId });
   };
 
   const build = (ref: PeriodRef, period: Period): Promise<void> => {

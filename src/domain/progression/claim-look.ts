@@ -3,7 +3,7 @@ import { idBefore } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { CLAIM_STEPS_MAX } from "./claim-budget.ts";
 import type { ClaimShare } from "./claim-shares.ts";
-import type { InHand } from "./in-hand.ts";
+import type { InHand, Sifted } from "./in-hand.ts";
 import type { ProjectOwner } from "./tenant-loads.ts";
 import {
   claimEvents,
@@ -29,7 +29,7 @@ export const partsOf = (events: readonly { part: number }[]): number[] => [
 
 type ScanInput = { claim: { cursors: readonly PartitionCursor[] }; share: ClaimShare };
 /** `held`: events that are left for the `suspects` among them. */
-type SiftedEvents = ClaimedEvents & { held: readonly QueuedEvent[]; suspects: readonly QueuedEvent[] };
+type SiftedEvents = Omit<Sifted, "free"> & { events: Sifted["free"] } & Pick<ClaimedEvents, "cut">;
 export type ScannedEvents = { looked: readonly PartitionScan[]; claimed: SiftedEvents; isFirst: boolean };
 
 /** Locks partitions and reads their waiting events, except those of `closed` projects. */

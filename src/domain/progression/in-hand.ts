@@ -27,11 +27,11 @@ export type ClaimHand = {
 
 /** Events of a claim, apart from suspects and those behind them. */
 export type Sifted = {
-  free: QueuedEvent[];
+  free: readonly QueuedEvent[];
   /** Suspects and the events of their projects behind them, which keep their order. */
-  held: QueuedEvent[];
+  held: readonly QueuedEvent[];
   /** Those among them to be run next: the first SUSPECTS_MAX of each project and partition. */
-  suspects: QueuedEvent[];
+  suspects: readonly QueuedEvent[];
 };
 
 /** Suspects of a project and partition that are run one after another before the next claim of others. */
@@ -144,24 +144,25 @@ export class InHand {
 
   /** Takes suspects out of the events of a claim, which are in order of `seq` within a project. */
   sift(events: readonly QueuedEvent[]): Sifted {
-    if (this.#stretches.size === 0 && this.#ids.size === 0)
-      return { free: [...events], held: [], suspects: [] };
-    const sifted: Sifted = { free: [], held: [], suspects: [] };
+    if (this.#stretches.size === 0 && this.#ids.size === 0) return { free: events, held: [], suspects: [] };
+    const free: QueuedEvent[] = [];
+    const held: QueuedEvent[] = [];
+    const suspects: QueuedEvent[] = [];
     // By project and partition: how many suspects may follow those found; 0 behind an event that is none.
     const closed = new Map<string, number>();
     for (const event of events) {
       const line = lineOf(event);
       const isSuspect = this.#isSuspect(event);
       if (!isSuspect && !closed.has(line)) {
-        sifted.free.push(event);
+        free.push(event);
         continue;
       }
       const left = closed.get(line) ?? SUSPECTS_MAX;
-      if (isSuspect && left > 0) sifted.suspects.push(event);
+      if (isSuspect && left > 0) suspects.push(event);
       closed.set(line, isSuspect ? Math.max(0, left - 1) : 0);
-      sifted.held.push(event);
+      held.push(event);
     }
-    return sifted;
+    return { free, held, suspects };
   }
 
   /**
@@ -201,7 +202,9 @@ export class InHand {
 
 type Taken = { stretches: readonly Stretch[]; events: readonly QueuedEvent[]; isEvaluated: boolean };
 
-const lineOf = ({ part, projectId }: { part: number; projectId: string }): string => `${part}:${projectId}`;
+/** Names a project's part of a partition, whose events are in order. */
+export const lineOf = ({ part, projectId }: { part: number; projectId: string }): string =>
+  `${part}:${projectId}`;
 
 const noteOf = (claims: readonly Taken[]): string => {
   const stretches = claims.flatMap((claim) => claim.stretches);

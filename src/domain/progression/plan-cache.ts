@@ -75,9 +75,9 @@ export const createPlanCache = ({
 }: PlanCacheOptions = {}): PlanCache => {
   const cache = createSizedCache<ProjectPlan>({ items: PLANS_MAX, bytes: maxBytes });
   const unused = createSizedCache<ProjectPlan>({ items: PLANS_MAX, bytes: UNUSED_MAX_BYTES });
-  const large = createSizedCache<true>({ items: LARGE_MAX, bytes: LARGE_MAX });
-  const largeVersions = createSizedCache<number>({ items: LARGE_MAX, bytes: LARGE_MAX });
-  const broken = createSizedCache<Broken>({ items: PLANS_MAX, bytes: PLANS_MAX });
+  const large = createSizedCache<true>({ items: LARGE_MAX });
+  const largeVersions = createSizedCache<number>({ items: LARGE_MAX });
+  const broken = createSizedCache<Broken>({ items: PLANS_MAX });
   const keep = (plan: ProjectPlan): ProjectPlan => {
     unused.drop(plan.projectId);
     return cache.keep(plan.projectId, plan, sizeOf(plan));
@@ -93,11 +93,11 @@ export const createPlanCache = ({
     isLarge: ({ projectId, configVersion }) =>
       large.get(projectId) === true || largeVersions.get(projectId) === configVersion,
     noteSteps: ({ projectId, tenantId }, steps) => {
-      if (steps > PLAN_STEPS_MAX) large.keep(projectId, true, { owner: tenantId, bytes: 1 });
+      if (steps > PLAN_STEPS_MAX) large.keep(projectId, true, { owner: tenantId });
       else large.drop(projectId);
     },
     noteBytes: ({ projectId, tenantId, configVersion }, bytes) => {
-      if (bytes > PLAN_BYTES_MAX) largeVersions.keep(projectId, configVersion, { owner: tenantId, bytes: 1 });
+      if (bytes > PLAN_BYTES_MAX) largeVersions.keep(projectId, configVersion, { owner: tenantId });
       else largeVersions.drop(projectId);
     },
     brokenBy: ({ projectId, configVersion }) => {
@@ -107,7 +107,7 @@ export const createPlanCache = ({
     noteBroken: ({ projectId, tenantId, configVersion }, thrown) => {
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
       const one = { configVersion, error, untilMs: nowMs() + BROKEN_MS };
-      broken.keep(projectId, one, { owner: tenantId, bytes: 1 });
+      broken.keep(projectId, one, { owner: tenantId });
     },
     charge: onSteps,
     preparing,

@@ -92,8 +92,9 @@ export const dropPartition = async (
 ): Promise<boolean> => {
   await sql`set local lock_timeout = ${sql.lit(TABLE_WAIT_MS)}`.execute(db);
   await sql`lock table only ${sql.ref(table)} in access exclusive mode`.execute(db);
-  const found = (await partitionsOf(db, table)).find((one) => one.name === name);
-  if (!found || (isRelayed && (await isAwaited(db, idFloor(found.toMs ?? Infinity))))) return false;
+  const toMs = (await partitionsOf(db, table)).find((one) => one.name === name)?.toMs;
+  if (toMs === undefined || toMs === null) return false;
+  if (isRelayed && (await isAwaited(db, idFloor(toMs)))) return false;
   await sql`drop table ${sql.ref(name)}`.execute(db);
   return true;
 };

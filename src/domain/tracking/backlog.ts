@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { timeOfId, OUTBOX_PARTITIONS, PARTITIONS } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
+import { rateOf } from "./processing-rate.ts";
 
 /** Unprocessed events of a project, and commits whose effects have not reached ranks and sockets yet. */
 export type Backlog = { events: number; commits: number };
@@ -20,27 +21,6 @@ export type BacklogView = {
   events: { waiting: number; later: number; oldestSeconds: number | null; perSecond: number | null };
   /** Commits that have not reached ranks, rooms and webhooks. */
   commits: { waiting: number; oldestSeconds: number | null };
-};
-
-/** A look at a project's number of processed events. */
-type Look = { atMs: number; processed: number };
-
-/** How far looks reach back, and over how long a rate is computed at least, in ms. */
-const LOOKS_MS = 60_000;
-const RATE_MIN_MS = 5_000;
-const PROJECTS_MAX = 1_000;
-const looks = new Map<string, Look[]>();
-
-/** Returns the events processed per second since earlier looks of this process. */
-const rateOf = (projectId: string, look: Look): number | null => {
-  const recent = (looks.get(projectId) ?? []).filter(({ atMs }) => atMs > look.atMs - LOOKS_MS);
-  looks.delete(projectId);
-  looks.set(projectId, [...recent, look]);
-  const [eldest] = looks.keys();
-  if (looks.size > PROJECTS_MAX && eldest !== undefined) looks.delete(eldest);
-  const [first] = recent;
-  if (!first || look.atMs - first.atMs < RATE_MIN_MS) return null;
-  return Math.round((1_000 * (look.processed - first.processed)) / (look.atMs - first.atMs));
 };
 
 type Row = {

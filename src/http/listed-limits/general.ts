@@ -20,7 +20,13 @@ import {
   PROBLEMS_MAX,
   PROJECT_ROOMS_MAX,
 } from "../../domain/kernel/limits.ts";
-import { PAGE_BYTES_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
+import {
+  PAGE_BYTES_MAX,
+  PAGE_DEPTH_MAX,
+  PAGE_LIMIT_DEFAULT,
+  PAGE_LIMIT_MAX,
+  UNINDEXED_DEPTH_MAX,
+} from "../../domain/kernel/paging.ts";
 import { type Limit, limit } from "./limit.ts";
 
 /** Limits of requests in general, of rooms together, of evaluation and of pages. */
@@ -66,6 +72,13 @@ export const GENERAL_LIMITS: readonly Limit[] = [
   limit("evaluation.depth", DEPTH_MAX, "levels", "events that set one another off in a row"),
   limit("list.limit.default", PAGE_LIMIT_DEFAULT, "items", "a page when `limit` is not given"),
   limit("list.limit", PAGE_LIMIT_MAX, "items", "a page"),
+  limit("list.depth", PAGE_DEPTH_MAX, "items", "how far pages may reach"),
+  limit(
+    "list.depth.unindexed",
+    UNINDEXED_DEPTH_MAX,
+    "items",
+    "how far pages of players may reach in another order than createdAt or externalUserId",
+  ),
   limit(
     "list.bytes",
     PAGE_BYTES_MAX,

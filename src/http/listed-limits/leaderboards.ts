@@ -2,7 +2,6 @@ import { PRIZES_MAX } from "../../domain/evaluation/boards/definition-parts.ts";
 import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX } from "../../domain/evaluation/boards/lists.ts";
 import { FROZEN_COPIES_MAX, FROZEN_KEPT_MS, FROZEN_MAX } from "../../domain/evaluation/boards/ranks.ts";
 import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
-import { PAGE_DEPTH_MAX } from "../../domain/kernel/paging.ts";
 import { BACKFILL_EVENTS_MAX } from "../../domain/leaderboards/fill.ts";
 import { LEADERBOARDS_MAX, LEADERBOARDS_WITH_ARCHIVED_MAX } from "../../domain/leaderboards/leaderboards.ts";
 import { FEED_MAX } from "../../domain/leaderboards/notices/feed.ts";
@@ -29,5 +28,4 @@ export const LEADERBOARD_LIMITS: readonly Limit[] = [
   limit("leaderboard.asOf.kept", FROZEN_KEPT_MS, "ms", "how long such a copy is kept"),
   limit("leaderboard.scope.examined", SCOPE_EXAMINED_MAX, "items", "places looked at for a scope"),
   limit("leaderboard.feed", FEED_MAX, "items", "rank events kept of a leaderboard"),
-  limit("list.depth", PAGE_DEPTH_MAX, "items", "how far pages may reach"),
 ];

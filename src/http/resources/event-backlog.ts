@@ -11,9 +11,14 @@ const Backlog = z
       waiting: z.int().meta({ description: "Events to be processed now" }),
       later: z.int().meta({ description: "Events that wait for another try, or for their time" }),
       oldestSeconds: Age,
-      perSecond: z.int().nullable().meta({
-        description: "Events processed in a second, over the last minute; null until it has been read twice",
-      }),
+      perSecond: z
+        .int()
+        .nullable()
+        .meta({
+          description:
+            "Events processed in a second, over the last minute; null until one process was asked twice " +
+            "within it, 5 seconds apart or more",
+        }),
     }),
     commits: z
       .object({ waiting: z.int(), oldestSeconds: Age })

@@ -8,12 +8,15 @@ const SEARCH_MAX = 100;
 const TIME_MIN_MS = 0;
 const TIME_MAX_MS = Date.UTC(9999, 0);
 
+const Direction = z.enum(["asc", "desc"]);
+
 /** Fields shared by list queries. */
-export const Order = z.enum(["asc", "desc"]).default("desc");
+export const Order = Direction.default("desc");
+
 /** The fields of a query that choose one of a list's orders. */
 export const sortedBy = <S extends string>(orders: Orders<S, unknown>) => ({
   sort: z.enum(sortsOf(orders)).default(sortsOf(orders)[0] as never),
-  order: z.enum(["asc", "desc"]).default(orders.usual),
+  order: Direction.default(orders.usual),
 });
 
 export const Search = z.string().min(1).max(SEARCH_MAX).optional();

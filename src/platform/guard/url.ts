@@ -98,12 +98,12 @@ const targetOf = (url: URL, host: string): Target => {
 
 /** Caches verdicts, because the same few URLs recur. */
 const cached = (judge: Guard["judge"]): Guard["judge"] => {
-  const kept = createSizedCache<UrlVerdict>({ items: KEPT_MAX, bytes: KEPT_MAX });
+  const kept = createSizedCache<UrlVerdict>({ items: KEPT_MAX });
   return (url) => {
     const known = kept.get(url);
     if (known) return known;
     const judged = judge(url);
     if (judged.target === undefined) return judged;
-    return kept.keep(url, judged, { owner: judged.target.origin, bytes: 1 });
+    return kept.keep(url, judged, { owner: judged.target.origin });
   };
 };

@@ -1,16 +1,12 @@
-import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import puppeteer, { type Browser } from "puppeteer-core";
+import { skipUnless } from "../needed.ts";
 
 const PATHS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const executablePath = PATHS.find((path) => existsSync(path));
 
-/** Skips the tests where there is no Chromium, unless everything that they need has to be there. */
-export const needChromium = (context: Mocha.Context): void => {
-  if (executablePath !== undefined) return;
-  assert.ok(!process.env["REQUIRE_SERVICES"], "the browser tests need Chromium");
-  context.skip();
-};
+export const needChromium = (context: Mocha.Context): void =>
+  skipUnless(executablePath !== undefined, context, "the browser tests need Chromium");
 
 export const launchChromium = (): Promise<Browser> => {
   const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];

@@ -1,7 +1,6 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { kill, type Laurel, laurel } from "./process.ts";
 
-/** A process that is started again whenever it has ended, as pm2 would. */
+/** A process that is started again at once whenever it has ended. */
 export type Supervised = {
   /** How often it has ended. */
   deaths(): number;
@@ -9,9 +8,6 @@ export type Supervised = {
   kill(): Promise<void>;
   stop(): Promise<void>;
 };
-
-/** As pm2's first pause before a restart, in ms. */
-const RESTART_AFTER_MS = 100;
 
 /** Starts a process, and starts it again whenever it ends. */
 export const supervise = (args: readonly string[], env: Record<string, string>): Supervised => {
@@ -23,8 +19,6 @@ export const supervise = (args: readonly string[], env: Record<string, string>):
       await current.ended;
       if (isOver) return;
       deaths++;
-      await delay(RESTART_AFTER_MS);
-      if (isOver) return;
       current = laurel(args, env);
     }
   })();

@@ -10,7 +10,7 @@ const KEPT_MS = 3_600_000;
 const KEPT_MAX = 50_000;
 
 type Counted = { value: number; atMs: number };
-const kept = createSizedCache<Counted>({ items: KEPT_MAX, bytes: KEPT_MAX });
+const kept = createSizedCache<Counted>({ items: KEPT_MAX });
 
 /** What is counted: a project's players, or those who hold a badge of it. */
 type Subject = { projectId: string; badgeKey?: string };
@@ -18,7 +18,7 @@ type Subject = { projectId: string; badgeKey?: string };
 const nameOf = ({ projectId, badgeKey = "" }: Subject): string => `${projectId}\0${badgeKey}`;
 
 const keep = (of: Subject, value: number, atMs: number): void =>
-  void kept.keep(nameOf(of), { value, atMs }, { owner: of.projectId, bytes: 1 });
+  void kept.keep(nameOf(of), { value, atMs }, { owner: of.projectId });
 
 const keptValue = (of: Subject, nowMs: number): number | undefined => {
   const found = kept.get(nameOf(of));

@@ -33,8 +33,8 @@ const TABLES: readonly Split[] = [
 
 /**
  * Partitions the outbox and executions by week, so that what is no longer kept is dropped. Existing rows stay
- * where they are: their table becomes the first partition, which lasts until the week after tomorrow has
- * ended. Until then it takes the new rows too, so processes of the previous version notice nothing. Attaching
+ * where they are: their table becomes the first partition, which lasts until the week of tomorrow has ended.
+ * Until then it takes the new rows too, so processes of the previous version notice nothing. Attaching
  * it reads the table once; work on it waits meanwhile.
  */
 export class Migration20261123000002 extends Migration {

@@ -6,14 +6,14 @@ const KEPT_MAX = 2_000;
 
 /** Wraps a secret box with a cache: every delivery of a webhook decrypts the same texts. */
 export const cacheOpened = (box: SecretBox): SecretBox => {
-  const opened = createSizedCache<string>({ items: KEPT_MAX, bytes: KEPT_MAX });
+  const opened = createSizedCache<string>({ items: KEPT_MAX });
   return {
     seal: box.seal,
     open: (sealed, context) => {
       const key = `${context} ${sealed}`;
       const known = opened.get(key);
       if (known !== undefined) return known;
-      return opened.keep(key, box.open(sealed, context), { owner: context, bytes: 1 });
+      return opened.keep(key, box.open(sealed, context), { owner: context });
     },
   };
 };
