@@ -27,7 +27,7 @@ describe("the commands that the documents print for operators", function () {
     const [status, up, down] = commandsOf(blockWith(OPERATE, "npm run migrate")) as [string, string, string];
     assert.match(await finished(runPrinted(up, env)), /^up {2}\d+-/m);
     assert.doesNotMatch(await finished(runPrinted(status, env)), /^pending/m);
-    const [, taken = ""] = /^down {2}(\S+)$/m.exec(await finished(runPrinted(down, env))) ?? [];
+    const [, taken = ""] = /^down {2}(\S+)$/m.exec(await finished(runPrinted(`${down} --yes`, env))) ?? [];
     assert.ok((await finished(runPrinted(status, env))).includes(`pending  ${taken}`));
     assert.ok((await finished(runPrinted(up, env))).includes(`up  ${taken}`));
   });

@@ -6,7 +6,8 @@ const MAIN = new URL("../../../src/main.ts", import.meta.url).pathname;
 const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 /**
- * Runs `laurel` on a terminal, which util-linux's `script` makes, and types `answer` once `question` is there.
+ * Runs `laurel` on a terminal, which util-linux's `script` makes, and types `answer` once `question` is
+ * there.
  * @returns the exit code, and all that the terminal has shown
  */
 export const onTerminal = async (
