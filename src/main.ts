@@ -40,6 +40,7 @@ program
 // Each command loads only what it needs: an import of a file does not load the server.
 const { addMigrateCommand } = await import("./cli/migrate.ts");
 const { addImportCommand } = await import("./cli/import.ts");
+const { addConfigCommand } = await import("./cli/configuration.ts");
 const { addListenCommand } = await import("./cli/listen.ts");
 const { addTriggerCommand } = await import("./cli/trigger.ts");
 const { addDoctorCommand } = await import("./cli/doctor.ts");
@@ -49,6 +50,7 @@ const { addAdminCommand } = await import("./cli/admin.ts");
 const { addReconcileCommand } = await import("./cli/reconcile.ts");
 addMigrateCommand(program);
 addImportCommand(program);
+addConfigCommand(program);
 addListenCommand(program);
 addTriggerCommand(program);
 addDoctorCommand(program);

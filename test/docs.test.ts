@@ -142,7 +142,7 @@ const RUN_BY: readonly [path: string, words: string, test: string][] = [
   [ACCOUNTS, "admin create", "test/cli/printed-commands.test.ts"],
   [OPERATE, "reconcile", "test/cli/printed-commands.test.ts"],
   [IMPORT, "import history.ndjson.gz", "test/cli/printed-commands.test.ts"],
-  [OPERATE, "config/export", "test/cli/printed-commands.test.ts"],
+  [OPERATE, "config export", "test/cli/printed-commands.test.ts"],
   [WEBHOOKS, "npx laurel listen", "test/cli/printed-commands.test.ts"],
   [OPERATE, "admin processes", "test/http/superadmin-rooms.test.ts"],
 ];

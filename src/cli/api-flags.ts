@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { Option } from "commander";
+import { type Command, Option } from "commander";
 
 /** An invalid command line; the message is meant for the person at the terminal. */
 export class UsageError extends Error {}
@@ -26,6 +26,44 @@ export const readKey = ({ key, keyFile }: KeyFlags): string => {
   if (text === "") throw new UsageError("an API key is needed: --key svc_live_… or --key-file FILE");
   if (!/^[\u0021-\u007e]+$/.test(text)) throw new UsageError("the key contains invalid characters");
   return text;
+};
+
+/** The header of a request by an API key. */
+export const keyHeader = (key: string): Record<string, string> => ({ "X-API-Key": key });
+
+/** Credentials of a key or of a person, who has to name the project. */
+export type CredentialFlags = KeyFlags & { token?: string; tokenFile?: string; project?: string };
+
+/** Adds the flags of a command that takes a key or an access token. */
+export const addCredentialOptions = (command: Command, scopes: string): Command =>
+  command
+    .option("--key <key>", `the project's API key (${scopes})`)
+    .option("--key-file <file>", "read the key from a file instead: it then shows in no process list")
+    .option("--token <token>", "an access token instead of a key, with --project")
+    .option("--token-file <file>", "read the access token from a file instead")
+    .option("--project <id>", "the project's id, for an access token")
+    .addOption(urlOption());
+
+/** Reads the headers that say who calls. @throws UsageError */
+export const readCredentials = (flags: CredentialFlags): Record<string, string> => {
+  const isToken = flags.token !== undefined || flags.tokenFile !== undefined;
+  const isKey = flags.key !== undefined || flags.keyFile !== undefined;
+  if (isToken && isKey) throw new UsageError("a key or an access token is needed, not both");
+  if (isToken) return readToken(flags);
+  if (!isKey)
+    throw new UsageError(
+      "a key or an access token is needed: --key-file FILE, or --token-file FILE --project ID",
+    );
+  if (flags.project === undefined) return keyHeader(readKey(flags));
+  throw new UsageError("--project is for access tokens: a key has its own");
+};
+
+const readToken = ({ token: given, tokenFile, project }: CredentialFlags): Record<string, string> => {
+  if (project === undefined) throw new UsageError("an access token needs --project");
+  const token = (given ?? readText(tokenFile!)).trim();
+  if ([token, project].some((text) => !/^[\u0021-\u007e]+$/.test(text)))
+    throw new UsageError("the access token or --project contains invalid characters");
+  return { Authorization: `Bearer ${token}`, "X-Project-ID": project };
 };
 
 const readText = (file: string): string => {

@@ -3,7 +3,7 @@ import type { App } from "../app.ts";
 import { createDefinition } from "../domain/economy/definitions/definitions.ts";
 import { DEFINITION_KINDS } from "../domain/registries/definition-kinds.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
-import { LeaderboardDefinition } from "../domain/evaluation/boards/definition.ts";
+import { NewLeaderboard } from "../domain/evaluation/boards/definition.ts";
 import { createLeaderboard } from "../domain/leaderboards/leaderboards.ts";
 import { identifyPlayers } from "../domain/player-lifecycle/identify.ts";
 import { getCurve, putCurve } from "../domain/progression/level-curves.ts";
@@ -118,7 +118,7 @@ const defineGame = async ({ transact }: App, projectId: string): Promise<void> =
     await unlessTaken(() => transact((work) => createDefinition(work, projectId, kind, made)));
   }
   for (const board of DEMO_BOARDS) {
-    const definition = LeaderboardDefinition.parse(board);
+    const definition = NewLeaderboard.parse(board);
     await unlessTaken(() => transact((work) => createLeaderboard(work, projectId, definition)));
   }
   for (const rule of DEMO_RULES) {

@@ -5,8 +5,8 @@ import { newWebhookSecret } from "../domain/delivery/webhooks/secrets.ts";
 import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
 import { newId } from "../domain/kernel/ids.ts";
 import { VERSION } from "../version.ts";
-import { type KeyFlags, readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
-import { type Api, ApiFailure, callApi } from "./webhook-api.ts";
+import { keyHeader, type KeyFlags, readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
+import { type Api, ApiFailure, callApi } from "./call-api.ts";
 
 /** Interval between two polls of a feed without new events. */
 const POLL_MS = 500;
@@ -69,7 +69,7 @@ const listenCommand = async (flags: ListenFlags): Promise<number> => {
 };
 
 const readFlags = (flags: ListenFlags, stop: AbortSignal): Listening => {
-  const api = { url: readUrl(flags.url), key: readKey(flags), stop, onWaiting: note };
+  const api = { url: readUrl(flags.url), headers: keyHeader(readKey(flags)), stop, onWaiting: note };
   const query = flags.events === undefined ? "" : `&types=${encodeURIComponent(flags.events)}`;
   const { forward, json = false } = flags;
   const show = (event: Event, outcome = ""): void => {

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { z } from "zod";
-import { type KeyFlags, readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
-import { ApiFailure, callApi } from "./webhook-api.ts";
+import { keyHeader, type KeyFlags, readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
+import { ApiFailure, callApi } from "./call-api.ts";
 
 /** Registers `trigger`; sets the process's exit code. */
 export const addTriggerCommand = (program: Command): void => {
@@ -25,7 +25,11 @@ const Made = z.object({ event: z.object({ id: z.string() }), deliveries: z.int()
 
 const triggerCommand = async (eventType: string, flags: KeyFlags & { url: string }): Promise<number> => {
   try {
-    const api = { url: readUrl(flags.url), key: readKey(flags), stop: new AbortController().signal };
+    const api = {
+      url: readUrl(flags.url),
+      headers: keyHeader(readKey(flags)),
+      stop: new AbortController().signal,
+    };
     const { event, deliveries } = await callApi(api, "/webhook-events/test", Made, { eventType });
     const where = deliveries === 1 ? "1 webhook" : `${deliveries} webhooks`;
     process.stdout.write(`${eventType} ${event.id}: in the feed, and on its way to ${where}\n`);

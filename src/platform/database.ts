@@ -28,8 +28,10 @@ export type Database = {
   em: SqlEntityManager;
   /** Applies pending migrations; simultaneous starts wait for one another. */
   migrateUp(): Promise<string[]>;
-  /** Reverts the newest migration. @throws Error when that one is of a newer version */
-  migrateDown(): Promise<string[]>;
+  /**
+   * Reverts the newest migration. @throws Error when that one is of a newer version, or is not the `expected`
+   */
+  migrateDown(expected?: string): Promise<string[]>;
   migrationStates(): Promise<MigrationState[]>;
   /**
    * Frees dead rows and updates the planner's statistics, as autovacuum does on a server. An engine with one
@@ -282,11 +284,13 @@ const migrateUp = async ({ migrator }: Orm, alone: Alone): Promise<string[]> => 
 const databaseOf = (orm: Orm, alone: Alone): Database => ({
   em: orm.em,
   migrateUp: () => migrateUp(orm, alone),
-  migrateDown: () =>
+  migrateDown: (expected) =>
     alone(async (transaction) => {
-      const newer = (await statesOf(orm)).findLast(({ isNewer }) => isNewer);
-      if (newer)
-        throw new Error(`${newer.name} belongs to a newer version of Laurel: revert it with that version`);
+      const newest = (await statesOf(orm)).findLast(({ isApplied }) => isApplied);
+      if (newest?.isNewer)
+        throw new Error(`${newest.name} belongs to a newer version of Laurel: revert it with that version`);
+      if (expected !== undefined && newest?.name !== expected)
+        throw new Error(`${expected} is not the newest migration any more: nothing was taken back`);
       return (await orm.migrator.down({ transaction })).map(({ name }) => name);
     }),
   migrationStates: () => statesOf(orm),

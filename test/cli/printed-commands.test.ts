@@ -27,7 +27,7 @@ describe("the commands that the documents print for operators", function () {
     const [status, up, down] = commandsOf(blockWith(OPERATE, "npm run migrate")) as [string, string, string];
     assert.match(await finished(runPrinted(up, env)), /^up {2}\d+-/m);
     assert.doesNotMatch(await finished(runPrinted(status, env)), /^pending/m);
-    const [, taken = ""] = /^down {2}(\S+)$/m.exec(await finished(runPrinted(down, env))) ?? [];
+    const [, taken = ""] = /^down {2}(\S+)$/m.exec(await finished(runPrinted(`${down} --yes`, env))) ?? [];
     assert.ok((await finished(runPrinted(status, env))).includes(`pending  ${taken}`));
     assert.ok((await finished(runPrinted(up, env))).includes(`up  ${taken}`));
   });
@@ -84,14 +84,15 @@ describe("the commands that the documents print for operators", function () {
       const badge = { key: "found", name: "Found" };
       must(await api.post("/api/v1/badges", badge, { key: there.key }), 201);
       const keys = { FROM: api.url, TO: api.url, KEY_THERE: there.key, KEY_HERE: here.key };
-      const block = blockWith(OPERATE, "config/export");
-      const output = await finished(runPrinted(`cd ${folder}\n${block}`, { ...env, ...keys }));
-      const { applied, changes } = JSON.parse(output) as { applied: boolean; changes: { key?: string }[] };
-      assert.equal(applied, false);
-      assert.ok(
-        changes.some(({ key }) => key === "found"),
-        output,
+      const commands = commandsOf(blockWith(OPERATE, "config export")).map((command) =>
+        command.replace("node bin/laurel.mjs", `cd ${folder} && node ../bin/laurel.mjs`),
       );
+      assert.equal(commands.length, 4);
+      const told = [];
+      for (const command of commands) told.push(await finished(runPrinted(command, { ...env, ...keys })));
+      assert.match(told[1]!, /^\+ badges found$/m);
+      assert.equal(told[2], told[1]);
+      assert.equal(told[3], "no difference\n");
     });
 
     it("forward events to a program that is being written, and make one happen", async () => {

@@ -21,8 +21,8 @@ describe("the database of a cluster", function () {
     await services.remove();
     await dir.remove();
   });
-  const migrate = async (direction: string): Promise<string> => {
-    const run = laurel(["migrate", direction], services.env);
+  const migrate = async (...args: string[]): Promise<string> => {
+    const run = laurel(["migrate", ...args], services.env);
     assert.equal(await run.ended, 0, run.output());
     return run.output();
   };
@@ -32,7 +32,7 @@ describe("the database of a cluster", function () {
     assert.match(await migrate("up"), /up {2}20261121000001-accounts\n[^]*up {2}20261121000003/);
     assert.doesNotMatch(await migrate("status"), /pending/);
     assert.equal(await migrate("up"), "nothing to do\n");
-    const newest = /down {2}(\S+)/.exec(await migrate("down"))?.[1];
+    const newest = /down {2}(\S+)/.exec(await migrate("down", "--yes"))?.[1];
     assert.match(await migrate("status"), new RegExp(`pending {2}${newest}`));
     assert.equal(await migrate("up"), `up  ${newest}\n`);
   });

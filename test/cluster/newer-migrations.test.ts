@@ -32,7 +32,7 @@ describe("a database that a newer version has migrated", function () {
     server.child.kill("SIGTERM");
     assert.equal(await server.ended, 0, server.output());
 
-    const down = laurel(["migrate", "down"], services.env);
+    const down = laurel(["migrate", "down", "--yes"], services.env);
     assert.equal(await down.ended, 1);
     assert.match(down.output(), new RegExp(`${NEWER} belongs to a newer version`));
     const status = laurel(["migrate", "status"], services.env);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { LeaderboardDefinition, LeaderboardPatch } from "../../src/domain/evaluation/boards/definition.ts";
+import { NewLeaderboard, LeaderboardPatch } from "../../src/domain/evaluation/boards/definition.ts";
 
 describe("leaderboard definitions", () => {
   const problems = (body: object): string[] => {
-    const result = LeaderboardDefinition.safeParse({
+    const result = NewLeaderboard.safeParse({
       key: "k",
       name: "n",
       metric: { source: "XP" },
@@ -20,19 +20,16 @@ describe("leaderboard definitions", () => {
   it("derive the operator and fill the defaults in", () => {
     const operators = { sum: "SUM", max: "BEST", min: "BEST", latest: "LATEST" };
     for (const [aggregate, operator] of Object.entries(operators)) {
-      assert.equal(
-        LeaderboardDefinition.parse({ key: "k", name: "n", ...event({ aggregate }) }).operator,
-        operator,
-      );
+      assert.equal(NewLeaderboard.parse({ key: "k", name: "n", ...event({ aggregate }) }).operator, operator);
     }
-    assert.deepEqual(LeaderboardDefinition.parse({ key: "k", name: "n", metric: { source: "XP" } }), {
+    assert.deepEqual(NewLeaderboard.parse({ key: "k", name: "n", metric: { source: "XP" } }), {
       key: "k",
       name: "n",
       metric: { source: "XP" },
       operator: "SUM",
       sort: "DESC",
       scoreDecimals: 0,
-      period: { kind: "ALL_TIME", timezone: "UTC" },
+      period: { kind: "ALL_TIME" },
       ties: "EARLIEST",
       prizeClaim: "AUTO",
       prizesForLate: false,

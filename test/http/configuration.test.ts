@@ -80,6 +80,33 @@ describe("a project's configuration", () => {
     );
   });
 
+  it("gives a board without a time zone the project's, which it keeps", async () => {
+    const weekly = { ...board, period: { kind: "WEEKLY" } };
+    const document = { format: "laurel/1", leaderboards: [{ leaderboard: weekly }] };
+    const zones = async () =>
+      (await exported()).leaderboards.map(({ leaderboard: { key, period } }: Answer["body"]) => [
+        key,
+        period.timezone,
+      ]);
+    await imported({ ...document, timezone: "Europe/Berlin" });
+    assert.deepEqual(await zones(), [["top", "Europe/Berlin"]]);
+    await imported({ format: "laurel/1", timezone: "Asia/Tokyo" });
+    assert.deepEqual((await imported(document)).body.changes, []);
+    const renamed = { leaderboard: { ...weekly, name: "Best" } };
+    const another = { leaderboard: { ...weekly, key: "later" } };
+    const changed = await imported({ ...document, leaderboards: [renamed, another] });
+    assert.deepEqual(changed.body.changes, [
+      { section: "leaderboards", key: "top", action: "UPDATE", fields: ["name"] },
+      { section: "leaderboards", key: "later", action: "CREATE", fields: [] },
+    ]);
+    assert.deepEqual(await zones(), [
+      ["later", "Asia/Tokyo"],
+      ["top", "Europe/Berlin"],
+    ]);
+    const moved = { leaderboard: { ...weekly, period: { kind: "WEEKLY", timezone: "UTC" } } };
+    assertError(await imported({ ...document, leaderboards: [moved] }), 409, "LEADERBOARD_FIXED");
+  });
+
   it("works at once: a rule that was imported as ACTIVE gives XP", async () => {
     await imported(aGame);
     const sent = await post("/events?wait=true", { externalUserId: "u", eventType: "signed_up" });

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { newId, partitionOf } from "../../../src/domain/kernel/ids.ts";
-import { LeaderboardDefinition } from "../../../src/domain/evaluation/boards/definition.ts";
+import { NewLeaderboard } from "../../../src/domain/evaluation/boards/definition.ts";
 import type { Leaderboard } from "../../../src/domain/progression/leaderboard.ts";
 import { createLeaderboard, entrySource } from "../../../src/domain/leaderboards/leaderboards.ts";
 import { createMemoryRanks } from "../../../src/domain/leaderboards/memory-ranks.ts";
@@ -68,7 +68,7 @@ export const openDomain = ({ em }: Database, clock = () => new Date()): Domain =
     addPlayer: async (projectId, externalUserId) =>
       (await transact((work) => identifyPlayer(work, projectId, { externalUserId }))).player.id,
     addBoard: (projectId, definition) =>
-      transact((work) => createLeaderboard(work, projectId, LeaderboardDefinition.parse(definition))),
+      transact((work) => createLeaderboard(work, projectId, NewLeaderboard.parse(definition))),
     grant: async (projectId, playerId, amount, eventId) => {
       const cause = eventId === undefined ? { kind: "API" as const } : { kind: "RULE" as const, eventId };
       const grant = { amount, reason: "test", key: newId(), cause };

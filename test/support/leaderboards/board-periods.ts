@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { App } from "../../../src/app.ts";
 import { newId } from "../../../src/domain/kernel/ids.ts";
-import { LeaderboardDefinition } from "../../../src/domain/evaluation/boards/definition.ts";
+import { NewLeaderboard } from "../../../src/domain/evaluation/boards/definition.ts";
 import type { Leaderboard } from "../../../src/domain/progression/leaderboard.ts";
 import { createLeaderboard } from "../../../src/domain/leaderboards/leaderboards.ts";
 import { periodIdOf } from "../../../src/domain/evaluation/boards/period-ids.ts";
@@ -73,7 +73,7 @@ export const openBoardPeriods = ({ em }: Database): BoardPeriods => {
     errors,
     addBoard: (projectId, definition = {}) =>
       transact((work) =>
-        createLeaderboard(work, projectId, LeaderboardDefinition.parse({ ...daily, ...definition })),
+        createLeaderboard(work, projectId, NewLeaderboard.parse({ ...daily, ...definition })),
       ),
   };
 };

@@ -5,7 +5,7 @@ import { Key, Path } from "../language/syntax.ts";
 import { Metric, type Operator, operatorOf, OPERATORS } from "./board-metric.ts";
 import { Audience, Bounds, EntryCost, PRIZE_CLAIMS, Prizes, RankChange } from "./definition-parts.ts";
 import { definitionProblem } from "./definition-problems.ts";
-import { AskedPeriod, inZone, Period, PeriodPatch } from "./period.ts";
+import { AskedPeriod, Period, PeriodPatch } from "./period.ts";
 import { TIES } from "./ranks.ts";
 import { NOT_SUPPORTED, unknownFields } from "./unknown-fields.ts";
 
@@ -79,7 +79,7 @@ export type Definition = z.output<typeof Definition>;
 
 const OperatorField = z.enum(OPERATORS, { error: "must be BEST, LATEST, SUM or DECR" });
 
-/** The body that creates a leaderboard; the response contains all defaults. */
+/** A leaderboard to create, in a body or a document; the project completes the time zone. */
 export const NewLeaderboard = boundBytes(
   z
     .strictObject(
@@ -109,13 +109,6 @@ export const NewLeaderboard = boundBytes(
   DEFINITION_MAX_BYTES,
 );
 export type NewLeaderboard = z.output<typeof NewLeaderboard>;
-
-/** The same outside a project, whose time zone would be the default: in a document of a configuration. */
-export const LeaderboardDefinition = boundBytes(
-  NewLeaderboard.transform((given) => ({ ...given, period: inZone(given.period, "UTC") })),
-  DEFINITION_MAX_BYTES,
-);
-export type LeaderboardDefinition = z.output<typeof LeaderboardDefinition>;
 
 /** Fields that a patch sets, or clears with null. */
 const cleared = {

@@ -85,10 +85,14 @@ const plain = (value: Json): Json => JSON.parse(JSON.stringify(value)) as Json;
 
 const itemFields = (wanted: Json, before: Json): string[] => {
   const [left, right] = [flat(wanted), flat(before)];
+  if (wanted["leaderboard"]) left["period"] = zonedAs(left["period"] as Json, right["period"] as Json);
   return [...new Set([...Object.keys(left), ...Object.keys(right)])].filter(
     (field) => !isDeepStrictEqual(left[field], right[field]),
   );
 };
+
+/** A board's time zone is chosen when it is created: a period that names none keeps that one. */
+const zonedAs = (wanted: Json, before: Json): Json => ({ timezone: before["timezone"], ...wanted });
 
 /** `backfill` is an instruction and not a property: it makes no difference afterwards. */
 const flat = (item: Json): Json => {

@@ -3,7 +3,7 @@ import { DEFINITION_KINDS } from "../definition-kinds.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { DEFINITION_MAX_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { findOversize, isLongJson, parseSized } from "../../kernel/oversize.ts";
-import { LeaderboardDefinition } from "../../evaluation/boards/definition.ts";
+import { NewLeaderboard } from "../../evaluation/boards/definition.ts";
 import { CurveInput } from "../../evaluation/xp/levels.ts";
 import { SettingsPatch } from "../../accounts/projects/settings.ts";
 import { RuleDocument } from "../../evaluation/language/document.ts";
@@ -31,7 +31,7 @@ export const RULE_STATES = ["DRAFT", "ACTIVE", "SHADOW", "PAUSED"] as const;
 const ExportedRule = z.strictObject({ status: z.enum(RULE_STATES).default("DRAFT"), rule: RuleDocument });
 const ExportedBoard = z.strictObject({
   status: z.enum(["ACTIVE", "PAUSED"]).default("ACTIVE"),
-  leaderboard: LeaderboardDefinition,
+  leaderboard: NewLeaderboard,
 });
 
 /** Schemas of each section's items. */

@@ -9,8 +9,8 @@ import type { Json } from "../../kernel/events/events.ts";
 import {
   CLEARED_FIELDS,
   type Definition,
-  type LeaderboardDefinition,
   type LeaderboardPatch,
+  type NewLeaderboard,
 } from "../../evaluation/boards/definition.ts";
 import {
   archiveLeaderboard,
@@ -20,7 +20,7 @@ import {
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../leaderboards/leaderboards.ts";
-import { windowsOf } from "../../evaluation/boards/period.ts";
+import { inZone, windowsOf } from "../../evaluation/boards/period.ts";
 import { putCurve } from "../../progression/level-curves.ts";
 import { updateProject } from "../../accounts/projects/projects.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -192,8 +192,9 @@ const applyBoard = async (
  * Returns the patch that turns one definition into another. @throws CONFLICT LEADERBOARD_FIXED when it would
  * change its windows
  */
-const patchTo = (before: Definition, wanted: LeaderboardDefinition): LeaderboardPatch => {
-  const { name, ties, prizeClaim, prizesForLate, period } = wanted;
+const patchTo = (before: Definition, wanted: NewLeaderboard): LeaderboardPatch => {
+  const { name, ties, prizeClaim, prizesForLate } = wanted;
+  const period = inZone(wanted.period, before.period.timezone);
   if (!isDeepStrictEqual(windowsOf(before.period), windowsOf(period)))
     throw conflict("LEADERBOARD_FIXED", "period cannot change; create another leaderboard");
   const cleared = Object.fromEntries(CLEARED_FIELDS.map((field) => [field, wanted[field] ?? null]));

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 
-const REQUEST_TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 /** Delay between two attempts while the server is unavailable. */
 const AGAIN_MS = 2_000;
 
@@ -11,43 +11,59 @@ export class ApiFailure extends Error {}
 export type Api = {
   /** Without a path of the API. */
   url: string;
-  key: string;
+  /** Say who calls. */
+  headers: Readonly<Record<string, string>>;
   stop: AbortSignal;
+  /** How long to wait for an answer, in ms; default: 30 s. */
+  timeoutMs?: number;
   /**
    * Called each time the server becomes unavailable or available; with it calls wait, without it they fail.
    */
   onWaiting?: (note: string) => void;
 };
 
-const Refusal = z.object({ error: z.object({ message: z.string(), reason: z.string().optional() }) });
+const Problem = z.object({ field: z.string(), message: z.string() });
+const Refusal = z.object({
+  error: z.object({
+    message: z.string(),
+    reason: z.string().optional(),
+    details: z.array(Problem).default([]),
+  }),
+});
 
 const isTransient = (status: number): boolean => status === 429 || status >= 500;
 
 /** What to do about a refusal. */
-const REMEDIES: Partial<Record<number, string>> = {
-  401: "check --key: a project's key begins with svc_live_ or svc_test_",
-  404: "check --url",
+const remedyOf = (status: number, { headers }: Api): string | undefined => {
+  if (status === 404) return "check --url";
+  if (status !== 401) return undefined;
+  if (headers["Authorization"] !== undefined) return "check --token: access tokens soon expire";
+  return "check --key: a project's key begins with svc_live_ or svc_test_";
 };
 
-/** Explains a refusal and what to do about it. */
-const explain = (status: number, answer: unknown): string => {
+/** Explains a refusal and what to do about it, with a line for each field that is wrong. */
+const explain = (api: Api, { status, answer }: Answered): string => {
   const { data } = Refusal.safeParse(answer);
   if (!data) return `the server answered ${status}, and not as Laurel does: check --url`;
-  const { message, reason } = data.error;
-  const remedy = REMEDIES[status];
-  return [String(status), reason, message].filter(Boolean).join(" ") + (remedy ? ` (${remedy})` : "");
+  const { message, reason, details } = data.error;
+  const remedy = remedyOf(status, api);
+  const what = [String(status), reason, message].filter(Boolean).join(" ") + (remedy ? ` (${remedy})` : "");
+  // The message names the only field already.
+  const told = details.filter((one) => details.length > 1 || !message.includes(one.message));
+  return [what, ...told.map(({ field, message: why }) => `  ${field}: ${why}`)].join("\n");
 };
 
 type Answered = { status: number; answer: unknown };
 
-const ask = async ({ url, key, stop }: Api, path: string, body: unknown): Promise<Answered> => {
+const ask = async (api: Api, path: string, body: unknown): Promise<Answered> => {
+  const { url, headers, stop, timeoutMs = TIMEOUT_MS } = api;
   const response = await fetch(`${url}/api/v1${path}`, {
     method: body === undefined ? "GET" : "POST",
-    // The key must be sent to this server and no other.
+    // Credentials must be sent to this server and no other.
     redirect: "manual",
-    headers: { "X-API-Key": key, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+    headers: { ...headers, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    signal: AbortSignal.any([stop, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]),
+    signal: AbortSignal.any([stop, AbortSignal.timeout(timeoutMs)]),
   });
   const { status } = response;
   const elsewhere = response.headers.get("location");
@@ -66,7 +82,7 @@ export const callApi = async <T>(api: Api, path: string, shape: z.ZodType<T>, bo
     const outcome = await tryOnce(api, path, body);
     if (!("passing" in outcome)) {
       if (isAway) api.onWaiting?.("the server is back");
-      return answerOf(outcome, shape);
+      return answerOf(api, outcome, shape);
     }
     if (!api.onWaiting) throw new ApiFailure(outcome.passing);
     if (!isAway) api.onWaiting(`waiting: ${outcome.passing}`);
@@ -83,17 +99,17 @@ const throwIfStopped = ({ stop }: Api): void => {
 const tryOnce = async (api: Api, path: string, body: unknown): Promise<Answered | { passing: string }> => {
   try {
     const answered = await ask(api, path, body);
-    const { status, answer } = answered;
-    return isTransient(status) ? { passing: explain(status, answer) } : answered;
+    return isTransient(answered.status) ? { passing: explain(api, answered) } : answered;
   } catch (error) {
     throwIfStopped(api);
     if (error instanceof ApiFailure) throw error;
+    if ((error as Error).name === "TimeoutError") return { passing: `${api.url} has not answered in time` };
     return { passing: `no answer from ${api.url}: is the server running?` };
   }
 };
 
-const answerOf = <T>({ status, answer }: Answered, shape: z.ZodType<T>): T => {
-  const { data } = shape.safeParse(answer);
-  if (status < 300 && data !== undefined) return data;
-  throw new ApiFailure(explain(status, answer));
+const answerOf = <T>(api: Api, answered: Answered, shape: z.ZodType<T>): T => {
+  const { data } = shape.safeParse(answered.answer);
+  if (answered.status < 300 && data !== undefined) return data;
+  throw new ApiFailure(explain(api, answered));
 };
