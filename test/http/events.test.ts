@@ -246,6 +246,26 @@ describe("event ingestion", () => {
     assert.equal((await api.get("/api/v1/events", { key: reader })).status, 403);
   });
 
+  it("finds an event by its idempotency key, in its own project alone", async () => {
+    const sent = [event({ idempotencyKey: "order-1" }), event({ idempotencyKey: "order-10" }), event()];
+    const { results } = (await batch(sent)).body;
+    const find = async (idempotencyKey: string, more = "", by = key) =>
+      (
+        await api.get(`/api/v1/events?idempotencyKey=${encodeURIComponent(idempotencyKey)}${more}`, {
+          key: by,
+        })
+      ).body.data.map(({ id }: { id: string }) => id);
+    assert.deepEqual(await find("order-1"), [results[0].eventId]);
+    assert.deepEqual(await find("order-1", "&externalUserId=u2"), []);
+    assert.deepEqual(await find("order-"), []);
+    const other = await aTenant(api);
+    assert.deepEqual(await find("order-1", "", other.key), []);
+    await api.post("/api/v1/events", event({ idempotencyKey: "order-1" }), { key: other.key });
+    assert.equal((await find("order-1", "", other.key)).length, 1);
+    assert.deepEqual(await find("order-1"), [results[0].eventId]);
+    assert.equal((await api.get(`/api/v1/events?idempotencyKey=${"x".repeat(256)}`, { key })).status, 400);
+  });
+
   it("lists events newest first with a cursor and filters", async () => {
     await batch([
       event({ eventType: "a" }),

@@ -21,6 +21,9 @@ export const BATCH_MAX_BYTES = 5 * 1024 * 1024;
 /** Maximum bytes of one event's `properties` as JSON. */
 export const PROPERTIES_MAX_BYTES = 16 * 1024;
 
+/** Maximum characters of an event's `idempotencyKey`. */
+export const IDEMPOTENCY_KEY_MAX = 255;
+
 /** How far ahead of the server's clock an event's timestamp may be, in ms. */
 export const FUTURE_LIMIT_MS = 24 * 3_600_000;
 
@@ -61,7 +64,7 @@ export const EventInput = z.object({
       error: "timestamp must be an ISO 8601 date-time with a zone, like 2026-01-31T12:00:00Z",
     })
     .optional(),
-  idempotencyKey: text("idempotencyKey", 255).optional(),
+  idempotencyKey: text("idempotencyKey", IDEMPOTENCY_KEY_MAX).optional(),
 });
 
 export type EventInput = z.infer<typeof EventInput>;

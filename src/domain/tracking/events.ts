@@ -37,6 +37,8 @@ export type ListEvents = {
   cursor?: string | undefined;
   eventType?: string | undefined;
   externalUserId?: string | undefined;
+  /** The event that was stored under this key: one at most. */
+  idempotencyKey?: string | undefined;
   /** Events of a player by `{playerId}`, including those of players merged into it. */
   playerRef?: string | undefined;
   source?: EventSource | undefined;
@@ -113,14 +115,22 @@ const namesOf = async (work: Work, projectId: string, playerRef: string): Promis
   return [player.externalUserId, ...merged.rows.map(({ name }) => name)];
 };
 
+/** Looks up the event by its key: tracked events have no index of theirs. */
+const hasKey = (projectId: string, key: string) =>
+  sql`e.idempotency_key = ${key} and e.id = (select d.event_id from event_dedupe d
+    where d.project_id = ${projectId} and d.idempotency_key = ${key})`;
+
+type Of = { projectId: string; names: readonly string[] | undefined };
+
 /** Builds the conditions of the filters that the query has. */
-const filtersOf = (query: ListEvents, names: readonly string[] | undefined): RawBuilder<unknown>[] => {
-  const { cursor, eventType, externalUserId, source, status } = query;
+const filtersOf = (query: ListEvents, { projectId, names }: Of): RawBuilder<unknown>[] => {
+  const { cursor, eventType, externalUserId, idempotencyKey, source, status } = query;
   const [from, to] = [boundOf(query.from), boundOf(query.to)];
   const filters = [
     cursor !== undefined && sql`e.id < ${cursor}::uuid`,
     eventType !== undefined && sql`e.event_type = ${eventType}`,
     externalUserId !== undefined && sql`e.external_user_id = ${externalUserId}`,
+    idempotencyKey !== undefined && hasKey(projectId, idempotencyKey),
     names !== undefined && isOneOf(names),
     source !== undefined && SOURCE_FILTERS[source],
     from !== null && sql`e.occurred_at >= ${from}::timestamptz`,
@@ -147,7 +157,7 @@ export const listEvents = async (
       left join event_q q on q.project_id = e.project_id and q.event_id = e.id
       left join event_due w on w.project_id = e.project_id and w.event_id = e.id
       left join event_results r on r.project_id = e.project_id and r.event_id = e.id
-      where ${sql.join([sql`e.project_id = ${projectId}`, ...filtersOf(query, names)], sql` and `)}
+      where ${sql.join([sql`e.project_id = ${projectId}`, ...filtersOf(query, { projectId, names })], sql` and `)}
       order by e.id desc limit ${query.limit + 1}),
     summed as (select *, sum(bytes) over (order by id desc) as upto, count(*) over () as found from page)
     select * from summed where upto <= ${PAGE_BYTES_MAX} or upto = bytes order by id desc`.execute(work.db);

@@ -13,6 +13,7 @@ import { StepBudget } from "../../domain/kernel/step-budget.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,
+  IDEMPOTENCY_KEY_MAX,
   type NewEvent,
   projectsOf,
   readEvent,
@@ -241,6 +242,11 @@ export const eventRoutes = [
       cursor: z.uuid().optional().meta({ description: "pagination.nextCursor of the page before" }),
       eventType: z.string().max(100).optional(),
       externalUserId: z.string().max(EXTERNAL_ID_MAX).optional(),
+      idempotencyKey: z
+        .string()
+        .max(IDEMPOTENCY_KEY_MAX)
+        .optional()
+        .meta({ description: "Exactly this key: one event at most" }),
       playerId: z
         .string()
         .max(259)

@@ -74,7 +74,8 @@ export const webhookEventRoutes = [
     summary: "Read the events that webhooks are sent",
     description:
       "For integrators behind a firewall. Read on with `nextCursor`: no event is missed, and none is given " +
-      "twice. A page ends at 1 MiB of events, with `hasMore`. The feed begins when it is first read, or " +
+      "twice. A page ends at 1 MiB of events, or 10,000 events further, whatever their types, with " +
+      "`hasMore`. The feed begins when it is first read, or " +
       "with the project's first webhook, ends when nobody has read it for 30 days, and is kept as long as " +
       "deliveries are: 410 CURSOR_EXPIRED for a cursor from before.",
     access: { scope: "webhooks:read", roles: DEVELOPERS, needs: NEEDS_WEBHOOKS },

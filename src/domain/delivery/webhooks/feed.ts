@@ -1,11 +1,11 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { DomainError, invalid } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
-import { isPattern, isSubscribed } from "./catalogue/event-types.ts";
+import { isPattern, typesOf } from "./catalogue/event-types.ts";
 
-/** Number of events examined per call, however many of them match. */
-const SEEN_AT_ONCE = 1_000;
+/** Number of events examined per call, however many of them match; the seqs of a feed have no gap. */
+export const SEEN_AT_ONCE = 10_000;
 /** Maximum bytes of events per page, or one event; a full page is followed by another. */
 export const PAGE_BYTES = 1024 * 1024;
 /** Interval at which the last read is recorded, in ms. */
@@ -54,10 +54,11 @@ export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): 
   const lastSeq = await recordRead(work, owner);
   if (cursor === LATEST) return { data: [], nextCursor: PREFIX + lastSeq, hasMore: false };
   const after = seqOf(cursor);
-  const { rows, oldest } = await readEvents(work, owner, after ?? 0);
+  const { rows, oldest } = await readEvents(work, owner, { ...query, after: after ?? 0 });
   if (after !== undefined) checkPlace(after, { oldest, lastSeq });
   // If nothing is kept, a new reader continues after it.
-  const page = pageOf(rows, after ?? (oldest === null ? lastSeq : 0), query);
+  const seen = oldest === null ? lastSeq : Math.min(lastSeq, oldest + SEEN_AT_ONCE - 1);
+  const page = pageOf(rows, { ...query, seen, lastSeq });
   const bodies = await readBodies(work, owner, page.seqs);
   const data = bodies.map((body) => JSON.parse(body) as Json);
   return { data, nextCursor: PREFIX + page.last, hasMore: page.hasMore };
@@ -78,20 +79,20 @@ const checkPlace = (after: number, at: { oldest: number | null; lastSeq: number 
 /** The seqs of matching events, and of the last examined row. */
 type Page = { seqs: number[]; last: number; hasMore: boolean };
 
-const pageOf = (rows: readonly Row[], after: number, { limit, types }: FeedQuery): Page => {
+/** @param seen seq of the last event that was examined, unless `rows` has one after it */
+const pageOf = (
+  rows: readonly Row[],
+  { limit, seen, lastSeq }: FeedQuery & { seen: number; lastSeq: number },
+): Page => {
   const seqs: number[] = [];
-  let last = after;
   let left = PAGE_BYTES;
-  for (const { seq, type, bytes } of rows) {
-    if (seqs.length === limit) return { seqs, last, hasMore: true };
-    if (bytes !== null && (types === undefined || isSubscribed(types, type))) {
-      left -= bytes;
-      if (left < 0 && seqs.length > 0) return { seqs, last, hasMore: true };
-      seqs.push(Number(seq));
-    }
-    last = Number(seq);
+  for (const { seq, bytes } of rows) {
+    left -= bytes;
+    if (seqs.length === limit || (left < 0 && seqs.length > 0))
+      return { seqs, last: seqs.at(-1)!, hasMore: true };
+    seqs.push(Number(seq));
   }
-  return { seqs, last, hasMore: rows.length === SEEN_AT_ONCE };
+  return { seqs, last: Math.max(seen, seqs.at(-1) ?? 0), hasMore: seen < lastSeq };
 };
 
 const checkTypes = (types: readonly string[] | undefined): void => {
@@ -116,20 +117,43 @@ const recordRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner)
   return Number(noted.rows[0]!.last_seq);
 };
 
-/** `bytes` is null where it concerned an erased person. */
-type Row = { seq: string | number; type: string; bytes: number | null };
+type Row = { seq: string | number; bytes: number };
 
+/** Types have no characters that would need quotes. */
+const textArray = (types: readonly string[]) => sql`${`{${types.join(",")}}`}::text[]`;
+
+/** Condition on the events `e` that are read; those about erased persons are not. */
+const isWanted = (types: FeedQuery["types"]): RawBuilder<unknown> => {
+  if (types === undefined) return sql`e.body is not null`;
+  const { names, prefixes, except } = typesOf(types);
+  return sql`e.body is not null and (
+    e.type = any(${textArray(names)})
+    or exists (select from unnest(${textArray(prefixes)}) x where starts_with(e.type, x))
+    ${except === undefined ? sql`` : sql`or e.type <> all(${textArray(except)})`})`;
+};
+
+/**
+ * Reads one more of the wanted events than fit on a page, among the next SEEN_AT_ONCE events.
+ * @returns also the seq of the oldest event that is kept after `after`
+ */
 const readEvents = async (
   { db }: Work,
   { projectId }: FeedOwner,
-  after: number,
+  { after, types, limit }: FeedQuery & { after: number },
 ): Promise<{ rows: Row[]; oldest: number | null }> => {
-  const found = await sql<Row>`
-    select seq, type, octet_length(body) as bytes from webhook_events
-    where project_id = ${projectId}::uuid and seq > ${after}
-    order by seq limit ${SEEN_AT_ONCE}`.execute(db);
+  const found = await sql<{ oldest: string | number; seq: Row["seq"] | null; bytes: number }>`
+    with o as materialized (
+      select seq from webhook_events where project_id = ${projectId}::uuid and seq > ${after}
+      order by seq limit 1)
+    select o.seq as oldest, f.seq, f.bytes from o left join lateral (
+      select e.seq, octet_length(e.body) as bytes from webhook_events e
+      where e.project_id = ${projectId}::uuid and e.seq >= o.seq and e.seq < o.seq + ${SEEN_AT_ONCE}
+        and ${isWanted(types)}
+      order by e.seq limit ${limit + 1}) f on true
+    order by f.seq`.execute(db);
+  const rows = found.rows.flatMap(({ seq, bytes }) => (seq === null ? [] : [{ seq, bytes }]));
   const [first] = found.rows;
-  return { rows: found.rows, oldest: first === undefined ? null : Number(first.seq) };
+  return { rows, oldest: first === undefined ? null : Number(first.oldest) };
 };
 
 /** Returns bodies in order; one that was removed meanwhile is missing. */

@@ -5,6 +5,8 @@ import { countRows } from "../../kernel/counting.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import { fnv1a, NIL_ID } from "../../kernel/ids.ts";
 import { PacedBudget } from "../../kernel/pace.ts";
+import { nextSlice } from "../../kernel/slices.ts";
+import { StepBudget } from "../../kernel/step-budget.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import { jobKind } from "../../long-work/job-kind.ts";
@@ -14,16 +16,19 @@ import { loadPlan } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { compileRules } from "../../evaluation/running/compile.ts";
 import { StoredRule } from "../../evaluation/language/document.ts";
-import { type HistoryEvent, playerHistory } from "./history.ts";
-import { replay, ReplayState, resultOf, startOf, type ReplayedPlayer } from "./replay.ts";
+import { Histories } from "./histories.ts";
+import type { HistoryEvent } from "./history.ts";
+import { replay, type Replay, ReplayState, resultOf, startOf } from "./replay.ts";
 import { findRule } from "../rules.ts";
 import { problemsOf, refusal } from "../lifecycle/validate.ts";
 import { findVersion } from "../lifecycle/versions.ts";
 
 /** Maximum span of a backtest, in days. */
 export const BACKTEST_DAYS_MAX = 366;
-/** Number of players per step, sampled or not. */
+/** Number of players who are loaded together, sampled or not. */
 const PLAYERS_AT_ONCE = 200;
+/** Maximum number of times that a step loads players. */
+const PAGES_AT_ONCE = 10;
 /** Number of events after which a step begins no further player. */
 const EVENTS_AT_ONCE = 4_000;
 /**
@@ -125,24 +130,21 @@ export const backtest = jobKind({
     if (!plan) throw notFound("project");
     const total = rest.total ?? (await countRows(work, sql`players where project_id = ${projectId}`)).total;
     const run = startOf(plan, rest.replay);
-    const page = await readPlayersPage(work, projectId, { after }, PLAYERS_AT_ONCE);
-    if (page.length === 0) return { result: { ...about(params), ...resultOf(run) } };
-    const sampled = page.filter((player) => isSampled(player, params.sampleRate));
-    const loaded = new Set(await loadPage(work, sampled, plan));
-    const eventsBefore = run.state.events;
-    const steps = new PacedBudget(STEPS_AT_ONCE);
-    let last = after;
-    let seen = 0;
-    for (const player of page) {
-      const isReplayed = isSampled(player, params.sampleRate);
-      // The next step begins with the players that did not fit.
-      if (isReplayed && !loaded.has(player)) break;
-      if (isReplayed) await replayPlayer(work, run, player, { ...params, steps });
-      last = player.id;
-      seen++;
-      if (run.state.events - eventsBefore >= EVENTS_AT_ONCE || steps.isSpent) break;
+    const pass: Pass = {
+      run,
+      params,
+      steps: new PacedBudget(STEPS_AT_ONCE),
+      eventsMax: run.state.events + EVENTS_AT_ONCE,
+    };
+    let at = { after, looked };
+    for (let pages = 0; pages < PAGES_AT_ONCE && !isOver(pass); pages++) {
+      await nextSlice();
+      const page = await readPlayersPage(work, projectId, at, PLAYERS_AT_ONCE);
+      if (page.length === 0) return { result: { ...about(params), ...resultOf(run) } };
+      const done = await replayPlayers(work, pass, page);
+      at = { after: page[done - 1]!.id, looked: at.looked + done };
     }
-    const next = { after: last, looked: looked + seen, total, replay: run.state };
+    const next = { ...at, total, replay: run.end() };
     return { state: next, progress: (100 * next.looked) / Math.max(total, next.looked) };
   },
 });
@@ -166,37 +168,53 @@ const planOf = (
   return loadPlan(work, projectId, compileRules([rule]));
 };
 
-const replayPlayer = async (
-  work: Work,
-  run: ReturnType<typeof startOf>,
-  player: PlayerState,
-  { from, to, steps }: Pick<Params, "from" | "to"> & { steps: PacedBudget },
-): Promise<void> => {
-  const span = { fromMs: Date.parse(from), toMs: Date.parse(to) };
-  const one = run.player(player);
-  const own = new PacedBudget(STEPS_AT_ONCE);
-  let spent = 0;
-  for await (const page of playerHistory(work, { projectId: player.projectId, playerId: player.id }, span)) {
-    const room = PLAYER_EVENTS_MAX - one.events();
-    const replayed = await replayPage(run, one, { page: page.slice(0, room), steps: own });
-    steps.spend(own.spent - spent);
-    spent = own.spent;
-    if (replayed < page.length) run.state.playersCut++;
-    if (replayed < page.length || page.length === room) break;
-  }
-  one.end();
-};
+/** One step of the job; it begins no further player once its steps are spent or `eventsMax` is reached. */
+type Pass = { run: Replay; params: Params; steps: PacedBudget; eventsMax: number };
 
-/** @returns the number of events replayed before the steps were spent */
-const replayPage = async (
-  run: ReturnType<typeof startOf>,
-  one: ReplayedPlayer,
-  { page, steps }: { page: readonly HistoryEvent[]; steps: PacedBudget },
-): Promise<number> => {
-  for (const [i, event] of page.entries()) {
-    if (steps.isSpent) return i;
-    replay(run, one, { event, steps });
-    await steps.pause();
+const isOver = ({ run, steps, eventsMax }: Pass): boolean => run.state.events >= eventsMax || steps.isSpent;
+
+/** @returns the number of leading players that were looked at, at least one; the next step begins behind */
+const replayPlayers = async (work: Work, pass: Pass, page: readonly PlayerState[]): Promise<number> => {
+  const { run, params, eventsMax } = pass;
+  const sampled = page.filter((player) => isSampled(player, params.sampleRate));
+  await nextSlice();
+  const loaded = await loadPage(work, sampled, run.plan);
+  const histories = new Histories(work, {
+    projectId: run.plan.projectId,
+    playerIds: loaded.map(({ id }) => id),
+    span: { fromMs: Date.parse(params.from), toMs: Date.parse(params.to) },
+  });
+  let place = 0;
+  for (const [i, player] of page.entries()) {
+    if (isSampled(player, params.sampleRate)) {
+      if (place === loaded.length) return i;
+      const history = histories.take(place++, () => eventsMax - run.state.events);
+      await replayPlayer(pass, player, history);
+    }
+    if (isOver(pass)) return i + 1;
   }
   return page.length;
+};
+
+const replayPlayer = async (
+  { run, steps }: Pass,
+  player: PlayerState,
+  history: AsyncGenerator<HistoryEvent[]>,
+): Promise<void> => {
+  const one = run.player(player);
+  const own = new StepBudget(STEPS_AT_ONCE);
+  for await (const page of history) {
+    for (const event of page) {
+      if (one.events() === PLAYER_EVENTS_MAX) return one.end();
+      if (own.isSpent) {
+        run.state.playersCut++;
+        return one.end();
+      }
+      const before = own.spent;
+      replay(run, one, { event, steps: own });
+      steps.spend(own.spent - before);
+      await steps.pause();
+    }
+  }
+  one.end();
 };

@@ -6,18 +6,16 @@ import type { Work } from "../../kernel/work.ts";
 /** A processed tracked event of a player; `at` is the time used by evaluation, no later than its arrival. */
 export type HistoryEvent = { id: string; type: string; at: number; properties: Json };
 
-/** Number of rows per statement. */
-const PAGE = 2_000;
+/** Maximum number of events per statement. */
+export const HISTORY_PAGE = 2_000;
 
 export type HistorySpan = {
   /** By the event's time: from inclusive, to exclusive. */
   fromMs?: number;
   toMs?: number;
-  /** Only events that arrived after this one. */
-  afterId?: string;
 };
 
-type Row = { id: string; event_type: string; properties: Json; at: Date | string };
+type Row = { o: number; id: string; event_type: string; properties: Json; at: Date | string };
 
 const bound = (ms: number | undefined, otherwise: number): string => {
   if (ms !== undefined) return new Date(ms).toISOString();
@@ -66,36 +64,58 @@ export const readDigest = async (
   return { count: Number(count), xor: xor ?? 0 };
 };
 
+/** A player whose history is read, from behind an event on. */
+export type HistoryOf = { playerId: string; afterId: string };
+
 /**
- * Yields a player's processed events in the order of their arrival, in pages; those of players merged into
- * this one are the player's own. Waiting, failed, rejected and reverted events are left out. Read by the
- * index of players: in the order of ids alone the planner would read every event of the project.
+ * Returns the processed events of players, in the order of `players` and for each in that of their arrival,
+ * `limit` at most; those of players merged into one are the player's own. Waiting, failed, rejected and
+ * reverted events are left out. Read by the index of players: in the order of ids alone the planner would
+ * read every event of the project. No player's index is read before those of the players before are
+ * exhausted.
+ * @returns each event with the place of its player in `players`
  */
-export async function* playerHistory(
+export const readHistories = async (
   { db }: Work,
+  projectId: string,
+  players: readonly HistoryOf[],
+  { fromMs, toMs, limit }: HistorySpan & { limit: number },
+): Promise<{ place: number; event: HistoryEvent }[]> => {
+  const wanted = JSON.stringify(players.map(({ playerId, afterId }, o) => ({ o, i: playerId, a: afterId })));
+  const { rows } = await sql<Row>`
+    with w as materialized (select * from json_to_recordset(${wanted}::json) as w(o int, i uuid, a uuid)),
+    names as materialized (
+      select w.o, w.a, p.u from w cross join lateral (
+        (select p.external_user_id as u from players p
+        where p.project_id = ${projectId} and p.id = w.i limit 1)
+        union all
+        (select p.external_user_id from players p
+        where p.project_id = ${projectId} and p.merged_into = w.i offset 0)) p)
+    select n.o, e.* from (select * from names order by o) n cross join lateral (
+      select e.id, e.event_type, e.properties, least(e.occurred_at, e.received_at) as at
+      from tracked_events e
+      where e.project_id = ${projectId} and e.external_user_id = n.u and e.id > n.a
+        and e.occurred_at >= ${bound(fromMs, -Infinity)}::timestamptz
+        and e.occurred_at < ${bound(toMs, Infinity)}::timestamptz
+        and ${IS_PROCESSED}
+      order by e.external_user_id, e.id limit ${limit}) e
+    order by n.o, e.id limit ${limit}`.execute(db);
+  return rows.map(({ o, id, event_type, properties, at }) => ({
+    place: o,
+    event: { id, type: event_type, at: new Date(at).getTime(), properties },
+  }));
+};
+
+/** Yields a player's processed events in pages, as `readHistories` returns them. */
+export async function* playerHistory(
+  work: Work,
   { projectId, playerId }: { projectId: string; playerId: string },
-  { fromMs, toMs, afterId = NIL_ID }: HistorySpan = {},
+  { afterId = NIL_ID, ...span }: HistorySpan & { afterId?: string } = {},
 ): AsyncGenerator<HistoryEvent[]> {
   for (let after: string | undefined = afterId; after !== undefined;) {
-    const found: { rows: Row[] } = await sql<Row>`
-      with names as materialized (
-        select p.external_user_id as u from players p
-        where p.project_id = ${projectId} and (p.id = ${playerId} or p.merged_into = ${playerId}))
-      select e.* from names cross join lateral (
-        select e.id, e.event_type, e.properties, least(e.occurred_at, e.received_at) as at
-        from tracked_events e
-        where e.project_id = ${projectId} and e.external_user_id = names.u and e.id > ${after}::uuid
-          and e.occurred_at >= ${bound(fromMs, -Infinity)}::timestamptz
-          and e.occurred_at < ${bound(toMs, Infinity)}::timestamptz
-          and ${IS_PROCESSED}
-        order by e.external_user_id, e.id limit ${PAGE}) e
-      order by e.id limit ${PAGE}`.execute(db);
-    after = found.rows.length < PAGE ? undefined : found.rows.at(-1)!.id;
-    yield found.rows.map(({ id, event_type, properties, at }) => ({
-      id,
-      type: event_type,
-      at: new Date(at).getTime(),
-      properties,
-    }));
+    const of = [{ playerId, afterId: after }];
+    const found = await readHistories(work, projectId, of, { ...span, limit: HISTORY_PAGE });
+    after = found.length < HISTORY_PAGE ? undefined : found.at(-1)!.event.id;
+    yield found.map(({ event }) => event);
   }
 }

@@ -71,12 +71,14 @@ export type ReplayedPlayer = {
   end(): void;
 };
 
-/** A replay of a plan with one rule. `state` is up to date between events. */
+/** A replay of a plan with one rule. `state` is up to date between events, except for shared counters. */
 export type Replay = {
   plan: ProjectPlan;
   state: ReplayState;
   shared: SharedCounters;
   player(player: PlayerState): ReplayedPlayer;
+  /** Returns the complete state, to continue from. */
+  end(): ReplayState;
 };
 
 const counterOf = ({ projectId }: ProjectPlan, { s: scope, w: windowNo }: ReplayState["shared"][number]) => ({
@@ -93,10 +95,14 @@ export const startOf = (plan: ProjectPlan, before: ReplayState | undefined): Rep
     if (counter.u > 0) shared.add(counterOf(plan, counter), counter.u);
     if (counter.t) shared.setTimes(counterOf(plan, counter), counter.t);
   }
-  return { plan, state, shared, player: (player) => replayedPlayer(state, shared, player) };
+  const end = (): ReplayState => ({
+    ...state,
+    shared: shared.changes().map(({ s, w, u, t }) => ({ s, w, u, t: t === null ? null : [...t] })),
+  });
+  return { plan, state, shared, player: (player) => replayedPlayer(state, player), end };
 };
 
-const replayedPlayer = (state: ReplayState, shared: SharedCounters, player: PlayerState): ReplayedPlayer => {
+const replayedPlayer = (state: ReplayState, player: PlayerState): ReplayedPlayer => {
   // State that the replay is to produce must not exist before it begins.
   const { l: _limits, c: _counters, ...doc } = player.doc;
   const own: PlayerState = { ...player, doc, streaks: new Map() };
@@ -110,7 +116,6 @@ const replayedPlayer = (state: ReplayState, shared: SharedCounters, player: Play
       if (state.events === before) return;
       state.players++;
       if (isReached) state.playersReached++;
-      state.shared = shared.changes().map(({ s, w, u, t }) => ({ s, w, u, t: t === null ? null : [...t] }));
     },
   };
 };

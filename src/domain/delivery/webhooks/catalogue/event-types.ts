@@ -24,6 +24,16 @@ export const isSubscribed = (patterns: readonly string[], type: string): boolean
     return pattern.endsWith(".*") ? type.startsWith(pattern.slice(0, -1)) : pattern === type;
   });
 
+/** Types by name, by the beginning of the name and, if given, all that are not in `except`. */
+export type Types = { names: string[]; prefixes: string[]; except?: string[] };
+
+/** Returns the types that subscriptions cover, as `isSubscribed` decides. */
+export const typesOf = (patterns: readonly string[]): Types => ({
+  names: patterns.filter((pattern) => !pattern.endsWith("*")),
+  prefixes: patterns.filter((pattern) => pattern.endsWith(".*")).map((pattern) => pattern.slice(0, -1)),
+  ...(patterns.includes("*") ? { except: [...NOISY_TYPES] } : {}),
+});
+
 /** Whether a subscription may name it: an existing type, one of the integrator's own, or a group of them. */
 export const isPattern = (pattern: string): boolean => {
   if (pattern === "*") return true;
