@@ -192,8 +192,12 @@ describe("badges", () => {
         serialNo: null,
         key: `p:1:${tier}`,
         isOfEvent: tier === 2,
+        isByCounter: false,
       })),
-      newReversal({ id: pass.turn.event.id }, { reason: "test", actor: "test" }),
+      {
+        followed: new Map(),
+        reversal: newReversal({ id: pass.turn.event.id }, { reason: "test", actor: "test" }),
+      },
     );
     assert.deepEqual([player.badges.get("b")!.tier, player.badges.get("b")!.timesAwarded], [1, 1]);
     award(pass, 2);

@@ -70,7 +70,7 @@ describe("the revert of an event", () => {
     const another = { badgeKey: "hero", tier: 1, action: "AWARDED", serialNo: null } as const;
     const { reversal } = revert(applied.turn, {
       ...record,
-      awards: [...record.awards, { ...another, key: "api:1", isOfEvent: false }],
+      awards: [...record.awards, { ...another, key: "api:1", isOfEvent: false, isByCounter: false }],
     });
     assert.equal(player.badges.get("hero")!.tier, 1);
     assert.deepEqual([...reversal.badges], []);

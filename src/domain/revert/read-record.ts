@@ -6,14 +6,8 @@ import { metricId } from "../evaluation/metrics/metric-id.ts";
 import { needsOf } from "../evaluation/language/needs.ts";
 import { mapInSlices } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
-import type {
-  CausedFiring,
-  CausedGrant,
-  CausedLine,
-  CausedEvent,
-  LoggedAward,
-  RevertedEvent,
-} from "./record.ts";
+import { type OwnedAward, readAwards } from "./read-awards.ts";
+import type { CausedFiring, CausedGrant, CausedLine, CausedEvent, RevertedEvent } from "./record.ts";
 import type { CounterStarts } from "./reverse-counters.ts";
 import { controlsOf, type FiredRules, firingKey } from "./reverse-firings.ts";
 import type { BoardStarts } from "./reverse-scores.ts";
@@ -30,7 +24,7 @@ export type Caused = {
    * Awards of the badges that the events have awarded: their own; also, with `eventId` null or another, the
    * last revocation of each badge, and the highest tier that something else has awarded since.
    */
-  awards: (LoggedAward & { eventId: string | null; playerId: string })[];
+  awards: OwnedAward[];
 };
 
 const idsOf = (ids: readonly string[]): string => `{${ids.join(",")}}`;
@@ -147,38 +141,6 @@ export const readCaused = async (
     awards: await readAwards(work, projectId, eventIds),
   };
 };
-
-/** A log may contain any number of repeated awards: only the decisive ones are read. */
-const readAwards = async (
-  { db }: Work,
-  projectId: string,
-  eventIds: readonly string[],
-): Promise<Caused["awards"]> => {
-  const found = await sql<AwardRow>`
-    with log as materialized (
-      select a.*, coalesce(a.event_id = any(${idsOf(eventIds)}::uuid[]), false) as is_own from badge_awards a
-      where a.project_id = ${projectId} and (a.player_id, a.badge_key) in (
-        select player_id, badge_key from badge_awards
-        where project_id = ${projectId} and event_id = any(${idsOf(eventIds)}::uuid[]))),
-    revoked as (
-      select distinct on (player_id, badge_key) * from log where action = 'REVOKED'
-      order by player_id, badge_key, created_at desc, id desc),
-    highest as (
-      select distinct on (l.player_id, l.badge_key) l.* from log l
-      left join revoked r on r.player_id = l.player_id and r.badge_key = l.badge_key
-      where not l.is_own and l.action = 'AWARDED'
-        and (r.id is null or (l.created_at, l.id) > (r.created_at, r.id))
-      order by l.player_id, l.badge_key, l.tier desc, l.id),
-    a as (select * from log where is_own union select * from revoked union select * from highest)
-    select badge_key as "badgeKey", tier, action, serial_no as "serialNo", idempotency_key as key,
-      player_id as "playerId", event_id as "eventId", is_own as "isOfEvent"
-    from a order by created_at, id`.execute(db);
-  return found.rows.map((award) => ({ ...award, serialNo: toNumber(award.serialNo) }));
-};
-
-type AwardRow = Omit<Caused["awards"][number], "serialNo"> & { serialNo: string | number | null };
-
-const toNumber = (value: string | number | null): number | null => (value === null ? null : Number(value));
 
 type LineRow = Omit<Owned<CausedLine>, "seq" | "amount" | "cause"> & {
   seq: string | number;

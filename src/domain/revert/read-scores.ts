@@ -2,20 +2,15 @@ import { idFloor } from "../kernel/ids.ts";
 import type { Board } from "../evaluation/boards/board.ts";
 import type { List, NoList } from "../evaluation/boards/list.ts";
 import { findList } from "../evaluation/boards/lists.ts";
-import { PacedBudget } from "../kernel/pace.ts";
 import type { EntryState, PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import { pastEvent } from "../evaluation/rule-event.ts";
 import type { StepBudget } from "../kernel/step-budget.ts";
 import { nextEntry, toRankScore, toUs } from "../evaluation/boards/scoring.ts";
-import { playerHistory } from "../rules/insight/history.ts";
 import type { Work } from "../kernel/work.ts";
+import { readHistory } from "./read-history.ts";
 import type { OtherScores, RevertedEvent } from "./record.ts";
 import { type BoardStarts, isFrom } from "./reverse-scores.ts";
-
-/** Maximum number of one player's events read to find the next best score, and of steps for them. */
-const EVENTS_READ_MAX = 50_000;
-const STEPS_READ_MAX = 20_000_000;
 
 type ScoredPlayer = { plan: ProjectPlan; player: PlayerState; event: RevertedEvent; starts: BoardStarts };
 
@@ -29,16 +24,14 @@ export const readOtherScores = async (work: Work, whose: ScoredPlayer): Promise<
   if (lists.size === 0) return scores;
   const { plan, player, event } = whose;
   const entries = new Map<string, EntryState>();
-  const steps = new PacedBudget(STEPS_READ_MAX);
-  let read = 0;
-  for await (const page of playerHistory(work, { projectId: plan.projectId, playerId: player.id })) {
-    read += page.length;
-    for (const other of page) {
-      if (read > EVENTS_READ_MAX || steps.isSpent) return scores;
+  const isAll = await readHistory(
+    work,
+    { projectId: plan.projectId, playerId: player.id },
+    (other, steps) => {
       if (other.id !== event.id) addScores(whose, { entries, lists, other, steps });
-      await steps.pause();
-    }
-  }
+    },
+  );
+  if (!isAll) return scores;
   for (const [listId, { rankScore, rankTie, latestUs }] of entries)
     scores.set(listId, { rankScore, rankTie, latestUs });
   return scores;

@@ -1,3 +1,4 @@
+import type { CounterState } from "../evaluation/metrics/counters.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import type { LedgerRow } from "../evaluation/effects.ts";
 
@@ -23,6 +24,8 @@ export type LoggedAward = {
   serialNo: number | null;
   key: string;
   isOfEvent: boolean;
+  /** Whether the badge was awarded by the counter that it follows. */
+  isByCounter: boolean;
 };
 
 export type CausedGrant = {
@@ -40,6 +43,9 @@ export type CausedFiring = { ruleId: string; ruleVersion: number };
 /** An event about the player that the reverted event has emitted. */
 export type CausedEvent = { type: string; data: Json };
 
+/** What a badge that follows a counter has without the event. */
+export type FollowedBadge = { tier: number; progress: number };
+
 /** Everything that one event has caused for one player, as far as it was stored. */
 export type PlayerRecord = {
   event: RevertedEvent;
@@ -50,6 +56,10 @@ export type PlayerRecord = {
   emitted: readonly CausedEvent[];
   /** Lengths of the longest archived runs, by key of the streak. */
   longestRuns: ReadonlyMap<string, number>;
+  /** Counters that a sample cannot be subtracted from, without the event, by id of the metric. */
+  recounted: ReadonlyMap<string, CounterState | undefined>;
+  /** Badges that follow the event's counters, by key. */
+  followed: ReadonlyMap<string, FollowedBadge>;
   /** Boards by id, with the score of the player's other events; see read-scores.ts. */
   scores: ReadonlyMap<string, OtherScores>;
   /** Whether the event itself is this player's, and not only an effect of it. */
@@ -69,8 +79,8 @@ export type Reversal = {
   badges: Set<string>;
   scores: Set<string>;
   streaks: Set<string>;
-  /** Ids of grants of rewards. */
-  grants: string[];
+  /** Grants of rewards. */
+  grants: { playerId: string; id: string }[];
   /** Amounts that were no longer there to take back: `xp`, `lives`, `currency:{key}`. */
   shortfall: Record<string, number>;
   /** Effects that remain, in words. */

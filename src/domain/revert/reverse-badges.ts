@@ -1,19 +1,32 @@
 import { revokeBadge } from "../evaluation/badges/award.ts";
-import { readMetric } from "../evaluation/metrics/count.ts";
-import { metricId } from "../evaluation/metrics/metric-id.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
-import type { LoggedAward, Reversal } from "./record.ts";
+import type { FollowedBadge, LoggedAward, PlayerRecord, Reversal } from "./record.ts";
+
+const BADGE_KEY = /^bdg:([^:]+):\d+:(\d+)/;
+
+/** Returns the badge and the tier whose reward a ledger, award or grant key belongs to. */
+export const tierOfKey = (key: string): { badgeKey: string; tier: number } | undefined => {
+  const [, badgeKey, tier] = BADGE_KEY.exec(key) ?? [];
+  return badgeKey === undefined ? undefined : { badgeKey, tier: Number(tier) };
+};
 
 /** Returns the awards that a badge is based on: those since it was last revoked. */
 const standing = (log: readonly LoggedAward[]): LoggedAward[] =>
   log.slice(log.findLastIndex(({ action }) => action === "REVOKED") + 1);
 
-/** Returns the tier that a badge has without the event's awards; undefined when the event awarded none. */
-const tierWithout = (log: readonly LoggedAward[]): number | undefined => {
+/**
+ * Returns the tier that a badge has without the event's awards; undefined when the event awarded none.
+ * @param followed what the counter says that the badge follows; its own awards then do not matter
+ */
+const tierWithout = (
+  log: readonly LoggedAward[],
+  followed: FollowedBadge | undefined,
+): number | undefined => {
   const awards = standing(log);
   if (!awards.some(({ isOfEvent }) => isOfEvent)) return undefined;
-  return Math.max(0, ...awards.filter(({ isOfEvent }) => !isOfEvent).map(({ tier }) => tier));
+  const others = awards.filter(({ isOfEvent, isByCounter }) => !isOfEvent && !(followed && isByCounter));
+  return Math.max(followed?.tier ?? 0, ...others.map(({ tier }) => tier));
 };
 
 /**
@@ -24,21 +37,26 @@ const tierWithout = (log: readonly LoggedAward[]): number | undefined => {
 export const reverseBadges = (
   turn: Turn,
   awards: readonly LoggedAward[],
-  reversal: Reversal,
+  { followed, reversal }: { followed: PlayerRecord["followed"]; reversal: Reversal },
 ): Map<string, number> => {
   const fallen = new Map<string, number>();
   for (const [badgeKey, log] of Map.groupBy(awards, (award) => award.badgeKey)) {
-    const tier = tierWithout(log);
+    const tier = tierWithout(log, followed.get(badgeKey));
     const state = turn.player.badges.get(badgeKey);
     if (tier === undefined || !state || state.tier <= tier) continue;
-    if (tier === 0) {
-      giveBackNumber(turn, badgeKey, { serialNo: state.serialNo, reversal });
-      revokeBadge(turn, { badgeKey, cause: reversal.cause, key: "" });
-    } else lower(turn, badgeKey, { tier, reversal });
+    take(turn, badgeKey, { tier, reversal });
     fallen.set(badgeKey, tier);
-    reversal.badges.add(badgeKey);
   }
   return fallen;
+};
+
+const take = (turn: Turn, badgeKey: string, fall: { tier: number; reversal: Reversal }): void => {
+  const { tier, reversal } = fall;
+  reversal.badges.add(badgeKey);
+  if (tier > 0) return lower(turn, badgeKey, fall);
+  const { serialNo } = turn.player.badges.get(badgeKey)!;
+  giveBackNumber(turn, badgeKey, { serialNo, reversal });
+  revokeBadge(turn, { badgeKey, cause: reversal.cause, key: "" });
 };
 
 const lower = (
@@ -69,20 +87,51 @@ const giveBackNumber = (
   else reversal.left.add(`number ${serialNo} of badge ${badgeKey}`);
 };
 
-/** Lowers the progress of badges that follow a metric of the event; tiers stay. */
-export const followBack = (turn: Turn, fallen: ReadonlyMap<string, number>): void => {
-  const { project, player, event } = turn;
-  if (player.badges.size === 0) return;
-  const metrics = new Map(project.metrics.forEvent(event.type).map((metric) => [metric.id, metric]));
-  if (metrics.size === 0) return;
-  for (const { definition, metrics: followed } of project.badges.values()) {
-    const state = player.badges.get(definition.key);
-    const metric = followed.map((one) => metrics.get(metricId(one))).find((one) => one !== undefined);
-    if (!state || !metric || state.revokedMs !== null) continue;
-    const progress = Math.max(0, readMetric(turn, metric) ?? 0);
-    // A badge that has all its tiers no longer follows the metric upwards.
-    if (progress >= state.progress && !fallen.has(definition.key)) continue;
-    player.badges.set(definition.key, { ...state, progress });
-    player.dirty.badges.add(definition.key);
+/** Lowers badges that follow a counter of the event to the tiers that they have without it. */
+export const reverseFollowed = (
+  turn: Turn,
+  { followed, awards }: Pick<PlayerRecord, "followed" | "awards">,
+  reversal: Reversal,
+): Map<string, number> => {
+  const tiers = new Map<string, number>();
+  for (const [badgeKey, { tier, progress }] of followed) {
+    const before = turn.player.badges.get(badgeKey);
+    if (!before) continue;
+    const isFalling = before.tier > tier;
+    if (isFalling) {
+      noteOthers(turn, { badgeKey, tier, awards, reversal });
+      take(turn, badgeKey, { tier, reversal });
+    }
+    tiers.set(badgeKey, Math.min(before.tier, tier));
+    // A badge that has all its tiers no longer follows the counter upwards.
+    if (progress >= before.progress && !isFalling) continue;
+    turn.player.badges.set(badgeKey, { ...turn.player.badges.get(badgeKey)!, progress });
+    turn.player.dirty.badges.add(badgeKey);
   }
+  return tiers;
 };
+
+/** What is taken back of a tier's rewards. */
+const TAKEN_BACK: ReadonlySet<string> = new Set(["xp", "currencies", "lives", "rewards"]);
+
+type Falling = { badgeKey: string; tier: number; awards: readonly LoggedAward[]; reversal: Reversal };
+
+/** Notes what stays of tiers that other events have reached. */
+const noteOthers = ({ project, player }: Turn, { badgeKey, tier, awards, reversal }: Falling): void => {
+  const own = awards.filter((award) => award.isOfEvent && award.badgeKey === badgeKey);
+  const others = (project.badges.get(badgeKey)?.definition.tiers ?? []).filter(
+    (one) => one.tier > tier && one.tier <= player.badges.get(badgeKey)!.tier && !own.some(isOf(one)),
+  );
+  if (others.length === 0) return;
+  if (project.hasListeners("player.badge_earned"))
+    reversal.left.add(`badge ${badgeKey}: what was triggered by its being earned`);
+  for (const { rewards } of others)
+    for (const [name, value] of Object.entries(rewards))
+      if (!TAKEN_BACK.has(name) && value !== undefined && JSON.stringify(value) !== "[]")
+        reversal.left.add(`badge ${badgeKey}: ${name} given`);
+};
+
+const isOf =
+  ({ tier }: { tier: number }) =>
+  (award: LoggedAward): boolean =>
+    award.tier === tier;

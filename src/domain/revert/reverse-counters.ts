@@ -18,17 +18,25 @@ export const derivedOf = (emitted: readonly CausedEvent[], at: number): PastEven
     return [{ type: eventType, at, properties }];
   });
 
+export type Counting = {
+  starts: CounterStarts;
+  receivedMs: number;
+  /** Counters that a sample cannot be subtracted from, by id of the metric. */
+  recounted: ReadonlyMap<string, CounterState | undefined>;
+  reversal: Reversal;
+};
+
 /** Removes events from the counters that counted them, in the windows that are still kept; in pieces. */
 export function* reverseCounters(
   turn: Turn,
   events: readonly PastEvent[],
-  { starts, receivedMs, reversal }: { starts: CounterStarts; receivedMs: number; reversal: Reversal },
+  { starts, receivedMs, recounted, reversal }: Counting,
 ): Pieces<void> {
   for (const event of events) {
     for (const metric of turn.project.metrics.forEvent(event.type)) {
       yield metric.steps;
       if (receivedMs < (starts.get(metric.id) ?? -Infinity)) continue;
-      reverseCounter(turn, metric, { event, reversal });
+      reverseCounter(turn, metric, { event, recounted, reversal });
     }
   }
 }
@@ -36,21 +44,24 @@ export function* reverseCounters(
 const reverseCounter = (
   turn: Turn,
   metric: CompiledMetric,
-  { event, reversal }: { event: PastEvent; reversal: Reversal },
+  { event, recounted, reversal }: Pick<Counting, "recounted" | "reversal"> & { event: PastEvent },
 ): void => {
-  const { player } = turn;
-  const old = player.doc.c?.[metric.id] as CounterState | undefined;
+  const old = turn.player.doc.c?.[metric.id] as CounterState | undefined;
   const counted = sampleOfEvent(metric, turn, event);
   if (old === undefined || !counted) return;
+  if (recounted.has(metric.id)) return setCounter(turn, metric, recounted.get(metric.id));
   if (!isReversible(metric)) {
     const { aggregate, property } = metric.definition;
     reversal.left.add(`counter ${aggregate}(${property ?? ""})`);
     return;
   }
   const next = subtractFromCounter(metric, old, counted.sample, counted.moment);
-  if (next === old) return;
+  if (next !== old) setCounter(turn, metric, next);
+};
+
+const setCounter = ({ player }: Turn, { id }: CompiledMetric, next: CounterState | undefined): void => {
   // Changed in place: copying all counters for each event would take far longer.
-  if (next === undefined) delete player.doc.c![metric.id];
-  else player.doc.c![metric.id] = next;
+  if (next === undefined) delete player.doc.c![id];
+  else player.doc.c![id] = next;
   player.dirty.doc = true;
 };

@@ -94,7 +94,7 @@ export function* reverseGrants(turn: Turn, grants: readonly CausedGrant[], rever
       reversal.left.add(`reward ${rewardKey}: what was handed over`);
       continue;
     }
-    reversal.grants.push(id);
+    reversal.grants.push({ playerId: player.id, id });
     const counter = limitedKey(project.projectId, "reward", rewardKey);
     if (shared.has(counter)) shared.add(counter, -quantity);
     const given = player.doc.w?.[rewardKey];

@@ -3,12 +3,12 @@ import type { PastEvent } from "../evaluation/metrics/count.ts";
 import { stepsOf } from "../evaluation/event-accounts.ts";
 import { DERIVED_MAX } from "../evaluation/loop-guard.ts";
 import type { HoldingName } from "../evaluation/player-state.ts";
-import type { PlanTurn } from "../evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { refreshSegments } from "../evaluation/segments/membership.ts";
 import type { Pieces } from "../kernel/pace.ts";
 import type { CausedLine, PlayerRecord, Reversal } from "./record.ts";
-import { followBack, reverseBadges } from "./reverse-badges.ts";
+import { reverseBadges, reverseFollowed, tierOfKey } from "./reverse-badges.ts";
 import { type CounterStarts, derivedOf, reverseCounters } from "./reverse-counters.ts";
 import { type FiredRules, reverseFirings, reverseGrants } from "./reverse-firings.ts";
 import { reverseHoldings, reverseXp } from "./reverse-ledger.ts";
@@ -42,19 +42,21 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
   yield* reverseCounters(turn, past, {
     starts: context.counterStarts,
     receivedMs: record.event.receivedMs,
+    recounted: record.recounted,
     reversal,
   });
+  const tiers = reverseFollowed(turn, record, reversal);
   const shortened = record.isOwn ? reverseStreaks(turn, record, reversal) : new Set<string>();
   const keptByStreak: IsKept = (key) => {
     const streakKey = streakOfKey(key);
     return streakKey !== undefined && !shortened.has(streakKey);
   };
-  yield* reverseXp(turn, linesOf(record, "XP", keptByStreak), reversal);
+  const keptAtFirst: IsKept = (key) => keptByStreak(key) || isOfHeldTier(key, tiers);
+  yield* reverseXp(turn, linesOf(record, "XP", keptAtFirst), reversal);
   const lost = takeLevelsBack(turn, record.emitted, reversal);
   const kept: IsKept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
   const awards = log.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
-  const fallen = reverseBadges(turn, awards, reversal);
-  followBack(turn, fallen);
+  const fallen = new Map([...tiers, ...reverseBadges(turn, awards, { followed: record.followed, reversal })]);
   const isGone = ({ key }: { key: string }) => !kept(key) && !isOfKeptBadge(key, fallen);
   const grants = record.grants.filter(isGone);
   yield* reverseHoldings(turn, ledger.filter(isGone), reversal);
@@ -79,7 +81,10 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
 const COUNTED_MAX = 2 * DERIVED_MAX;
 
 /** The counted events: the event itself, for its own player, and those derived from it. */
-const pastEvents = ({ project }: Turn, { event, emitted, isOwn }: PlayerRecord): PastEvent[] => {
+export const pastEvents = (
+  { project }: { project: Pick<ProjectPlan, "hasListeners"> },
+  { event, emitted, isOwn }: Pick<PlayerRecord, "event" | "emitted" | "isOwn">,
+): PastEvent[] => {
   const { type, at, properties } = event;
   const own = isOwn && !type.startsWith("system.") ? [{ type, at, properties }] : [];
   const derived = derivedOf(emitted, at).filter((one) => project.hasListeners(one.type));
@@ -95,14 +100,16 @@ const isOfKeptLevel = (key: string, lost: ReadonlySet<number>): boolean => {
   return level !== undefined && !lost.has(level);
 };
 
-const BADGE_KEY = /^bdg:([^:]+):\d+:(\d+)/;
-
 /** Rewards of a tier that is still held stay with it. */
 const isOfKeptBadge = (key: string, fallen: ReadonlyMap<string, number>): boolean => {
-  const [, badgeKey, tier] = BADGE_KEY.exec(key) ?? [];
-  if (badgeKey === undefined) return false;
-  const left = fallen.get(badgeKey);
-  return left === undefined || Number(tier) <= left;
+  const of = tierOfKey(key);
+  return of !== undefined && of.tier <= (fallen.get(of.badgeKey) ?? Infinity);
+};
+
+/** As `isOfKeptBadge`, of badges that follow a counter alone. */
+const isOfHeldTier = (key: string, tiers: ReadonlyMap<string, number>): boolean => {
+  const of = tierOfKey(key);
+  return of !== undefined && of.tier <= (tiers.get(of.badgeKey) ?? 0);
 };
 
 /**

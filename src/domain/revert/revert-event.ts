@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { holdEvents } from "../kernel/config-lock.ts";
 import type { EventData } from "../kernel/events/domain-events.ts";
-import { conflict, type DomainError, notFound } from "../kernel/errors.ts";
+import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { partitionOf } from "../kernel/ids.ts";
 import { openTurn } from "../evaluation/evaluate.ts";
@@ -22,6 +22,7 @@ import {
   recordOf,
   type RevertState,
 } from "./revert-state.ts";
+import { tooLarge } from "./too-large.ts";
 
 export type Revert = {
   eventId: string;
@@ -76,9 +77,6 @@ export const revertEvent = async (work: Work, projectId: string, revert: Revert)
 
 /** Maximum steps for reverting an event with everything that it has sent: a few seconds. */
 const REVERT_STEPS_MAX = 20_000_000;
-
-const tooLarge = (why: string): DomainError =>
-  conflict("EVENT_TOO_LARGE", `the event is too large to be reverted: ${why}`);
 
 /** @throws DomainError CONFLICT EVENT_TOO_LARGE when `run` exceeds the limits */
 const bounded = async <T>(run: () => Promise<T>): Promise<T> => {
@@ -154,15 +152,15 @@ const markReverted = async (
   { events, reversal }: { events: readonly RevertedEvent[]; reversal: Reversal },
 ): Promise<void> => {
   const at = sql`${now.toISOString()}::timestamptz`;
-  const grants = `{${reversal.grants.join(",")}}`;
+  const grants = JSON.stringify(reversal.grants);
   await sql`
     with x as (
       update rule_executions set reverted_at = ${at}
       where project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[]) and reverted_at is null),
     g as (
-      update reward_grants set status = 'REVOKED', updated_at = ${at}
-      where project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[])
-        and id = any(${grants}::uuid[]))
+      update reward_grants t set status = 'REVOKED', updated_at = ${at}
+      from json_to_recordset(${grants}::json) as x("playerId" uuid, id uuid)
+      where t.project_id = ${projectId} and t.player_id = x."playerId" and t.id = x.id)
     insert into event_results (project_id, event_id, status, error, attempts, processed_at)
     select ${projectId}::uuid, id, 'REVERTED', null, 1, ${at} from unnest(${idsOf(events)}::uuid[]) as u(id)
     on conflict (project_id, event_id) do update set status = excluded.status, error = null`.execute(db);

@@ -18,9 +18,10 @@ import {
   readLongestRuns,
   readRules,
 } from "./read-record.ts";
+import { readFollowed } from "./read-followed.ts";
 import { readOtherScores } from "./read-scores.ts";
 import type { PlayerRecord, Reversal, RevertedEvent } from "./record.ts";
-import type { ReverseContext } from "./reverse.ts";
+import { pastEvents, type ReverseContext } from "./reverse.ts";
 import { type FiredRules, sharedKeysOfFirings } from "./reverse-firings.ts";
 
 /** Returns the player of an external id; a merged player resolves to the other one. */
@@ -95,6 +96,8 @@ export type RevertState = Omit<ReverseContext, "reversal"> & {
   shared: SharedCounters;
   effects: Effects;
   reversal: Reversal;
+  /** Ids of all events that are reverted together. */
+  eventIds: readonly string[];
   /** Step budget for reverting all of them. */
   steps: PacedBudget;
 };
@@ -118,6 +121,7 @@ export const readRevertState = async (
     plan,
     players,
     caused: sorted(caused, players),
+    eventIds: done.map(({ id }) => id),
     rules,
     counterStarts: await readCounterStarts(work, projectId, plan),
     boardStarts: await readBoardStarts(work, projectId),
@@ -138,9 +142,13 @@ function* sharedKeysOf(
   for (const { id, at: atMs } of done)
     for (const key of yield* sharedKeysOfFirings(rules, firingsOf.get(id) ?? [], { project: plan, atMs }))
       keys.push(key);
-  const ofBadges = caused.awards
-    .filter(({ badgeKey }) => badges.get(badgeKey)?.definition.maxAwards !== undefined)
-    .map(({ badgeKey }) => limitedKey(projectId, "badge", badgeKey));
+  const awarded = new Set(caused.awards.map(({ badgeKey }) => badgeKey));
+  // Those that follow a counter may fall, whichever event has awarded them.
+  const ofBadges = [...badges.values()]
+    .filter(({ definition: { key, maxAwards }, metrics }) => {
+      return maxAwards !== undefined && (awarded.has(key) || metrics.length > 0);
+    })
+    .map(({ definition: { key } }) => limitedKey(projectId, "badge", key));
   const ofRewards = caused.grants
     .filter(({ rewardKey }) => rewards.get(rewardKey)?.definition.stock !== undefined)
     .map(({ rewardKey }) => limitedKey(projectId, "reward", rewardKey));
@@ -157,13 +165,32 @@ export const reachedBy = (
 /** Returns what one event has caused for one player. */
 export const recordOf = async (
   work: Work,
-  { plan, caused, boardStarts: starts }: RevertState,
+  state: RevertState,
   { event, player, isOwn }: { event: RevertedEvent; player: PlayerState; isOwn: boolean },
-): Promise<PlayerRecord> => ({
-  event,
-  ...(caused.byEvent.get(event.id)?.get(player) ?? { ledger: [], grants: [], firings: [], emitted: [] }),
-  awards: caused.logs.get(player) ?? [],
-  longestRuns: isOwn ? await readLongestRuns(work, plan.projectId, player.id) : new Map(),
-  scores: isOwn ? await readOtherScores(work, { plan, player, event, starts }) : new Map(),
-  isOwn,
-});
+): Promise<PlayerRecord> => {
+  const { plan, caused, boardStarts, counterStarts, eventIds, reversal } = state;
+  const own = caused.byEvent.get(event.id)?.get(player) ?? {
+    ledger: [],
+    grants: [],
+    firings: [],
+    emitted: [],
+  };
+  const past = pastEvents({ project: plan }, { event, emitted: own.emitted, isOwn });
+  const { ledger, grants, left, ...followed } = await readFollowed(
+    work,
+    { player, project: plan },
+    { event, past, starts: counterStarts, eventIds },
+  );
+  for (const what of left) reversal.left.add(what);
+  return {
+    event,
+    ...own,
+    ...followed,
+    ledger: [...own.ledger, ...ledger],
+    grants: [...own.grants, ...grants],
+    awards: caused.logs.get(player) ?? [],
+    longestRuns: isOwn ? await readLongestRuns(work, plan.projectId, player.id) : new Map(),
+    scores: isOwn ? await readOtherScores(work, { plan, player, event, starts: boardStarts }) : new Map(),
+    isOwn,
+  };
+};

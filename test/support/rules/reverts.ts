@@ -2,12 +2,18 @@ import { randomUUID } from "node:crypto";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import type { Board } from "../../../src/domain/evaluation/boards/board.ts";
 import type { PlayerState } from "../../../src/domain/evaluation/player-state.ts";
-import type { ProjectPlan } from "../../../src/domain/evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../../../src/domain/evaluation/project-plan.ts";
 import { atOnce } from "../../../src/domain/kernel/slices.ts";
 import { evaluateEvent, noEffects } from "../../../src/domain/evaluation/evaluate.ts";
 import type { Turn } from "../../../src/domain/evaluation/turn.ts";
 import { compileRules } from "../../../src/domain/evaluation/running/compile.ts";
 import { newReversal, type PlayerRecord } from "../../../src/domain/revert/record.ts";
+import {
+  countersWithout,
+  followersOf,
+  progressOf,
+  tierNow,
+} from "../../../src/domain/revert/counters-without.ts";
 import { reversePlayer } from "../../../src/domain/revert/reverse.ts";
 import { controlsOf, firingKey } from "../../../src/domain/revert/reverse-firings.ts";
 import { aPass, aPlan } from "./plan.ts";
@@ -120,17 +126,39 @@ export const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: Pl
           serialNo: null,
           key: `before:${i}`,
           isOfEvent: false,
+          isByCounter: badgeKey === "winner",
         })),
       ),
-      ...effects.badgeAwards.map((award) => ({ ...award, serialNo: null, isOfEvent: true })),
+      ...effects.badgeAwards.map((award) => ({
+        ...award,
+        serialNo: null,
+        isOfEvent: true,
+        isByCounter: award.cause.refKey === award.badgeKey,
+      })),
     ],
     grants: [],
     firings: effects.executions.map(({ ruleId, ruleVersion }) => ({ ruleId, ruleVersion })),
     emitted: effects.outbox.map((row) => ({ type: row.type, data: row.data as Json })),
+    recounted: new Map(),
+    followed: followedBy(turn),
     longestRuns: new Map(),
     scores: new Map(),
     isOwn: true,
   };
+};
+
+/** What the badge that follows the counter of wins has without the turn's event. */
+const followedBy = ({ project, player, event }: PlanTurn): PlayerRecord["followed"] => {
+  const owner = { project, player };
+  const touched = countersWithout(owner, [event], { starts: new Map(), receivedMs: NOW });
+  return new Map(
+    touched.flatMap((one) =>
+      followersOf(owner, one.metric).map((follower) => [
+        follower.badge.definition.key,
+        { tier: tierNow(one, follower)!, progress: progressOf(one.metric, one.state, one.moment) },
+      ]),
+    ),
+  );
 };
 
 export const revert = (turn: Turn, record: PlayerRecord) => {

@@ -5,7 +5,7 @@ import type { BadgeState } from "../player-state.ts";
 import type { Turn } from "../turn.ts";
 import { grantBundle } from "../rewards/grant-bundle.ts";
 import { limitedKey } from "../rewards/shared-keys.ts";
-import { type CompiledBadge, PROGRESS_MAX } from "./badge.ts";
+import { type Badge, type CompiledBadge, PROGRESS_MAX } from "./badge.ts";
 
 /** Why a badge was not awarded, progressed or revoked; undefined when it was (or already had been). */
 export type BadgeProblem =
@@ -212,11 +212,15 @@ export const setProgress = (
   return awardDue(turn, badge, why);
 };
 
+/** Returns the highest tier whose threshold progress meets; 0 for none. */
+export const dueTier = ({ tiers }: Pick<Badge, "tiers">, progress: number): number =>
+  tiers.findLastIndex(({ threshold }) => threshold !== undefined && threshold <= progress) + 1;
+
 /** Awards the tiers that progress has reached, and a repeatable badge as often as it is due. */
 const awardDue = (turn: Turn, badge: CompiledBadge, why: Why): BadgeProblem | undefined => {
   const { key, tiers, repeatable } = badge.definition;
   const { progress, tier } = badgeStateOf(turn, key);
-  const due = tiers.findLastIndex(({ threshold }) => threshold !== undefined && threshold <= progress) + 1;
+  const due = dueTier(badge.definition, progress);
   const problem = due > tier ? reachTier(turn, badge, due, why) : undefined;
   const top = tiers.at(-1)!.threshold;
   if (problem !== undefined || !repeatable || top === undefined || due < tiers.length) return problem;

@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sql } from "kysely";
+import { awardByHand } from "../../src/domain/economy/badges/player-badges.ts";
+import { getPlayer } from "../../src/domain/progression/players/players.ts";
+import type { Database } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { rowsOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import {
+  aHistoryProject,
+  assertAsIfNever,
+  findingsOf,
+  play,
+  standingOf,
+  takeBack,
+} from "../support/reverts/histories.ts";
+
+const HOUR_MS = 3_600_000;
+
+type Item = { hoursAgo: number; score: number; game: string; reverted: number };
+const items: fc.Arbitrary<Item[]> = fc.array(
+  fc.record({
+    hoursAgo: fc.constantFrom(0, 1, 30, 60),
+    score: fc.integer({ min: 0, max: 9 }),
+    game: fc.constantFrom("a", "b", "c"),
+    /** In which order it is reverted; 0: never. */
+    reverted: fc.oneof(fc.constant(0), fc.nat({ max: 99 })),
+  }),
+  { minLength: 1, maxLength: 8 },
+);
+
+describe("what is left of a history of which events were reverted", function () {
+  this.timeout(240_000);
+  let database: Database;
+  let domain: Domain;
+  let projectId: string;
+  let players = 0;
+
+  before(async () => {
+    database = await openMemoryDatabase();
+    domain = openDomain(database);
+    projectId = await aHistoryProject(domain);
+  });
+  after(() => database.close());
+
+  const eventOf = ({ hoursAgo, score, game }: Omit<Item, "reverted">) => ({
+    at: new Date(Date.now() - hoursAgo * HOUR_MS),
+    properties: { score, game },
+  });
+  const wins = (scores: readonly number[]) =>
+    scores.map((score) => eventOf({ hoursAgo: 0, score, game: "a" }));
+  const tierOf = async (user: string, badge: string): Promise<unknown> =>
+    (await standingOf(domain, projectId, user))!.badges.find(([key]) => key === badge)?.[1];
+
+  it("is the same as if the reverted ones had never been: counters, tiers, XP and boards", () =>
+    fc.assert(
+      fc.asyncProperty(items, async (history) => {
+        const user = `player-${players++}`;
+        const like = `${user}-like`;
+        const events = history.map(eventOf);
+        const ids = await play(domain, projectId, { user, events });
+        await play(domain, projectId, {
+          user: like,
+          events: events.filter((_, i) => history[i]!.reverted === 0),
+        });
+        const order = history
+          .map(({ reverted }, i) => ({ reverted, id: ids[i]! }))
+          .filter(({ reverted }) => reverted > 0)
+          .toSorted((a, b) => a.reverted - b.reverted);
+        for (const { id } of order) {
+          // A level that is reached without the event stays.
+          const { left } = await takeBack(domain, projectId, id);
+          assert.deepEqual(
+            left.filter((what) => !what.startsWith("level ")),
+            [],
+          );
+        }
+        await assertAsIfNever(domain, projectId, { user, like });
+      }),
+      { numRuns: 40 },
+    ));
+
+  it("keeps a tier whose threshold the counter still meets, whichever event gave it", async () => {
+    const [, second] = await play(domain, projectId, { user: "keeps", events: wins([1, 1, 1]) });
+    await takeBack(domain, projectId, second!);
+    assert.equal(await tierOf("keeps", "count"), 1);
+    const { xp } = (await standingOf(domain, projectId, "keeps"))!;
+    assert.equal(xp % 10_000, 1_000 + 2, "with its reward");
+    await play(domain, projectId, { user: "keeps", events: wins([1]) });
+    const { xp: later } = (await standingOf(domain, projectId, "keeps"))!;
+    assert.equal(later % 10_000, 1_000 + 3, "which is not given twice");
+  });
+
+  it("lowers a tier whose threshold is not met, with its rewards, whichever event gave it", async () => {
+    const [first] = await play(domain, projectId, { user: "falls", events: wins([1, 1, 1, 1]) });
+    assert.equal(await tierOf("falls", "count"), 2);
+    const { reversed, left } = await takeBack(domain, projectId, first!);
+    assert.equal(await tierOf("falls", "count"), 1);
+    assert.deepEqual([reversed.badges.includes("count"), left], [true, []]);
+    await play(domain, projectId, { user: "falls", events: wins([1]) });
+    assert.equal(await tierOf("falls", "count"), 2, "it is earned again");
+  });
+
+  it("keeps a tier that was awarded otherwise, or that the counter has met before", async () => {
+    const ids = await play(domain, projectId, { user: "other", events: wins([1, 25, -20, 1]) });
+    const award = { badge: "count", tier: 3, cause: { kind: "API" as const } };
+    await domain.transact(async (work) =>
+      awardByHand(work, await getPlayer(work, projectId, "ext:other"), award),
+    );
+    for (const id of [ids[0]!, ids[3]!]) await takeBack(domain, projectId, id);
+    assert.deepEqual([await tierOf("other", "count"), await tierOf("other", "sum")], [3, 2]);
+    await takeBack(domain, projectId, ids[1]!);
+    assert.equal(await tierOf("other", "sum"), undefined);
+  });
+
+  it("is found in order by a reconciliation", async () =>
+    assert.deepEqual(await findingsOf(domain, projectId), []));
+
+  it("is named by a reconciliation where a tier is not what the counter gives", async () => {
+    const user = "broken";
+    await play(domain, projectId, { user, events: wins([1, 25, -20]) });
+    const setTier = (badge: string, tier: number) =>
+      rowsOf(
+        domain,
+        sql`
+          update player_badges set tier = ${tier} where badge_key = ${badge} and player_id = (
+            select id from players where project_id = ${projectId} and external_user_id = ${user})`,
+      );
+    for (const [badge, wrong, right] of [
+      ["count", 2, 1],
+      ["count", 0, 1],
+      ["sum", 3, 2],
+      ["highest", 1, 2],
+    ] as const) {
+      await setTier(badge, wrong);
+      const message = `I14 badge ${badge}: the tier is ${wrong}, the counter says ${right}`;
+      assert.deepEqual(await findingsOf(domain, projectId), [message]);
+      await setTier(badge, right);
+    }
+    assert.deepEqual(await findingsOf(domain, projectId), []);
+  });
+});

@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import type { Json } from "../../../src/domain/kernel/events/events.ts";
+import { reconcile } from "../../../src/domain/registries/reconcile/reconcile.ts";
+import { type RevertResult, revertEvent } from "../../../src/domain/revert/revert-event.ts";
+import type { Domain } from "../domain/domain.ts";
+import { define, processAll, publish, rowsOf } from "../domain/rule-projects.ts";
+
+const won = { eventTypes: ["won"] };
+const tiers = (thresholds: readonly number[], xp: number) =>
+  thresholds.map((threshold, i) => ({ tier: i + 1, threshold, rewards: { xp: xp * (i + 1) } }));
+const lifetime = { window: { type: "LIFETIME" } };
+
+/** Badges that follow counters of all kinds, each with tiers that give XP. */
+const BADGES: readonly Json[] = [
+  {
+    key: "count",
+    progressMetric: { ...won, ...lifetime, aggregate: "count" },
+    tiers: tiers([2, 4, 5], 1_000),
+  },
+  {
+    key: "sum",
+    progressMetric: { ...won, ...lifetime, aggregate: "sum", property: "score" },
+    tiers: tiers([10, 20, 30], 10_000),
+  },
+  {
+    key: "daily",
+    progressMetric: { ...won, aggregate: "count", window: { type: "CALENDAR", unit: "DAY" } },
+    tiers: tiers([2, 3], 100_000),
+  },
+  {
+    key: "highest",
+    progressMetric: { ...won, ...lifetime, aggregate: "max", property: "score" },
+    tiers: tiers([5, 8], 1_000_000),
+  },
+  {
+    key: "games",
+    progressMetric: { ...won, ...lifetime, aggregate: "distinct", property: "game" },
+    tiers: tiers([2, 3], 5),
+  },
+];
+
+const BOARDS: readonly Json[] = [
+  { key: "wins", metric: { source: "EVENT", event: won, aggregate: "count" } },
+  { key: "points", metric: { source: "EVENT", event: won, aggregate: "sum", property: "score" } },
+  {
+    key: "points-of-day",
+    metric: { source: "EVENT", event: won, aggregate: "sum", property: "score" },
+    period: { kind: "DAILY" },
+  },
+  { key: "xp", metric: { source: "XP" } },
+];
+
+/** A project whose `won` gives its `score` as XP, with badges that follow counters, and boards. */
+export const aHistoryProject = async (
+  domain: Domain,
+  { badges = BADGES, boards = BOARDS }: { badges?: readonly Json[]; boards?: readonly Json[] } = {},
+): Promise<string> => {
+  const projectId = await domain.addProject();
+  const settings = JSON.stringify({ allowLevelDown: true });
+  await domain.transact(({ db }) =>
+    sql`update projects set settings = ${settings}::jsonb where id = ${projectId}`.execute(db),
+  );
+  for (const badge of badges) await define(domain, projectId, "badge", { name: "A badge", ...badge });
+  for (const board of boards) await domain.addBoard(projectId, { name: "A board", ...board });
+  await publish(domain, projectId, {
+    key: "points",
+    triggers: [{ kind: "EVENT", eventTypes: ["won"] }],
+    actions: [{ type: "grant_xp", amount: { $ref: "event.properties.score" } }],
+  });
+  return projectId;
+};
+
+export type Won = { at: Date; properties: Json };
+
+/** Sends events of a player, and processes them. Answers their ids. */
+export const play = async (
+  domain: Domain,
+  projectId: string,
+  { user, events }: { user: string; events: readonly Won[] },
+): Promise<string[]> => {
+  const ids = await domain.track(
+    projectId,
+    events.map((event) => ({ user, type: "won", ...event })),
+  );
+  await processAll(domain);
+  return ids;
+};
+
+export const takeBack = (domain: Domain, projectId: string, eventId: string): Promise<RevertResult> =>
+  domain.transact((work) =>
+    revertEvent(work, projectId, { eventId, reason: "test", onShortfall: "CLAMP", actor: "test" }),
+  );
+
+type PlayerRow = { id: string; xp: string | number; doc: { c?: Record<string, unknown> } | null };
+type EntryRow = { key: string; period: string | null; score: string | number };
+
+/** Windows and counters at nothing are as good as none. */
+const counted = (state: unknown): unknown => {
+  if (!Array.isArray(state)) return state === 0 ? undefined : state;
+  const windows = state.filter((one) => !Array.isArray(one) || one[1] !== 0);
+  return windows.length === 0 ? undefined : windows;
+};
+
+/** What a player has, as far as it follows from events: XP, counters, tiers and entries of boards. */
+export const standingOf = async (domain: Domain, projectId: string, user: string) => {
+  const [player] = await rowsOf(
+    domain,
+    sql<PlayerRow>`
+      select p.id, p.xp, s.doc from players p
+      left join player_states s on s.project_id = p.project_id and s.player_id = p.id
+      where p.project_id = ${projectId} and p.external_user_id = ${user}`,
+  );
+  if (!player) return undefined;
+  const badges = await rowsOf(
+    domain,
+    sql<{ key: string; tier: number }>`
+      select badge_key as key, tier from player_badges
+      where project_id = ${projectId} and player_id = ${player.id} and tier > 0 order by 1`,
+  );
+  const entries = await rowsOf(
+    domain,
+    sql<EntryRow>`
+      select l.key, p.period_key as period, e.rank_score as score from leaderboard_entries e
+      left join leaderboard_periods p on p.project_id = e.project_id and p.id = e.period_id
+      join leaderboards l on l.project_id = e.project_id
+        and (l.id = p.leaderboard_id or l.period_id = e.period_id)
+      where e.project_id = ${projectId} and e.player_id = ${player.id} and e.rank_score <> 0 order by 1, 2`,
+  );
+  return {
+    xp: Number(player.xp),
+    badges: badges.map(({ key, tier }) => [key, tier]),
+    counters: Object.entries(player.doc?.c ?? {})
+      .map(([id, state]) => [id, counted(state)])
+      .filter(([, state]) => state !== undefined)
+      .toSorted(),
+    entries: entries.map(({ key, period, score }) => [key, period, Number(score)]),
+  };
+};
+
+/** Findings of a reconciliation. */
+export const findingsOf = async (domain: Domain, projectId: string): Promise<string[]> => {
+  const findings: string[] = [];
+  await reconcile(domain.transact, {
+    projectId,
+    repair: false,
+    onFinding: ({ invariant, message }) => void findings.push(`${invariant} ${message}`),
+  });
+  return findings;
+};
+
+/** Asserts that a player has what a player has who did only the rest. */
+export const assertAsIfNever = async (
+  domain: Domain,
+  projectId: string,
+  { user, like }: { user: string; like: string },
+): Promise<void> => {
+  const [standing, expected] = [
+    await standingOf(domain, projectId, user),
+    await standingOf(domain, projectId, like),
+  ];
+  const nobody = { xp: 0, badges: [], counters: [], entries: [] };
+  assert.deepEqual(standing, expected ?? nobody);
+};
