@@ -204,7 +204,7 @@ const PROCESSING_TEXTS: Readonly<Record<ProcessingEnd, (summary: ImportSummary) 
     `processed and published ${processingSeconds.toFixed(1)} s after the last answer`,
   WAITING: () => "the server goes on processing: GET /events/backlog says how far it is",
   STALLED: () =>
-    "nothing was processed for two minutes: does a worker run? GET /events/backlog says how far the server is",
+    "nothing was processed for two minutes: does a worker run? GET /events/backlog says what waits",
   UNKNOWN: () => "the server does not say how far it has processed the events",
 };
 

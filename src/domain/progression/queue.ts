@@ -31,8 +31,9 @@ export const FIRST_PROJECT = NIL_ID;
 const LAST_PROJECT = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 /**
- * Returns each partition once, where it came first, with the earliest of its projects: a transaction is granted
- * its own locks again, so a partition that is named twice would be read twice, and its events applied twice.
+ * Returns each partition once, where it came first, with the earliest of its projects. A transaction is
+ * granted its own locks again, so a partition that is named twice would be read twice, and its events applied
+ * twice.
  */
 export const onePerPartition = (cursors: readonly PartitionCursor[]): PartitionCursor[] => {
   const earliest = new Map<number, PartitionCursor>();
