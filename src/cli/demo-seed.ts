@@ -12,7 +12,7 @@ import { mergeSettings } from "../domain/accounts/projects/settings.ts";
 import { RuleDocument } from "../domain/evaluation/language/document.ts";
 import { publishRule } from "../domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../domain/rules/rules.ts";
-import { countBacklog } from "../domain/tracking/backlog.ts";
+import { readBacklog } from "../domain/tracking/backlog.ts";
 import { BATCH_MAX_EVENTS, readEvent } from "../domain/tracking/event-input.ts";
 import { trackBatch } from "../domain/tracking/track.ts";
 import {
@@ -163,11 +163,12 @@ const sendEvents = async (
 const drain = async (app: App, projectId: string, total: number, onProgress: OnProgress): Promise<void> => {
   const deadlineMs = performance.now() + DRAIN_MAX_MS;
   for (;;) {
-    const { events, commits } = await app.transact((work) => countBacklog(work, projectId));
-    if (events === 0 && commits === 0) return;
+    const { events, commits } = await app.transact((work) => readBacklog(work, projectId));
+    const left = events.waiting + events.later;
+    if (left === 0 && commits.waiting === 0) return;
     if (performance.now() > deadlineMs)
-      throw new Error(`${events} demo events were not processed within ${DRAIN_MAX_MS / 1_000} s`);
-    onProgress(`Making the demo project: ${percent(1 - (0.75 * events) / total)}`);
+      throw new Error(`${left} demo events were not processed within ${DRAIN_MAX_MS / 1_000} s`);
+    onProgress(`Making the demo project: ${percent(1 - (0.75 * left) / total)}`);
     await delay(DRAIN_POLL_MS);
   }
 };

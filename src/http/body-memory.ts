@@ -28,8 +28,8 @@ export type BodyHold = {
 };
 
 /**
- * Bounds the memory of the bodies that a process works on. A few bytes of gzip may become megabytes of JSON,
- * and these ten times as much when they are parsed.
+ * Bounds the memory of the bodies that a process receives and works on. A few bytes of gzip may become
+ * megabytes of JSON, and these ten times as much when they are parsed.
  */
 export class BodyMemory {
   readonly #byOwner = new Map<string, number>();

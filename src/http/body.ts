@@ -1,4 +1,4 @@
-import express, { type Request, type RequestHandler, type Response } from "express";
+import type { Request } from "express";
 import { DomainError } from "../domain/kernel/errors.ts";
 import { BODY_LIMIT, BODY_NAMES_MAX, BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../domain/kernel/limits.ts";
 import { isHarmlessJson, refuseHostile } from "../domain/kernel/hostile-json.ts";
@@ -40,23 +40,50 @@ export const checkBodyHeaders = (
   }
 };
 
-const readers = new Map<number, RequestHandler>();
+const aborted = (): DomainError =>
+  new DomainError("VALIDATION_ERROR", "The body ended too early", { reason: "MALFORMED" });
 
-const readerOf = (limit: number): RequestHandler => {
-  let reader = readers.get(limit);
-  if (!reader) readers.set(limit, (reader = express.raw({ limit, type: () => true, inflate: false })));
-  return reader;
+/** A body that is being received: the first `bytes` of `buffer` have come. */
+type Arriving = { buffer: Buffer; bytes: number };
+
+/**
+ * Adds a chunk to what has come. A body of many chunks grows in one buffer, since a million chunks of a byte
+ * would take far more memory than their bytes.
+ */
+const append = (arriving: Arriving, chunk: Buffer, limit: number, hold: Hold): void => {
+  const { buffer, bytes } = arriving;
+  const upTo = bytes + chunk.length;
+  if (upTo > limit) throw tooLarge(limit);
+  if (upTo > buffer.length) {
+    const size = bytes === 0 ? upTo : Math.max(upTo, Math.min(limit, 2 * buffer.length));
+    hold(size);
+    arriving.buffer = bytes === 0 ? chunk : Buffer.concat([buffer], size);
+  }
+  if (bytes > 0) chunk.copy(arriving.buffer, bytes);
+  arriving.bytes = upTo;
 };
 
-const isTooLarge = (error: Error): boolean => "type" in error && error.type === "entity.too.large";
-
-const readBytes = (request: Request, response: Response, limit: number): Promise<void> =>
-  new Promise((resolve, reject) => {
-    void readerOf(limit)(request, response, (error?: unknown) => {
-      if (error instanceof Error) reject(isTooLarge(error) ? tooLarge(limit) : error);
-      else resolve();
-    });
-  });
+/** What came of a body that is refused is let go at once, and the rest is read and not kept. */
+const readBytes = async (request: Request, limit: number, hold: Hold): Promise<Buffer> => {
+  if (request.destroyed) throw aborted();
+  const arriving: Arriving = { buffer: Buffer.alloc(0), bytes: 0 };
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const onData = (chunk: Buffer): void => {
+    try {
+      append(arriving, chunk, limit, hold);
+    } catch (error) {
+      reject(error);
+    }
+  };
+  const onCut = (): void => reject(aborted());
+  request.on("data", onData).once("end", resolve).once("error", onCut).once("close", onCut);
+  try {
+    await promise;
+    return arriving.buffer.subarray(0, arriving.bytes);
+  } finally {
+    request.off("data", onData).off("end", resolve).off("error", onCut).off("close", onCut).resume();
+  }
+};
 
 /** Bytes of a body above which it is counted and parsed in slices. */
 const BYTES_AT_ONCE = 256 * 1024;
@@ -83,34 +110,31 @@ const checkParts = async (bytes: Uint8Array, max: number): Promise<number> => {
 
 const stepsOf = (bytes: Uint8Array) => (bytes.length > BYTES_AT_ONCE ? inSlices : atOnce);
 
+/** Called with the bytes that a body takes in memory, or is about to take; throws where they are too many. */
+type Hold = (bytes: number) => void;
+
 /**
  * Receives the bytes of a request's body into `request.body`, as they are sent.
- * @returns how many there are @throws DomainError PAYLOAD_TOO_LARGE past `limit` (chunked bodies included)
+ * @param hold called with the bytes that have come
+ * @returns how many there are @throws DomainError PAYLOAD_TOO_LARGE past `limit` (chunked bodies included),
+ * VALIDATION_ERROR MALFORMED if it is cut off; what `hold` throws
  */
-export const receiveBody = async (
-  request: Request,
-  response: Response,
-  limit = BODY_LIMIT,
-): Promise<number> => {
+export const receiveBody = async (request: Request, limit = BODY_LIMIT, hold: Hold): Promise<number> => {
   if (!hasBody(request)) return 0;
-  const encoding = request.headers["content-encoding"];
-  // The reader would refuse it: checkBodyHeaders has decided.
-  delete request.headers["content-encoding"];
-  await readBytes(request, response, limit);
-  if (encoding !== undefined) request.headers["content-encoding"] = encoding;
-  return Buffer.isBuffer(request.body) ? request.body.length : 0;
+  const bytes = await readBytes(request, limit, hold);
+  request.body = bytes;
+  return bytes.length;
 };
 
 /**
  * Parses the JSON of a received body; `{}` when there is none. A large one is parsed in slices.
- * @param hold called with the bytes that it is about to take in memory
  * @throws DomainError PAYLOAD_TOO_LARGE past `limits` (inflated bodies included), VALIDATION_ERROR
  * MALFORMED_JSON, MALFORMED_GZIP; what `hold` throws
  */
 export const readJson = async (
   request: Request,
   { bytes: limit = BODY_LIMIT, parts }: BodyLimits,
-  hold: (bytes: number) => void,
+  hold: Hold,
 ): Promise<unknown> => {
   const bytes = await inflatedBody(request, limit, hold);
   if (bytes === undefined || bytes.length === 0) return {};
@@ -123,11 +147,7 @@ export const readJson = async (
 };
 
 /** Inflates a received body where it is packed, also into `request.body`. */
-const inflatedBody = async (
-  request: Request,
-  limit: number,
-  hold: (bytes: number) => void,
-): Promise<Buffer | undefined> => {
+const inflatedBody = async (request: Request, limit: number, hold: Hold): Promise<Buffer | undefined> => {
   const bytes: unknown = request.body;
   if (!Buffer.isBuffer(bytes) || bytes.length === 0) return undefined;
   if (!isPacked(request)) return bytes;

@@ -69,10 +69,9 @@ const fromDatabase = (error: Error): DomainError | undefined => {
     : undefined;
 };
 
-/** Errors of Express and its body reader carry a status and are about the request. */
+/** Errors of Express carry a status and are about the request. */
 const fromExpress = (error: Error): DomainError | undefined => {
-  const { status, type } = error as { status?: unknown; type?: unknown };
-  if (type === "entity.too.large") return new DomainError("PAYLOAD_TOO_LARGE", "The body is too large");
+  const { status } = error as { status?: unknown };
   if (status === 400)
     return new DomainError("VALIDATION_ERROR", "The request is malformed", { reason: "MALFORMED" });
   return undefined;

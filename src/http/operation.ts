@@ -190,10 +190,10 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     announceEnd(response, route);
     const arrival: Arrival = { request, response, ip: clientIp(app, request) };
     const admitted = await check(arrival, signal);
-    // Slots are not held while a body arrives, which takes as long as its sender wants.
-    const bytes = takesBody(route) ? await receiveBody(request, response, route.bodyLimit) : 0;
     const held = bodies.open(ownerOf(admitted.caller, arrival.ip));
     try {
+      // Slots are not held while a body arrives, which takes as long as its sender wants.
+      const bytes = takesBody(route) ? await receiveBody(request, route.bodyLimit, held.hold) : 0;
       const run = () => perform(arrival, admitted, held);
       await (slots ? slots.run({ ...admitted, bytes }, run) : run());
     } finally {

@@ -3,11 +3,15 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 
 /** Empty objects, each of which counts twice: nearly as many names and values as a body may have. */
 const PARTS = 120_000;
 const REQUESTS = 30;
+/** Bodies of which all but a byte has come: twenty of them are more than a tenant may have in memory. */
+const ARRIVED_BYTES = 5_000_000;
+const SENDERS = 26;
 
 describe("bodies that are large in memory", function () {
   this.timeout(60_000);
@@ -39,6 +43,57 @@ describe("bodies that are large in memory", function () {
     assert.ok(refused.length > 0, "nothing bounds them");
     for (const one of refused) assert.deepEqual(one, { status: 503, reason: "SERVER_BUSY" });
     assert.equal((await postBatch(tenant.key, bomb)).status, 200, "one alone is taken");
+  });
+
+  it("are bounded while they arrive, however slowly, and let go when their senders have gone", async () => {
+    const { hostname, port } = new URL(api.url);
+    const part = Buffer.alloc(ARRIVED_BYTES, " ");
+    const senders: Socket[] = [];
+    let refused = 0;
+    const send = (framing: string, bytes: Buffer | string): void => {
+      const socket = connect({ host: hostname, port: Number(port) });
+      socket.on("error", () => undefined);
+      socket.on("data", (answer) => (refused += Number(/^HTTP\/1.1 503/.test(answer.toString()))));
+      const headers = ["Host: localhost", `X-API-Key: ${tenant.key}`, "Content-Type: application/json"];
+      socket.write(["POST /api/v1/events/batch HTTP/1.1", ...headers, framing, "", ""].join("\r\n"));
+      socket.write(bytes);
+      senders.push(socket);
+    };
+    for (let n = 0; n < SENDERS; n++) send(`Content-Length: ${ARRIVED_BYTES + 1}`, part);
+    await eventually(() => refused > 0, { timeoutMs: 30_000, label: "too many are refused" });
+    assert.ok(refused < SENDERS / 2, `${refused} refused`);
+    const before = refused;
+    send("Transfer-Encoding: chunked", `${(1024 * 1024).toString(16)}\r\n${" ".repeat(1024 * 1024)}\r\n`);
+    await eventually(() => refused > before, { label: "one without a length is refused, too" });
+    must(await api.post("/api/v1/events/batch", { events: [event] }, { key: other.key }), 200);
+    for (const socket of senders) socket.destroy();
+    const large = { events: [event], x: " ".repeat(ARRIVED_BYTES / 2) };
+    await eventuallyHolds(async () => {
+      const options = { key: tenant.key };
+      must(await api.post("/api/v1/events/batch", large, options), 200);
+    });
+  });
+
+  it("arrive as they were sent, in whatever pieces", async () => {
+    const text = JSON.stringify({ events: [{ ...event, properties: { note: "é".repeat(3_000) } }] });
+    const bytes = Buffer.from(text);
+    for (const size of [1, 7, 4_000]) {
+      const parts = Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) =>
+        bytes.subarray(n * size, (n + 1) * size),
+      );
+      const answer = await fetch(`${api.url}/api/v1/events/batch`, {
+        method: "POST",
+        headers: { "X-API-Key": other.key, "Content-Type": "application/json" },
+        body: ReadableStream.from(parts),
+        duplex: "half",
+      });
+      assert.equal(answer.status, 200);
+    }
+    const { data } = must(await api.get("/api/v1/events", { key: other.key }), 200) as {
+      data: { properties: { note?: string } }[];
+    };
+    const notes = data.flatMap(({ properties }) => properties.note ?? []);
+    assert.deepEqual(notes, Array(3).fill("é".repeat(3_000)));
   });
 
   it("of configurations keep nobody waiting while their senders are slow", async () => {

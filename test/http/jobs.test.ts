@@ -45,7 +45,7 @@ describe("jobs of a project", () => {
     assert.deepEqual(must(await get(`/${done}/result`), 200), { granted: 1 });
   });
 
-  it("are done by the worker that is rung for", async () => {
+  it("are done by the worker that is woken for them", async () => {
     const body = { playerIds: [randomUUID()], bundle: { xp: 5 }, reason: "test" };
     const { id } = must(await api.post("/api/v1/grants/bulk", body, { key: tenant.key }), 201);
     await eventually(async () => must(await get(`/${id}`), 200).status === "SUCCEEDED");

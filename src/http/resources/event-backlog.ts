@@ -26,7 +26,6 @@ const Backlog = z
   })
   .meta({ id: "Backlog" });
 
-/** Listed before the routes of single events, whose ids it would be taken for. */
 export const eventBacklogRoutes = [
   route({
     method: "get",

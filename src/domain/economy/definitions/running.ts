@@ -1,6 +1,9 @@
+import { sql } from "kysely";
 import { conflict } from "../../kernel/errors.ts";
+import { fnv1a } from "../../kernel/ids.ts";
 import { COUNTERS_MAX, KEPT_MAX_BYTES, PROJECT_MAX_BYTES } from "../../kernel/limits.ts";
 import { refuseNewLoops, standingLoops } from "../loops/loops.ts";
+import { unanswered } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 import { localKey } from "../../kernel/work-state.ts";
 import { readKeptBytes, readRunningState, type RunningState } from "./running-state.ts";
@@ -49,11 +52,21 @@ export const changeRunning = async <T>(
   }
 };
 
+/** First key of the advisory locks under which drafts of a project become larger. */
+const DRAFTS_SPACE = 91;
+
 /**
- * Refuses a draft that has become larger when the project keeps too much with it.
+ * Refuses a draft that has become larger when the project keeps too much with it. One transaction of a
+ * project at a time does so, until it has ended: others would not see its draft. To be called when the draft
+ * is written.
  * @throws DomainError CONFLICT RULE_LIMIT
  */
 export const refuseLargeDraft = async (work: Work, projectId: string): Promise<void> => {
+  await unanswered(
+    work.db,
+    sql`
+    select pg_advisory_xact_lock(${DRAFTS_SPACE}::int, ${fnv1a(projectId) | 0}::int)`,
+  );
   if ((await readKeptBytes(work, projectId)) > KEPT_MAX_BYTES) throw keepsTooMuch("RULE_LIMIT");
 };
 
