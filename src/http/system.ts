@@ -51,17 +51,37 @@ const isSame = (given: string, expected: string): boolean => {
   return a.length === b.length && timingSafeEqual(a, b);
 };
 
+/** For how long requests are given the same metrics, which take milliseconds to collect and to write. */
+const METRICS_SHARED_MS = 1_000;
+
+/** Returns the process's metrics as text, collected once for all that ask within a second. */
+const sharedMetrics = ({ metrics: { registry } }: App): (() => Promise<string>) => {
+  let collected: Promise<string> | undefined;
+  let atMs = 0;
+  return () => {
+    const nowMs = performance.now();
+    if (collected === undefined || nowMs - atMs >= METRICS_SHARED_MS) {
+      atMs = nowMs;
+      const text = registry.metrics();
+      collected = text;
+      text.catch(() => (collected = undefined));
+    }
+    return collected;
+  };
+};
+
 /** @param isPrivate whether clients do not reach the port, so that no token is needed in production */
-const metrics =
-  (app: App, isPrivate: boolean): RequestHandler =>
-  async (request, response) => {
+const metrics = (app: App, isPrivate: boolean): RequestHandler => {
+  const read = sharedMetrics(app);
+  return async (request, response) => {
     const { metricsToken, isProduction } = app.config;
     if (metricsToken === undefined && isProduction && !isPrivate) throw notFound("Page");
     if (metricsToken !== undefined && !isSame(request.get("authorization") ?? "", `Bearer ${metricsToken}`)) {
       throw unauthorized("TOKEN_INVALID", "Send METRICS_TOKEN as Authorization: Bearer");
     }
-    response.type(app.metrics.registry.contentType).send(await app.metrics.registry.metrics());
+    response.type(app.metrics.registry.contentType).send(await read());
   };
+};
 
 const openApi = (routes: readonly AnyRoute[]): RequestHandler => {
   // One copy for all responses, however many clients read it slowly.

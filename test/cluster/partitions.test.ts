@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { readPlayerStream } from "../../src/domain/delivery/outbox/stream.ts";
 import { ensurePartitions } from "../../src/domain/registries/partitions.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import { newId } from "../../src/domain/kernel/ids.ts";
+import { idFor, newId } from "../../src/domain/kernel/ids.ts";
 import { eventually } from "../support/eventually.ts";
 import { type StartedDatabase, startDatabase } from "../support/processes/services.ts";
 
@@ -85,6 +85,23 @@ describe("a database whose streams were one table", function () {
     );
     assert.equal(rows.length, 1);
     await database.migrateUp();
+  });
+
+  it("is divided also when the clock was three weeks ahead for a while", async () => {
+    const { database, domain } = started;
+    while (await isApplied()) await database.migrateDown();
+    const projectId = await domain.addProject();
+    const playerId = await domain.addPlayer(projectId, "zoe");
+    await domain.grant(projectId, playerId, 10);
+    const db = database.em.fork().getKysely();
+    const id = idFor(Date.now() + 21 * 86_400_000, "ahead");
+    await sql`update outbox set id = ${id}::uuid
+      where id = (select id from outbox where project_id = ${projectId}::uuid limit 1)`.execute(db);
+    await database.migrateUp();
+    await domain.transact(ensurePartitions);
+    const { rows } = await sql`select from outbox where id = ${id}::uuid`.execute(db);
+    assert.equal(rows.length, 1);
+    await sql`delete from outbox where id = ${id}::uuid`.execute(db);
   });
 
   it("is read by week alone where a row is looked up by its id", async () => {

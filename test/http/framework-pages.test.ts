@@ -79,6 +79,12 @@ describe("HTTP pages for operators", () => {
       assert(!text.includes("nowhere"));
     }));
 
+  it("collects metrics once for many that ask for them at once", () =>
+    withHttp({}, async (http) => {
+      const pages = await Promise.all(Array.from({ length: 20 }, () => http.send("GET", "/metrics")));
+      assert.equal(new Set(pages.map(({ text }) => text)).size, 1);
+    }));
+
   it("shows metrics to the bearer of METRICS_TOKEN, and without one to nobody in production", async () => {
     const token = "0123456789abcdef";
     await withHttp(

@@ -33,9 +33,9 @@ const TABLES: readonly Split[] = [
 
 /**
  * Partitions the outbox and executions by week, so that what is no longer kept is dropped. Existing rows stay
- * where they are: their table becomes the first partition, which lasts until the week of tomorrow has ended.
- * Until then it takes the new rows too, so processes of the previous version notice nothing. Attaching
- * it reads the table once; work on it waits meanwhile.
+ * where they are: their table becomes the first partition, which lasts until the week of tomorrow, or of the
+ * newest row if that is later, has ended. Until then it takes the new rows too, so processes of the previous
+ * version notice nothing. Attaching it reads the table twice; work on it waits meanwhile.
  */
 export class Migration20261123000002 extends Migration {
   override up(): void {
@@ -68,10 +68,16 @@ const divide = ({ table, key, indexes, own }: Split): string[] => {
   ];
 };
 
-/** Weeks begin as those of the other partitions do, counted from 1970. */
+/**
+ * Weeks begin as those of the other partitions do, counted from 1970. Ids begin with their time in ms; the
+ * newest may be ahead where the database's clock was.
+ */
 const attach = (table: string, before: string): string => `do $$
-  declare upto text := lpad(to_hex(
-    (floor((extract(epoch from now()) + 86400) / 604800)::bigint + 1) * 604800000), 12, '0');
+  declare
+    newest uuid := (select id from ${before} order by id desc limit 1);
+    newest_ms bigint := coalesce(('x' || left(replace(newest::text, '-', ''), 12))::bit(48)::bigint, 0);
+    last_seconds numeric := greatest(extract(epoch from now()) + 86400, newest_ms / 1000);
+    upto text := lpad(to_hex((floor(last_seconds / 604800)::bigint + 1) * 604800000), 12, '0');
   begin
     execute format('alter table ${table} attach partition ${before} for values from (minvalue) to (%L)',
       rpad(upto, 32, '0')::uuid);
