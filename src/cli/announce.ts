@@ -12,7 +12,7 @@ import { completeDemo, type Demo, openDemo } from "./demo-seed.ts";
 import type { Running } from "./serve.ts";
 
 /** The outcome of opening the demo; `problem` says why it failed. */
-type Outcome = { demo: Demo | undefined; ms?: number; problem?: string };
+type Outcome = { demo: Demo | undefined; ms?: number | undefined; problem?: string | undefined };
 
 /**
  * Announces the server's address and the next steps: in rows on a terminal, elsewhere in JSON lines as the
@@ -36,14 +36,16 @@ export const announce = async (running: Running, config: Config, stopping: Abort
   const operate = operators ? originOf(operators) : url;
   announcer.server({ title, url, operate, mode, seconds: seconds() });
   if (demo) {
-    const outcome = problem === undefined ? { selfTestMs: Math.round(ms ?? 0) } : { problem };
-    announcer.demo({ ...readyDemo(demo, config, originOf(address)), ...outcome });
+    announcer.demo({ ...readyDemo(demo, config, originOf(address)), ...proofOf({ ms, problem }) });
     await completeDemo(app, demo);
     return;
   }
   if (problem !== undefined) announcer.failure(problem);
   announcer.next();
 };
+
+const proofOf = ({ ms = 0, problem }: Omit<Outcome, "demo">): Pick<ReadyDemo, "selfTestMs" | "problem"> =>
+  problem === undefined ? { selfTestMs: Math.round(ms) } : { problem };
 
 /** Time since the process started, to a tenth. */
 const seconds = (): number => Math.round(performance.now() / 100) / 10;
