@@ -53,6 +53,20 @@ const standardOutput = (): DestinationStream => {
   return process.stdout.isTTY ? { write: (line) => void out.write(prettyLine(line)) } : out;
 };
 
+const LINES = {
+  base: { pid: process.pid },
+  timestamp: pino.stdTimeFunctions.isoTime,
+  formatters: { level: (label: string) => ({ level: label }) },
+  serializers: { err: serializeError },
+};
+
+/**
+ * Creates the lines about a start, for where there is no terminal. Unlike those of a log they are written at
+ * every LOG_LEVEL, and what they show of a demo's credentials stays readable.
+ * @param fd 1: standard output, 2: standard error
+ */
+export const createStartLines = (fd: 1 | 2): Logger => pino(LINES, pino.destination({ fd, sync: true }));
+
 /**
  * Creates the log of a process. It never contains credentials: values under secret names are censored at any
  * depth, and so is text that looks like an API key, a JWT or a bearer value. `log.child({ requestId })` marks
@@ -64,14 +78,9 @@ export const createLog = (
 ): Logger =>
   pino(
     {
+      ...LINES,
       level: config.logLevel,
-      base: { pid: process.pid },
-      timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: {
-        level: (label) => ({ level: label }),
-        log: (fields) => censor(fields) as Record<string, unknown>,
-      },
-      serializers: { err: serializeError },
+      formatters: { ...LINES.formatters, log: (fields) => censor(fields) as Record<string, unknown> },
     },
     { write: (line) => output.write(censorText(line)) },
   );

@@ -31,11 +31,11 @@ const program = new Command("laurel")
 program
   .command("serve")
   .description("start the server in the roles of ROLES")
-  .action(() => run(["web", "worker"]));
+  .action(() => run(["web", "worker"]).catch(failStart));
 program
   .command("worker")
   .description("start the worker role only")
-  .action(() => run(["worker"]));
+  .action(() => run(["worker"]).catch(failStart));
 
 // Each command loads only what it needs: an import of a file does not load the server.
 const { addMigrateCommand } = await import("./cli/migrate.ts");
@@ -99,6 +99,14 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
 async function stopWithParent(stop: () => void): Promise<void> {
   const { watchParent } = await import("./cli/parent.ts");
   watchParent(parent, stop);
+}
+
+/** A server that cannot start says why as it would have logged: as a JSON line where there is no terminal. */
+async function failStart(error: unknown): Promise<never> {
+  if (process.stderr.isTTY) return fail(error);
+  const { createStartLines } = await import("./log.ts");
+  createStartLines(2).fatal(error instanceof Error ? error.message : String(error));
+  process.exit(1);
 }
 
 function fail(error: unknown): never {

@@ -74,7 +74,11 @@ const openEmbedded = async (
   { inMemory = false }: PlatformOptions,
 ): Promise<Platform> => {
   const { LocalDriver, LocalPresence } = await import("@colyseus/core");
-  const unlock = inMemory ? async () => undefined : await lockDataDir(config.dataDir);
+  const onLost = (reason: string): void => {
+    log.fatal(`${reason}: stopping`);
+    process.kill(process.pid, "SIGTERM");
+  };
+  const unlock = inMemory ? async () => undefined : await lockDataDir(config.dataDir, { onLost });
   const database = await openEmbeddedDatabase(inMemory ? "memory://" : join(config.dataDir, "pglite"));
   const presence = new LocalPresence();
   const hasListeners: ListenerCheck = async (topics) =>

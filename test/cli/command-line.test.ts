@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { laurel, temporaryDir } from "../support/processes/process.ts";
+import { laurel, linesOf, temporaryDir } from "../support/processes/process.ts";
 
 const run = async (args: string[], env: Record<string, string> = {}) => {
   const { ended, output } = laurel(args, env);
@@ -39,9 +39,11 @@ describe("the command line", () => {
   it("ends with 1 and names the remedy when the settings are wrong", async () => {
     const { code, text } = await run(["serve"], { PORT: "http", MODE: "cluster" });
     assert.equal(code, 1);
-    assert.match(text, /PORT must be a whole number/);
-    assert.match(text, /DATABASE_URL is required .* postgres:/);
-    assert.ok(!text.includes("    at "), text);
+    const [{ level, msg } = { level: "", msg: "" }, ...more] = linesOf(text);
+    assert.deepEqual([level, more], ["fatal", []]);
+    assert.match(msg, /PORT must be a whole number/);
+    assert.match(msg, /DATABASE_URL is required .* postgres:/);
+    assert.ok(!msg.includes("    at "), msg);
   });
 
   it("ends with 1 and names another port when the port is taken", async () => {
@@ -55,10 +57,12 @@ describe("the command line", () => {
       LOG_LEVEL: "error",
     });
     assert.equal(code, 1);
-    assert.equal(
-      text.trim(),
-      `Cannot listen on 127.0.0.1, port ${port}: another process listens there ` +
-        `(lsof -i :${port} says which). Stop it, or take another port: PORT=${port + 1} npm start`,
+    assert.deepEqual(
+      linesOf(text).map(({ msg }) => msg),
+      [
+        `Cannot listen on 127.0.0.1, port ${port}: another process listens there ` +
+          `(lsof -i :${port} says which). Stop it, or take another port: PORT=${port + 1} npm start`,
+      ],
     );
     server.close();
     await directory.remove();

@@ -12,12 +12,12 @@ import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { clientOf } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertInvariants } from "../support/domain/invariants.ts";
-import { freePort, kill, type Laurel, laurel, temporaryDir } from "../support/processes/process.ts";
+import { freePort, kill, type Laurel, laurel, linesOf, temporaryDir } from "../support/processes/process.ts";
+import { onTerminal } from "../support/processes/terminal.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const START_MAX_MS = 180_000;
-const LAST_LINE = /watch\.mjs \w+\n/;
-const SELF_TEST = /Self test {2}event -> rule -> XP -> rank -> socket in \d+ ms/;
+const DEMO_LINE = /^.*"commands":.*\n/m;
 
 /** Runs a command as somebody who copied it from the screen. */
 const shell = async (command: string): Promise<unknown> => {
@@ -30,21 +30,30 @@ const found = (text: string, pattern: RegExp): string => {
   return value!;
 };
 
-const keyOf = (screen: string): string => found(screen, /Test key {3}(svc_test_\w+)/);
+/** What a start tells about its demo. */
+type Told = {
+  key: string;
+  password?: string;
+  events: number;
+  players: number;
+  selfTestMs: number;
+  commands: { track: string; board: string; watch: string };
+};
+const toldIn = (output: string): Told => JSON.parse(found(output, /^(.*"commands":.*)$/m)) as Told;
 
 type Directory = Awaited<ReturnType<typeof temporaryDir>>;
-type Started = { process: Laurel; screen: string };
+type Started = { process: Laurel; told: Told };
 
-const wholeScreen = (process: Laurel): Promise<true> =>
-  eventually(() => LAST_LINE.test(process.output()) || undefined, { timeoutMs: START_MAX_MS });
+const isTold = (process: Laurel): Promise<true> =>
+  eventually(() => DEMO_LINE.test(process.output()) || undefined, { timeoutMs: START_MAX_MS });
 
 const start = async (env: Record<string, string>): Promise<Started> => {
   const process = laurel(["serve"], env);
   await Promise.race([
-    wholeScreen(process),
+    isTold(process),
     process.ended.then((code) => assert.fail(`ended with ${code}:\n${process.output()}`)),
   ]);
-  return { process, screen: process.output() };
+  return { process, told: toldIn(process.output()) };
 };
 
 const stop = async ({ child, ended }: Laurel): Promise<void> => {
@@ -102,25 +111,24 @@ describe("the demo", function () {
 
   it("is made by the first start, which prints commands that work as printed", async () => {
     const { env, url, dataDir } = await settings();
-    const { process, screen } = await start(env);
-    made = { env, url, dataDir, key: keyOf(screen) };
-    for (const part of [`ready on ${url}`, `API docs   ${url}/docs`, "demo remove", "Console", "sandbox"])
-      assert.ok(screen.includes(part), `${part} is not in:\n${screen}`);
-    assert.match(screen, SELF_TEST);
-    assert.match(screen, new RegExp(`2,000 players, ${EVENTS.toLocaleString("en")} events over 60 days`));
+    const { process, told } = await start(env);
+    const { key, password = "", commands } = told;
+    made = { env, url, dataDir, key };
+    const ready = linesOf(process.output()).find(({ msg }) => msg.endsWith(`is ready on ${url}`));
+    assert.deepEqual([ready?.["url"], ready?.["docs"]], [url, `${url}/docs`]);
+    assert.ok(told.selfTestMs > 0);
+    assert.deepEqual([told.players, told.events], [2_000, EVENTS]);
 
-    const { key } = made;
-    const password = found(screen, /demo@localhost {2}\/ {2}(\S+) /);
     const api = clientOf(url);
     const login = await api.post("/api/v1/auth/login", { email: "demo@localhost", password });
     assert.equal(login.status, 200, JSON.stringify(login.body));
     assert.equal(login.body.user.role, "OWNER");
 
-    const watching = spawn("bash", ["-c", `exec env ${found(screen, /^(URL=.*)$/m)}`], { cwd: ROOT });
+    const watching = spawn("bash", ["-c", `exec env ${commands.watch}`], { cwd: ROOT });
     let seen = "";
     watching.stdout.on("data", (chunk: Buffer) => (seen += chunk.toString()));
     await eventually(() => seen.includes("session.ready"), { label: "the watcher is in" });
-    const tracked = (await shell(found(screen, /^(curl .*events\?wait.*)$/m))) as {
+    const tracked = (await shell(commands.track)) as {
       status: string;
       effects: { type: string }[];
     };
@@ -129,7 +137,7 @@ describe("the demo", function () {
     await eventually(() => seen.includes("player.xp "), { label: "the watcher hears of the XP" });
     watching.kill();
 
-    const leaders = (await shell(found(screen, /^(curl .*entries.*)$/m))) as {
+    const leaders = (await shell(commands.board)) as {
       data: { rank: number; score: number; displayName: string }[];
       pagination: { total: number };
     };
@@ -149,6 +157,19 @@ describe("the demo", function () {
     assert.ok(!(await readFile(join(dataDir, "demo.json"), "utf8")).includes(password));
   });
 
+  it("is shown on a terminal in rows to read and commands to copy", async () => {
+    const { env, url, key } = made;
+    const commands = /^curl .*events\?wait[^]*^curl .*entries[^]*^URL=.*watch\.mjs \w+$/m;
+    const { code, text } = await onTerminal(["serve"], env, { question: /watch\.mjs \w+/, answer: "\u0003" });
+    assert.equal(code, 0, text);
+    for (const part of [`ready on ${url}`, `API docs   ${url}/docs`, "demo remove", "Console", "sandbox"])
+      assert.ok(text.includes(part), `${part} is not in:\n${text}`);
+    assert.match(text, /Self test {2}event -> rule -> XP -> rank -> socket in \d+ ms/);
+    assert.match(text, new RegExp(`2,000 players, ${EVENTS.toLocaleString("en")} events over 60 days`));
+    assert.ok(text.includes("demo password") && text.includes(key));
+    assert.match(text, commands);
+  });
+
   it("is found by npm start later on, and not made again until it is removed", async () => {
     const { env, url, dataDir, key } = made;
     const { PATH = "" } = globalThis.process.env;
@@ -156,17 +177,17 @@ describe("the demo", function () {
     let screen = "";
     npm.stdout.on("data", (chunk: Buffer) => (screen += chunk.toString()));
     const ended = once(npm, "close");
-    await eventually(() => LAST_LINE.test(screen), { timeoutMs: 30_000, label: "npm start is done" });
+    await eventually(() => DEMO_LINE.test(screen), { timeoutMs: 30_000, label: "npm start is done" });
     assert.ok(screen.includes(`ready on ${url}`));
     assert.ok(!screen.includes("Making the demo"));
-    assert.ok(screen.includes("demo password") && !screen.includes("shown only now"));
-    assert.match(screen, SELF_TEST);
-    assert.equal(keyOf(screen), key);
+    const told = toldIn(screen);
+    assert.ok(told.selfTestMs > 0);
+    assert.deepEqual([told.key, told.password], [key, undefined]);
     globalThis.process.kill(-npm.pid!, "SIGTERM");
     await ended;
     await eventually(() => laurelIsGone(dataDir), { timeoutMs: 20_000, label: "the server has stopped" });
     const { tests, ...counts } = await examine(dataDir);
-    assert.equal(tests, 2);
+    assert.equal(tests, 3);
     assert.deepEqual(counts, {
       events: EVENTS,
       keys: EVENTS,
@@ -180,7 +201,7 @@ describe("the demo", function () {
     const removed = laurel(["demo", "remove"], env);
     assert.equal(await removed.ended, 0, removed.output());
     const again = laurel(["serve"], env);
-    await eventually(() => again.output().includes("API key"), { timeoutMs: 30_000 });
+    await eventually(() => again.output().includes("register, then"), { timeoutMs: 30_000 });
     assert.ok(!again.output().includes("svc_test_"));
     const answer = await clientOf(url).get("/api/v1/players", { key });
     assert.equal(answer.status, 401);
@@ -198,11 +219,11 @@ describe("the demo", function () {
       label: "half the demo is there",
     });
     await kill(killed);
-    assert.ok(!killed.output().includes("Self test"));
+    assert.doesNotMatch(killed.output(), DEMO_LINE);
 
-    const { process, screen } = await start(env);
-    assert.match(screen, SELF_TEST);
-    assert.ok(screen.includes("shown only now"));
+    const { process, told } = await start(env);
+    assert.ok(told.selfTestMs > 0);
+    assert.ok(told.password);
     await stop(process);
     const { tests, ...counts } = await examine(dataDir);
     assert.equal(tests, 1);
@@ -217,11 +238,13 @@ describe("the demo", function () {
 
   it("is not made with DEMO=off", async () => {
     const { env, url } = await settings();
-    const process = laurel(["serve"], { ...env, DEMO: "off" });
-    await eventually(() => process.output().includes("API key"), { timeoutMs: START_MAX_MS });
+    const process = laurel(["serve"], { ...env, DEMO: "off", LOG_LEVEL: "debug" });
+    await eventually(() => process.output().includes("register, then"), { timeoutMs: START_MAX_MS });
     assert.ok(process.output().includes(`ready on ${url}`));
     assert.ok(!process.output().includes("svc_test_"));
     await stop(process);
+    // Of everything that the process has written, from the migrations to its end.
+    for (const { level, time, msg } of linesOf(process.output())) assert.ok(level && time && msg);
   });
 });
 

@@ -41,7 +41,7 @@ describe("Prometheus with the documented configuration", function () {
     processes.push(await startProcess(["serve"], { ...web, METRICS_PORT: String(two) }));
     const worker = await startProcess(["worker"], { ...env, ROLES: "worker", METRICS_PORT: String(third) });
     processes.push(worker);
-    assert.match(worker.output(), new RegExp(`health and metrics on http://localhost:${third}`));
+    assert.match(worker.output(), new RegExp(`"operate":"http://localhost:${third}"`));
 
     const text = await readFile(join(EXAMPLES, "prometheus.yml"), "utf8");
     const here = [one, two, third].reduce(

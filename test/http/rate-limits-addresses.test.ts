@@ -89,4 +89,19 @@ describe("rate limits of addresses", () => {
     assert.deepEqual(numbers(refused), [5, 0]);
     assert.deepEqual(numbers(await open(address)), [300, 293], "other operations stay open");
   });
+
+  it("leave registrations from this machine alone in development, embedded, and nowhere else", async () => {
+    const codes = async (client: Client, address: string) => {
+      const tries = Array.from({ length: 6 }, () => client.post("/api/v1/auth/register", {}, from(address)));
+      return (await Promise.all(tries)).map(({ status }) => status).toSorted();
+    };
+    const free = [400, 400, 400, 400, 400, 400];
+    const limited = [...free.slice(1), 429];
+    for (const own of ["127.0.0.1", "::1"]) assert.deepEqual(await codes(api, own), free, own);
+    assert.deepEqual(await codes(api, anAddress()), limited);
+    const production = await anotherServer(api, { isProduction: true });
+    assert.deepEqual(await codes(production, "127.0.0.1"), limited);
+    const cluster = await anotherServer(api, { mode: "cluster" });
+    assert.deepEqual(await codes(cluster, "::1"), limited);
+  });
 });

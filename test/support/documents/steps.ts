@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { anAddress } from "../http/client.ts";
 import { root, textOf } from "./documents.ts";
-import { eventuallyHolds } from "../eventually.ts";
 import { aMailTo, tokenIn } from "../mail/mailbox.ts";
 
 /** A fenced block by the words after its ticks. */
@@ -78,27 +77,20 @@ const runBlock = async (
   return { out: stdout, env: Object.fromEntries(entries) as Environment };
 };
 
-/**
- * What follows a commit does so by a moment, jobs take a while, and counts of rules are written every 10 s:
- * what only reads may be asked again.
- */
-const isRead = (script: string): boolean =>
-  !/ -d | -X |\bapi (?!GET )/.test(script.replace(/^api\(\).*$/m, ""));
-const READ_TIMEOUT_MS = 20_000;
+/** The body of a refusal among what curl says of it. */
+const refusalIn = (out: string): string => /^\{.*$/m.exec(out)?.[0] ?? "";
 
+/** Runs the blocks of a document as fast as they can be pasted; what a block shows must be there by then. */
 export const runSteps = async (path: string, env: Environment): Promise<Environment> => {
   const folder = await mkdtemp(join(tmpdir(), "laurel-docs-"));
   let now: Environment = { ADDRESS: anAddress(), ...env };
   try {
     for (const { script, answer, isRefused, mailed } of stepsOf(path)) {
       const given = await withMailed(now, mailed);
-      const run = async () => {
-        const whole = `${isRefused ? PREAMBLE_OF_REFUSED : PREAMBLE}${script}`;
-        const done = await runBlock(whole, given, folder);
-        if (answer !== undefined) assertShown(JSON.parse(done.out), answer);
-        now = done.env;
-      };
-      await (isRead(script) ? eventuallyHolds(run, { timeoutMs: READ_TIMEOUT_MS }) : run());
+      const whole = isRefused ? `${PREAMBLE_OF_REFUSED}{ ${script}\n} 2>&1 || true` : `${PREAMBLE}${script}`;
+      const done = await runBlock(whole, given, folder);
+      if (answer !== undefined) assertShown(JSON.parse(isRefused ? refusalIn(done.out) : done.out), answer);
+      now = done.env;
     }
     return now;
   } finally {

@@ -51,6 +51,19 @@ export const laurel = (args: readonly string[], env: Record<string, string> = {}
   return { child, output: () => text, ended };
 };
 
+/** In the line by which a server or a worker says that it is ready. */
+const READY = /"msg":"Laurel \S+ (the worker )?is ready\b/;
+
+/** A line that a server writes. */
+export type Line = Record<string, unknown> & { level: string; time: string; msg: string };
+
+/** The lines of a server's output, each of which is one JSON object. @throws SyntaxError for anything else */
+export const linesOf = (output: string): Line[] =>
+  output
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as Line);
+
 /**
  * Starts a server process and waits until it says that it is ready. @throws Error with its output when it
  * ends first
@@ -58,7 +71,7 @@ export const laurel = (args: readonly string[], env: Record<string, string> = {}
 export const startProcess = async (args: readonly string[], env: Record<string, string>): Promise<Laurel> => {
   const started = laurel(args, env);
   const isReady = new Promise<void>((resolve) => {
-    const look = () => /ready/.test(started.output()) && resolve();
+    const look = () => READY.test(started.output()) && resolve();
     started.child.stdout!.on("data", look);
   });
   await Promise.race([

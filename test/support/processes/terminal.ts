@@ -15,7 +15,7 @@ export const onTerminal = async (
   env: Record<string, string>,
   typed: { question: RegExp; answer: string },
 ): Promise<{ code: number; text: string }> => {
-  const command = [process.execPath, MAIN, ...args].map(quoted).join(" ");
+  const command = `exec ${[process.execPath, MAIN, ...args].map(quoted).join(" ")}`;
   const child = spawn("script", ["--quiet", "--return", "--command", command, "/dev/null"], {
     env: { PATH: process.env["PATH"] ?? "", SHELL: "/bin/sh", ...env },
     stdio: ["pipe", "pipe", "inherit"],

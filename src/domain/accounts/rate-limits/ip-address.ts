@@ -131,6 +131,12 @@ export const isIn = (network: Network, list: readonly string[]): boolean =>
 export const isProtected = (network: Network, trustedProxies: readonly string[]): boolean =>
   isIn(network, LOOPBACK) || isIn(network, trustedProxies);
 
+/** Whether it is an address of this machine. */
+export const isOfThisMachine = (address: string): boolean => {
+  const network = networkOf(address);
+  return network !== undefined && isIn(network, LOOPBACK);
+};
+
 /**
  * Returns the client's address, from X-Forwarded-For as far as it was set by trusted proxies: the last entry
  * that is not a trusted proxy. Anything to the left of that may be forged by the client.
