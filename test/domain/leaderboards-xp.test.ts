@@ -44,7 +44,7 @@ describe("who is on an XP board", () => {
     return (await ranks.page(list, 0, 10)).standings.map(({ rankScore }) => 0 - rankScore);
   };
 
-  it("is whoever has ever had XP, whether the board was there before them, came later, or is built anew", async () => {
+  it("is whoever has ever had XP, on a board of before, a later one, and when built anew", async () => {
     const early = await domain.addBoard(projectId, TOTAL);
     await play();
     const late = await domain.addBoard(projectId, { ...TOTAL, key: "late" });

@@ -27,7 +27,7 @@ export type ReconcileOptions = {
   /** Restores derived data from its source: XP, balances, holds, levels, XP boards. */
   repair: boolean;
   onFinding: (finding: Finding) => void;
-  /** Is told after each page how many players of how many have been checked; the total is that at the start. */
+  /** Is told after each page how many players have been checked; `total` is their number at the start. */
   onProgress?: (progress: { players: number; total: number }) => void;
 };
 
