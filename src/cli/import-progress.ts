@@ -33,7 +33,8 @@ export type Reporter = Pick<ImportWatch, "onProgress" | "onNote"> &
 
 export type ReporterStyle = { json: boolean; quiet: boolean; name: string };
 
-const BAR = {
+/** How every bar looks. */
+export const BAR = {
   barsize: 20,
   barCompleteChar: "#",
   barIncompleteChar: "-",
@@ -43,7 +44,7 @@ const BAR = {
 };
 
 /** Interval of progress lines where there is no bar. */
-const LINE_EVERY_MS = 2_000;
+export const LINE_EVERY_MS = 2_000;
 
 /** Creates a reporter: a bar on a terminal, periodic lines elsewhere, JSON lines on request. */
 export const createReporter = (style: ReporterStyle, terminal: Terminal): Reporter => {
@@ -173,7 +174,8 @@ const createSpeed = (): ((progress: Progress) => Speed) => {
   };
 };
 
-const every = (periodMs: number): (() => boolean) => {
+/** Returns a function that is true once in each period, first at its end. */
+export const every = (periodMs: number): (() => boolean) => {
   let lastMs = performance.now();
   return () => {
     const ms = performance.now();
@@ -183,9 +185,9 @@ const every = (periodMs: number): (() => boolean) => {
   };
 };
 
-const count = (value: number): string => value.toLocaleString("en-US");
+export const count = (value: number): string => value.toLocaleString("en-US");
 
-const percent = (part: number, whole: number): number =>
+export const percent = (part: number, whole: number): number =>
   whole === 0 ? 100 : Math.floor((part / whole) * 100);
 
 const countsText = ({ accepted, skipped, rejected }: Progress["counts"]): string =>

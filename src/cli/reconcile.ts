@@ -15,7 +15,7 @@ export const addReconcileCommand = (program: Command): void => {
     )
     .option("--project <id>", "one project; default: all")
     .option("--repair", "put derived data right from what it is derived from")
-    .option("--json", "one JSON object a line: each finding, then the sum")
+    .option("--json", "one JSON object a line: each finding, then the sum; no progress")
     .action(async (flags: Flags) => {
       if (flags.project !== undefined && !isId(flags.project))
         program.error("--project must be the UUID of a project", { exitCode: 2 });
@@ -27,7 +27,9 @@ const run = async ({ project, repair = false, json = false }: Flags) => {
   const { loadConfig } = await import("../config.ts");
   const { reconcile } = await import("../domain/registries/reconcile/reconcile.ts");
   const { withTransact } = await import("./with-database.ts");
+  const { createReconcileReporter } = await import("./reconcile-progress.ts");
   const config = await loadConfig();
+  const reporter = createReconcileReporter({ json }, { out: process.stdout, err: process.stderr });
   let open = 0;
   const total = await withTransact(config, (transact) =>
     reconcile(transact, {
@@ -36,21 +38,11 @@ const run = async ({ project, repair = false, json = false }: Flags) => {
       onFinding: (finding) => {
         const isRepaired = repair && finding.isRepairable;
         if (!isRepaired) open++;
-        const { invariant, projectId, playerId, message } = finding;
-        console.log(
-          json
-            ? JSON.stringify({ ...finding, isRepaired })
-            : `${isRepaired ? "repaired" : "found   "}  ${invariant}  ${projectId} ${playerId}  ${message}`,
-        );
+        reporter.onFinding({ ...finding, isRepaired });
       },
+      onProgress: reporter.onProgress,
     }),
-  );
-  const sum = { ...total, repaired: total.findings - open, open };
-  console.log(
-    json
-      ? JSON.stringify(sum)
-      : `${sum.players} players of ${sum.projects} projects: ` +
-          `${sum.findings} findings, ${sum.repaired} repaired`,
-  );
+  ).finally(reporter.stop);
+  reporter.finish({ ...total, repaired: total.findings - open, open });
   return open === 0 ? 0 : 1;
 };

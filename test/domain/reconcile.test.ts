@@ -72,6 +72,27 @@ describe("reconciliation", function () {
     }
   });
 
+  it("tells after each page how many of how many players it has checked", async () => {
+    await domain.transact(({ db }) =>
+      sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
+        select ${projectId}::uuid, gen_random_uuid(), 'u' || i, now(), now()
+        from generate_series(1, 400) as i`.execute(db),
+    );
+    const told: unknown[] = [];
+    await reconcile(domain.transact, {
+      projectId,
+      repair: false,
+      onFinding: () => undefined,
+      onProgress: (progress) => void told.push(progress),
+    });
+    const total = 401;
+    assert.deepEqual(told, [
+      { players: 200, total },
+      { players: 400, total },
+      { players: 401, total },
+    ]);
+  });
+
   it("tells of a ledger that was changed, and never touches it", async () => {
     const breaks: [string, RawBuilder<unknown>][] = [
       [

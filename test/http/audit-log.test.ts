@@ -51,8 +51,22 @@ describe("the audit log", () => {
     const page = await list(`${span}&limit=1&page=2`);
     assert.deepEqual(page.pagination, { page: 2, limit: 1, total: 2, totalPages: 2 });
     assert.equal(page.data[0].action, "thing.made");
-    for (const query of ["?from=yesterday", "?limit=0", "?actor=me", "?action="])
+    for (const query of ["?from=yesterday", "?limit=0", "?actor=", "?action="])
       assertError(await api.get(LOG + query, { token: tenant.token }), 400);
+  });
+
+  it("is listed by actor, of the own tenant alone", async () => {
+    must(await api.patch("/api/v1/tenant", { name: "New name" }, { token: tenant.token }), 200);
+    await write("thing.made", "2025-01-01T00:00:00.000Z");
+    const actionsOf = async (actor: string, token = tenant.token) =>
+      (await list(`?actor=${actor}`, token)).data.map(({ action }: { action: string }) => action);
+    assert.deepEqual(await actionsOf("system"), ["thing.made"]);
+    const own = await actionsOf(`user:${tenant.userId}`);
+    assert.ok(own.includes("tenant.updated") && !own.includes("thing.made"));
+    assert.deepEqual(await actionsOf("user:nobody"), []);
+    const other = await aTenant(api);
+    assert.deepEqual(await actionsOf(`user:${tenant.userId}`, other.token), []);
+    assert.deepEqual(await actionsOf("system", other.token), []);
   });
 
   it("is read by OWNER and ADMIN of the tenant alone", async () => {

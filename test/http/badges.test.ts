@@ -147,6 +147,10 @@ describe("badges of players", () => {
       ["bob", 1, 1],
     ]);
     assert.deepEqual(await holders("?tier=1"), [["bob", 1, 1]]);
+    assert.deepEqual(await holders("?playerId=ext:ada"), [["ada", 2, 2]]);
+    assert.deepEqual(await holders(`?playerId=${bob}&tier=2`), []);
+    assert.deepEqual(await holders(`?playerId=${cleo}`), []);
+    assertError(await game.get("/badges/gold/holders?playerId=ext:nobody"), 404);
     const { data } = (await game.get(`/players/${bob}/badges`)).body;
     assert.equal(data[0].earnedByPercent, 66.7);
     must(await game.patch("/badges/gold", { maxAwards: 3 }), 200);

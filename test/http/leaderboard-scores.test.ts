@@ -80,6 +80,11 @@ describe("scores that are submitted", () => {
         `max: the score ${50 + 10 * i} is above 10`,
       ]),
     );
+    const reviewsOf = (player: string) => api.get(`/api/v1/score-reviews?playerId=${player}`, { key });
+    assert.equal((await reviewsOf("ext:ann")).body.data.length, 2);
+    assertError(await reviewsOf("ext:nobody"), 404);
+    must(await api.post("/api/v1/players", { externalUserId: "zoe" }, { key }), 201);
+    assert.deepEqual((await reviewsOf("ext:zoe")).body.data, []);
     const decide = (id: string, decision: string, as = key) =>
       api.post(`/api/v1/score-reviews/${id}`, { decision }, { key: as });
     assertError(await decide(first.reviewId, "ACCEPT", (await aTenant(api)).key), 404);

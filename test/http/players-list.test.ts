@@ -108,6 +108,20 @@ describe("the list of players", () => {
     assert.deepEqual(await names("?minLevel=9007199254740991"), []);
   });
 
+  it("filters by when players were created, from inclusive and to exclusive", async () => {
+    for (const [day, name] of ["a", "b", "c"].entries()) {
+      await identify(name);
+      await api.app.transact(({ db }) =>
+        sql`update players set created_at = ${`2025-01-0${day + 1}T00:00:00Z`}::timestamptz
+          where project_id = ${tenant.projectId} and external_user_id = ${name}`.execute(db),
+      );
+    }
+    assert.deepEqual(await names("?from=2025-01-02T00:00:00Z"), ["c", "b"]);
+    assert.deepEqual(await names("?to=2025-01-02T00:00:00Z"), ["a"]);
+    assert.deepEqual(await names("?from=2025-01-02T00:00:00%2B00:00&to=2025-01-03T00:00:00Z"), ["b"]);
+    assertError(await list("?from=yesterday"), 400);
+  });
+
   it("searches ids and names in any case, and takes no character for a wildcard", async () => {
     await identify("100%", { displayName: "Percy" });
     await identify("100x", { displayName: "a_b" });

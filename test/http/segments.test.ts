@@ -181,6 +181,13 @@ describe("segments", () => {
       });
       assert.equal(added.status, 200);
       const unknown = [stranger, "ext:nobody", "no-id"];
+      const found = async (ref: string) =>
+        (await get(`/segments/vip/members?playerId=${ref}`)).body.data?.map(
+          (one: { playerId: string }) => one.playerId,
+        );
+      assert.deepEqual([await found("ext:ada"), await found(bob)], [[ada], [bob]]);
+      assert.deepEqual(await found(await player("cid")), []);
+      assert.equal((await get("/segments/vip/members?playerId=ext:nobody")).status, 404);
       assert.deepEqual(added.body, { changed: 2, unchanged: 0, unknown });
       const again = await post("/segments/vip/members", { playerIds: [ada] });
       assert.deepEqual(again.body, { changed: 0, unchanged: 1, unknown: [] });

@@ -7,7 +7,8 @@ import { makePeriods } from "./make-periods.ts";
 import { windowAt } from "../evaluation/boards/windows.ts";
 
 /**
- * Fills a board of total XP with every eligible player who has XP. A score was reached with the player's last
+ * Fills a board of total XP with every eligible player who has ever had XP, as if it had been there from the
+ * beginning: whoever has lost all of it stands at 0. A score was reached with the player's last
  * ledger entry: at the time of its event, otherwise when it was written. Must be called under the project's
  * config lock.
  */
@@ -34,11 +35,15 @@ export const fillFromXp = async (work: Work, projectId: string, board: Board): P
     cross join lateral (
       select coalesce(least(e.occurred_at, l.created_at), p.created_at) as at) t
     cross join lateral (select (extract(epoch from t.at) * 1000000)::bigint as us) r
-    where p.project_id = ${projectId} and p.xp > 0 and ${audienceOf(board)}
+    where p.project_id = ${projectId} and ${IS_SHOWN} and (p.xp > 0 or l.created_at is not null)
+      and ${audienceOf(board)}
       and ${board.minRankScore === undefined ? sql`true` : sql`${score} <= ${board.minRankScore}::bigint`}
       and not exists (select 1 from player_states s where s.project_id = p.project_id
         and s.player_id = p.id and s.doc -> 'b' @> to_jsonb(${board.id}::text))`.execute(db);
 };
+
+/** Merged and erased players are on no board. */
+const IS_SHOWN = sql`p.status not in ('MERGED', 'ERASED')`;
 
 /** The player's value of the breakdown as text; "" without one. */
 const valueOf = ({ breakdownAttribute }: Board): RawBuilder<unknown> => {
@@ -59,14 +64,16 @@ const audienceOf = ({ audience }: Board): RawBuilder<unknown> => {
   return match === "ANY" ? sql`${found} > 0` : sql`${found} = 0`;
 };
 
-/** Returns the lists of the single window: one for each value among players with XP. */
+/** Returns the lists of the single window: one for each value among players who have had XP. */
 const listsOf = async ({ db, now }: Work, projectId: string, board: Board): Promise<List[]> => {
   const window = windowAt(board, now.getTime());
   if (!window) return [];
   if (board.breakdownAttribute === undefined) return [listOf(board, window, "")];
   const found = await sql<{ value: string }>`
     select distinct ${valueOf(board)} as value from players p
-    where p.project_id = ${projectId} and p.xp > 0
+    where p.project_id = ${projectId} and ${IS_SHOWN}
+      and (p.xp > 0 or exists (select from ledger_entries l
+        where l.project_id = p.project_id and l.player_id = p.id and l.asset = 'XP'))
       and length(${valueOf(board)}) between 1 and ${BREAKDOWN_VALUE_MAX}
     limit ${BREAKDOWN_VALUES_MAX}`.execute(db);
   return found.rows.map(({ value }) => listOf(board, window, value));

@@ -8,6 +8,7 @@ import { isId } from "../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import type { Work } from "../kernel/work.ts";
+import { isPlayer } from "../progression/players/players.ts";
 import { errorOfProblem, problemOf } from "./scores.ts";
 import { recordScores } from "./record-scores.ts";
 
@@ -72,9 +73,11 @@ export type ListReviews = PageQuery &
     status?: ReviewStatus | undefined;
     /** The UUID or the key. */
     leaderboardId?: string | undefined;
+    /** `{playerId}` of a player. */
+    playerId?: string | undefined;
   };
 
-/** Lists reviews, oldest first. */
+/** Lists reviews, oldest first. @throws DomainError NOT_FOUND for an unknown player */
 export const listReviews = async (
   work: Work,
   projectId: string,
@@ -87,7 +90,8 @@ export const listReviews = async (
       : sql`r.leaderboard_id in (select id from leaderboards where project_id = ${projectId}
           and (key = ${board} or id::text = ${board.toLowerCase()}))`;
   const ofStatus = status === undefined ? sql`true` : sql`r.status = ${status}`;
-  const where = sql`r.project_id = ${projectId} and ${ofStatus} and ${ofBoard}`;
+  const ofPlayer = await isPlayer(work, projectId, sql`r.player_id`, query.playerId);
+  const where = sql`r.project_id = ${projectId} and ${ofStatus} and ${ofBoard} and ${ofPlayer}`;
   const found = await sql<Row>`
     select ${COLUMNS} from score_reviews r ${WITH_NAMES} where ${where}
     order by ${orderBy(REVIEW_ORDERS, query, sql`r.id`)}

@@ -39,6 +39,9 @@ export type PlayerFilter = {
   level?: number | undefined;
   minLevel?: number | undefined;
   maxLevel?: number | undefined;
+  /** By creation: from inclusive, to exclusive. */
+  from?: Date | undefined;
+  to?: Date | undefined;
 };
 
 export type ListPlayers = PageQuery & PlayerFilter & { sort: PlayerSort; order: "asc" | "desc" };
@@ -69,7 +72,9 @@ const playerWhere = (projectId: string, filter: PlayerFilter): FilterQuery<Playe
     ...levelWhere(filter),
     ...memberWhere(projectId, filter),
   ];
-  const { externalUserIds, search } = filter;
+  const { externalUserIds, search, from, to } = filter;
+  if (from) parts.push({ createdAt: { $gte: from } });
+  if (to) parts.push({ createdAt: { $lt: to } });
   if (externalUserIds) parts.push({ externalUserId: { $in: [...externalUserIds] } });
   if (search !== undefined) {
     const contains = containing(search);

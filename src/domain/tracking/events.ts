@@ -127,6 +127,7 @@ const filtersOf = (query: ListEvents, { projectId, names }: Of): RawBuilder<unkn
   const { cursor, eventType, externalUserId, idempotencyKey, source, status } = query;
   const [from, to] = [boundOf(query.from), boundOf(query.to)];
   const filters = [
+    sql`e.project_id = ${projectId}`,
     cursor !== undefined && sql`e.id < ${cursor}::uuid`,
     eventType !== undefined && sql`e.event_type = ${eventType}`,
     externalUserId !== undefined && sql`e.external_user_id = ${externalUserId}`,
@@ -151,14 +152,13 @@ export const listEvents = async (
   query: ListEvents,
 ): Promise<{ events: TrackedEvent[]; nextCursor: string | null }> => {
   const names = query.playerRef === undefined ? undefined : await namesOf(work, projectId, query.playerRef);
-  const filters = [sql`e.project_id = ${projectId}`, ...filtersOf(query, { projectId, names })];
   const result = await sql<Row & { found: string | number }>`
     with page as materialized (
       select e.*, ${STATUS} as status, r.error, ${storedBytes("e.properties")} as bytes from tracked_events e
       left join event_q q on q.project_id = e.project_id and q.event_id = e.id
       left join event_due w on w.project_id = e.project_id and w.event_id = e.id
       left join event_results r on r.project_id = e.project_id and r.event_id = e.id
-      where ${sql.join(filters, sql` and `)}
+      where ${sql.join(filtersOf(query, { projectId, names }), sql` and `)}
       order by e.id desc limit ${query.limit + 1}),
     summed as (select *, sum(bytes) over (order by id desc) as upto, count(*) over () as found from page)
     select * from summed where upto <= ${PAGE_BYTES_MAX} or upto = bytes order by id desc`.execute(work.db);

@@ -6,9 +6,17 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { pageReply, Span, sortedBy } from "./list-bodies.ts";
 
+const ACTOR_MAX = 100;
+
 export const AuditQuery = PageQuery.extend({
   ...sortedBy(AUDIT_ORDERS),
   action: z.string().min(1).max(100).optional().meta({ example: "member.role_changed" }),
+  actor: z
+    .string()
+    .min(1)
+    .max(ACTOR_MAX)
+    .optional()
+    .meta({ description: "user:<id>, key:<id>, admin:<id>, platform-token:<id>, anonymous or system" }),
   ...Span.shape,
 });
 

@@ -14,7 +14,7 @@ import {
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
+import { pageReply, sortedBy, ByPlayer } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
 const Time = z.iso.datetime().nullable();
@@ -176,6 +176,7 @@ export const badgeRoutes = [
         .max(TIERS_MAX)
         .optional()
         .meta({ description: "Exactly this tier" }),
+      playerId: ByPlayer,
     }),
     response: pageBody(Holder),
     run: (app, { projectId, params, query }) =>

@@ -21,6 +21,14 @@ export const sortedBy = <S extends string>(orders: Orders<S, unknown>) => ({
 
 export const Search = z.string().min(1).max(SEARCH_MAX).optional();
 
+/** A player by whom a list is filtered. */
+export const ByPlayer = z
+  .string()
+  .min(1)
+  .max(300)
+  .optional()
+  .meta({ description: "Id of the player, or ext: and the externalUserId" });
+
 /** `true` or `false` in a query. */
 export const Flag = z
   .enum(["true", "false"])

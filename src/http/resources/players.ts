@@ -17,7 +17,7 @@ import { deletePlayer, SETTABLE_STATUSES, setStatus } from "../../domain/player-
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply, route } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";
-import { Order, pageReply, Search } from "./list-bodies.ts";
+import { Order, pageReply, Search, Span } from "./list-bodies.ts";
 import {
   ChangedPlayer,
   NewPlayer,
@@ -78,6 +78,8 @@ const list = route({
     level: Level,
     minLevel: Level,
     maxLevel: Level,
+    from: Span.shape.from.meta({ description: "Created at this time or later" }),
+    to: Span.shape.to.meta({ description: "Created before this time" }),
   }),
   response: pageBody(PlayerBody),
   run: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, ...query } }) =>

@@ -178,8 +178,8 @@ export const ruleInsightRoutes = [
     summary: "Get the statistics of a rule",
     description:
       "Of tracked events, by the hour (UTC) in which they were processed; the last 10 seconds may be " +
-      `missing. Default: the last 7 days; at most ${STATS_DAYS_MAX}. Failing conditions and times are of ` +
-      "sampled events.",
+      "missing, and stay so if a worker is killed: executions are exact. Default: the last 7 days; at most " +
+      `${STATS_DAYS_MAX}. Failing conditions and times are of sampled events.`,
     params: RuleParams,
     query: z.object({ ...Span.shape, interval: z.enum(STATS_INTERVALS).default("DAY") }),
     response: z

@@ -9,7 +9,7 @@ import {
 } from "../../domain/leaderboards/reviews.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
+import { pageReply, ByPlayer, sortedBy } from "./list-bodies.ts";
 
 const common = { tag: "Leaderboards", project: "caller" } as const;
 const write = { ...common, access: { scope: "leaderboards:write", roles: ADMINS } } as const;
@@ -49,6 +49,7 @@ export const scoreReviewRoutes = [
         .max(64)
         .optional()
         .meta({ description: "The leaderboard's UUID or key" }),
+      playerId: ByPlayer,
     }),
     response: pageBody(ScoreReviewBody),
     run: (app, { projectId, query }) =>

@@ -11,7 +11,7 @@ import {
 import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/preview.ts";
 import { SegmentConditions } from "../../domain/evaluation/segments/segment.ts";
 import { route } from "../route.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
+import { pageReply, sortedBy, ByPlayer } from "./list-bodies.ts";
 
 const common = { tag: "Segments", project: "caller" } as const;
 const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
@@ -66,7 +66,7 @@ export const segmentRoutes = [
     id: "listSegmentMembers",
     summary: "List the members of a segment",
     params: Params,
-    query: PageQuery.extend(sortedBy(MEMBER_ORDERS)),
+    query: PageQuery.extend({ ...sortedBy(MEMBER_ORDERS), playerId: ByPlayer }),
     response: pageBody(
       z
         .object({

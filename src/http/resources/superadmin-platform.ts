@@ -9,8 +9,6 @@ import { AuditEntryBody, AuditQuery } from "./audit-log.ts";
 import { pageReply } from "./list-bodies.ts";
 import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
 
-const ACTOR_MAX = 100;
-
 const counts = <K extends string>(names: readonly K[]) =>
   z.object(Object.fromEntries(names.map((name) => [name, z.int()])) as Record<K, z.ZodInt>);
 
@@ -54,12 +52,6 @@ export const superadminPlatformRoutes = [
     access: PEOPLE,
     query: AuditQuery.extend({
       tenantId: z.uuid().optional(),
-      actor: z
-        .string()
-        .min(1)
-        .max(ACTOR_MAX)
-        .optional()
-        .meta({ description: "user:<id>, key:<id>, admin:<id>, platform-token:<id>, anonymous or system" }),
     }),
     response: pageBody(AuditEntryBody),
     run: (app, { query: { tenantId, ...query } }) =>

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { countRows, type Total } from "../../kernel/counting.ts";
 import { getDefinition } from "../definitions/definitions.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { isPlayer } from "../../progression/players/players.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 
@@ -48,9 +49,11 @@ export type ListHolders = PageQuery &
   Ordered<SortOf<typeof HOLDER_ORDERS>> & {
     /** Limits the list to holders of exactly this tier. */
     tier?: number | undefined;
+    /** `{playerId}` of a player: limits the list to this one. */
+    playerId?: string | undefined;
   };
 
-/** Lists the players who hold a badge, highest tier first. @throws DomainError NOT_FOUND */
+/** Lists the players who hold a badge, highest tier first. @throws DomainError NOT_FOUND for badge, player */
 export const listHolders = async (
   work: Work,
   projectId: string,
@@ -59,7 +62,9 @@ export const listHolders = async (
 ): Promise<Total & { holders: BadgeHolder[] }> => {
   const { key } = await getDefinition(work, projectId, { kind: "badge" }, ref);
   const tier = query.tier === undefined ? sql`b.tier > 0` : sql`b.tier = ${query.tier}`;
-  const where = sql`player_badges b where b.project_id = ${projectId} and b.badge_key = ${key} and ${tier}`;
+  const ofPlayer = await isPlayer(work, projectId, sql`b.player_id`, query.playerId);
+  const where = sql`player_badges b
+    where b.project_id = ${projectId} and b.badge_key = ${key} and ${tier} and ${ofPlayer}`;
   const page = await sql<Row>`
     select p.id, p.external_user_id, p.display_name, h.tier, h.times_awarded, h.serial_no,
       h.first_earned_at, h.last_earned_at

@@ -6,7 +6,7 @@ import { conflict } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import { getPlayer } from "../../progression/players/players.ts";
+import { getPlayer, isPlayer } from "../../progression/players/players.ts";
 import { lockPlayersById } from "../../progression/load.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import { openGroupChange } from "../../progression/group-change.ts";
@@ -35,15 +35,20 @@ type MemberRow = {
 /** Orders of the list. */
 export const MEMBER_ORDERS = { by: { playerId: sql`player_id` }, usual: "asc" } as const;
 
-/** Lists a segment's members, by id. @throws DomainError NOT_FOUND */
+/**
+ * Lists a segment's members, by id; with `playerId` that player, if a member.
+ * @throws DomainError NOT_FOUND for the segment, the player
+ */
 export const listMembers = async (
   work: Work,
   projectId: string,
   segmentRef: string,
-  query: PageQuery & Ordered<SortOf<typeof MEMBER_ORDERS>>,
+  query: PageQuery & Ordered<SortOf<typeof MEMBER_ORDERS>> & { playerId?: string | undefined },
 ): Promise<Total & { members: Member[] }> => {
   const { key } = await getDefinition(work, projectId, segmentKind, segmentRef);
-  const rows = sql`player_segments where project_id = ${projectId} and segment_key = ${key}`;
+  const ofPlayer = await isPlayer(work, projectId, sql`player_id`, query.playerId);
+  const rows = sql`player_segments
+    where project_id = ${projectId} and segment_key = ${key} and ${ofPlayer}`;
   const page = await sql<MemberRow>`
     select p.id, p.external_user_id, p.display_name, s.entered_at
     from (select player_id, entered_at from ${rows}

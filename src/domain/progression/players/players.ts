@@ -1,3 +1,4 @@
+import { type RawBuilder, sql } from "kysely";
 import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { isId } from "../../kernel/ids.ts";
@@ -44,6 +45,18 @@ export const getPlayer = async (work: Work, projectId: string, ref: string): Pro
   if (!player) throw unknownPlayer(ref);
   return player;
 };
+
+/**
+ * Returns the condition that `column` is the player `ref`; without `ref` it is always true.
+ * @throws DomainError NOT_FOUND
+ */
+export const isPlayer = async (
+  work: Work,
+  projectId: string,
+  column: RawBuilder<unknown>,
+  ref: string | undefined,
+): Promise<RawBuilder<unknown>> =>
+  ref === undefined ? sql`true` : sql`${column} = ${(await getPlayer(work, projectId, ref)).id}::uuid`;
 
 /** Reads a player again after a change by SQL. */
 export const refreshPlayer = ({ em }: Work, projectId: string, id: string): Promise<Player> =>

@@ -29,6 +29,8 @@ export type ReconcileOptions = {
   /** Restores derived data from its source: XP, balances, holds, levels, XP boards. */
   repair: boolean;
   onFinding: (finding: Finding) => void;
+  /** Is told after each page how many players have been checked; `total` is their number at the start. */
+  onProgress?: (progress: { players: number; total: number }) => void;
 };
 
 /**
@@ -41,6 +43,8 @@ export const reconcile = async (transact: Transact, options: ReconcileOptions): 
   const projectIds = await transact((work) => readProjects(work, options.projectId));
   if (options.projectId !== undefined && projectIds.length === 0)
     throw notFound(`the project ${options.projectId}`);
+  const { onProgress } = options;
+  const players = onProgress ? await transact((work) => countPlayers(work, projectIds)) : 0;
   const total: Reconciliation = { projects: projectIds.length, players: 0, findings: 0 };
   for (const projectId of projectIds) {
     for (let after: string | undefined = NIL_ID; after !== undefined;) {
@@ -52,6 +56,7 @@ export const reconcile = async (transact: Transact, options: ReconcileOptions): 
       for (const finding of done.findings) options.onFinding(finding);
       total.players += done.players;
       total.findings += done.findings.length;
+      onProgress?.({ players: total.players, total: Math.max(players, total.players) });
       after = done.next;
     }
   }
@@ -64,6 +69,13 @@ const readProjects = async ({ db }: Work, projectId: string | undefined): Promis
     where deleted_at is null and (${projectId ?? null}::uuid is null or id = ${projectId ?? null}::uuid)
     order by id`.execute(db);
   return rows.map(({ id }) => id);
+};
+
+const countPlayers = async ({ db }: Work, projectIds: readonly string[]): Promise<number> => {
+  const { rows } = await sql<{ count: string | number }>`
+    select count(*) as count from players
+    where project_id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(db);
+  return Number(rows[0]!.count);
 };
 
 type PageQuery = { projectId: string; after: string; repair: boolean };

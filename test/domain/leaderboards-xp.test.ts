@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import type { Leaderboard } from "../../src/domain/progression/leaderboard.ts";
+import { createMemoryRanks } from "../../src/domain/leaderboards/memory-ranks.ts";
+import { entrySource } from "../../src/domain/leaderboards/leaderboards.ts";
+import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
+import type { Database } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+
+const TOTAL = { key: "total", name: "Total", metric: { source: "XP" } };
+const WEEKLY = { ...TOTAL, key: "weekly", period: { kind: "WEEKLY" } };
+
+describe("who is on an XP board", () => {
+  let database: Database;
+  let domain: Domain;
+  let projectId: string;
+  before(async () => {
+    database = await openMemoryDatabase();
+    domain = openDomain(database);
+  });
+  after(() => database.close());
+  beforeEach(async () => {
+    projectId = await domain.addProject();
+  });
+
+  /** Ada has XP, Bob has lost all of it, Cid had a part taken, and Dan has never had any. */
+  const play = async (): Promise<void> => {
+    for (const [name, ...amounts] of [
+      ["ada", 30],
+      ["bob", 20, -20],
+      ["cid", 25, -5],
+      ["dan", -5],
+    ] as const) {
+      const player = await domain.addPlayer(projectId, name);
+      for (const amount of amounts) await domain.grant(projectId, player, amount);
+    }
+  };
+  const scoresOn = async (board: Leaderboard) =>
+    Object.fromEntries((await domain.entries(board)).map(([user, score]) => [user, 0 - score]));
+  const ranksOf = async (board: Leaderboard) => {
+    const ranks = createMemoryRanks(entrySource(domain.transact));
+    const list = { projectId, periodId: board.periodId, ties: "EARLIEST" as const };
+    return (await ranks.page(list, 0, 10)).standings.map(({ rankScore }) => 0 - rankScore);
+  };
+
+  it("is whoever has ever had XP, on a board of before, a later one, and when built anew", async () => {
+    const early = await domain.addBoard(projectId, TOTAL);
+    await play();
+    const late = await domain.addBoard(projectId, { ...TOTAL, key: "late" });
+    const expected = { ada: 30, bob: 0, cid: 20 };
+    assert.deepEqual(await scoresOn(early), expected);
+    assert.deepEqual(await scoresOn(late), expected);
+    assert.deepEqual(
+      [await ranksOf(early), await ranksOf(late)],
+      [
+        [30, 20, 0],
+        [30, 20, 0],
+      ],
+    );
+    const findings: unknown[] = [];
+    await reconcile(domain.transact, {
+      projectId,
+      repair: false,
+      onFinding: (one) => void findings.push(one),
+    });
+    assert.deepEqual(findings, []);
+  });
+
+  it("is on one with periods whoever has gained some in the period", async () => {
+    const board = await domain.addBoard(projectId, WEEKLY);
+    await play();
+    const { rows } = await domain.transact(({ db }) =>
+      sql<{ user: string; score: string | number }>`
+        select p.external_user_id as user, -e.rank_score as score from leaderboard_entries e
+        join leaderboard_periods w on w.project_id = e.project_id and w.id = e.period_id
+        join players p on p.project_id = e.project_id and p.id = e.player_id
+        where w.leaderboard_id = ${board.id} order by 1`.execute(db),
+    );
+    assert.deepEqual(
+      rows.map(({ user, score }) => [user, Number(score)]),
+      [
+        ["ada", 30],
+        ["bob", 20],
+        ["cid", 25],
+      ],
+    );
+  });
+
+  it("is never a player who was merged into another", async () => {
+    await play();
+    await domain.transact(({ db }) =>
+      sql`update players set status = 'MERGED' where external_user_id = 'bob'`.execute(db),
+    );
+    const board = await domain.addBoard(projectId, TOTAL);
+    assert.deepEqual(await scoresOn(board), { ada: 30, cid: 20 });
+  });
+});
