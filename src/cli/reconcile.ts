@@ -10,8 +10,8 @@ export const addReconcileCommand = (program: Command): void => {
     .summary("hold players against their ledgers")
     .description(
       "Checks that XP, balances, holds, levels, streams, executions, badges and XP boards are what they\n" +
-        "must be, and says where they are not. In cluster mode it may run beside servers; in embedded mode stop\n" +
-        "the server first. Exit code 1 when something was found and not repaired.",
+        "must be, and says where they are not. In cluster mode it may run beside servers; in embedded\n" +
+        "mode stop the server first. Exit code 1 when something was found and not repaired.",
     )
     .option("--project <id>", "one project; default: all")
     .option("--repair", "put derived data right from what it is derived from")

@@ -114,6 +114,32 @@ describe("what is left of a history of which events were reverted", function () 
     assert.equal(await tierOf("other", "sum"), undefined);
   });
 
+  it("has no place on boards on which nothing else has scored, in the ranks neither", async () => {
+    const boards = await rowsOf(
+      domain,
+      sql<{ key: string; period_id: string }>`
+        select key, period_id from leaderboards where project_id = ${projectId}`,
+    );
+    const placeOn = async (user: string, key: string) => {
+      const playerId = await domain.addPlayer(projectId, user);
+      const { period_id: periodId } = boards.find((board) => board.key === key)!;
+      await domain.relay();
+      return domain.ranks.standing({ projectId, periodId, ties: "EARLIEST" }, playerId);
+    };
+    const PLAIN = ["wins", "points", "xp", "best", "last"];
+    const [only] = await play(domain, projectId, { user: "left", events: wins([3]) });
+    const [first] = await play(domain, projectId, { user: "nought", events: wins([4, 0]) });
+    for (const key of PLAIN) assert.ok(await placeOn("left", key), key);
+    await takeBack(domain, projectId, only!);
+    await takeBack(domain, projectId, first!);
+    assert.deepEqual((await standingOf(domain, projectId, "left"))!.entries, []);
+    for (const key of PLAIN) assert.equal(await placeOn("left", key), undefined, key);
+    for (const key of ["points", "best", "last"])
+      assert.equal((await placeOn("nought", key))!.rankScore + 0, 0, `${key}: a score of 0 is one`);
+    await play(domain, projectId, { user: "left", events: wins([2]) });
+    for (const key of PLAIN) assert.ok(await placeOn("left", key), `${key}: the next score enters again`);
+  });
+
   it("is found in order by a reconciliation", async () =>
     assert.deepEqual(await findingsOf(domain, projectId), []));
 

@@ -46,6 +46,9 @@ export type CausedEvent = { type: string; data: Json };
 /** What a badge that follows a counter has without the event. */
 export type FollowedBadge = { tier: number; progress: number };
 
+/** What other events have given at a time for tiers of badges that are lost; in ms. */
+export type LostRewards = { atMs: number; ledger: readonly CausedLine[] };
+
 /** Everything that one event has caused for one player, as far as it was stored. */
 export type PlayerRecord = {
   event: RevertedEvent;
@@ -60,14 +63,17 @@ export type PlayerRecord = {
   recounted: ReadonlyMap<string, CounterState | undefined>;
   /** Badges that follow the event's counters, by key. */
   followed: ReadonlyMap<string, FollowedBadge>;
-  /** Boards by id, with the score of the player's other events; see read-scores.ts. */
+  lost: readonly LostRewards[];
+  /** The score of the player's other events by list, where it is known; see read-scores.ts. */
   scores: ReadonlyMap<string, OtherScores>;
+  /** Whether the player has XP that something else has given or taken. */
+  hasOtherXp: boolean;
   /** Whether the event itself is this player's, and not only an effect of it. */
   isOwn: boolean;
 };
 
-/** The player's entry on a board without the event. Undefined where it cannot be determined. */
-export type OtherScores = { rankScore: number; rankTie: number; latestUs: number } | undefined;
+/** The player's entry on a list without the event; null for none. */
+export type OtherScores = { rankScore: number; rankTie: number; latestUs: number } | null;
 
 /** What is reverted, summed over players, and what is not. */
 export type Reversal = {

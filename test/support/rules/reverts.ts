@@ -139,10 +139,12 @@ export const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: Pl
     grants: [],
     firings: effects.executions.map(({ ruleId, ruleVersion }) => ({ ruleId, ruleVersion })),
     emitted: effects.outbox.map((row) => ({ type: row.type, data: row.data as Json })),
+    hasOtherXp: before.xp > 0,
     recounted: new Map(),
     followed: followedBy(turn),
     longestRuns: new Map(),
-    scores: new Map(),
+    lost: [],
+    scores: new Map([["wins", null]]),
     isOwn: true,
   };
 };

@@ -6,13 +6,21 @@ import type { PlayerPart } from "./part.ts";
 import { periodArm } from "./periods.ts";
 
 const rowsOf = ({ projectId, id, entries, dirty }: PlayerState) =>
-  [...dirty.entries].map((periodId) => {
-    const { rankScore, rankTie, latestUs, version, submissions = 0, meta } = entries.get(periodId)!;
+  [...dirty.entries].flatMap((periodId) => {
+    const entry = entries.get(periodId);
+    if (!entry) return [];
+    const { rankScore, rankTie, latestUs, version, submissions = 0, meta } = entry;
     const place = { p: projectId, w: periodId, i: id };
     const values = { s: rankScore, t: rankTie, l: latestUs, v: version, n: submissions };
     // A JSON null clears the value; an absent one keeps it.
-    return { ...place, ...values, m: meta === undefined ? null : JSON.stringify(meta) };
+    return [{ ...place, ...values, m: meta === undefined ? null : JSON.stringify(meta) }];
   });
+
+/** Places that players have left. */
+const leftRowsOf = ({ projectId, id, entries, dirty }: PlayerState) =>
+  [...dirty.entries]
+    .filter((periodId) => !entries.has(periodId))
+    .map((periodId) => ({ p: projectId, w: periodId, i: id }));
 
 /** An entry (null without one), and its period for lists other than those of boards with one ranking. */
 type Loaded = [
@@ -106,6 +114,14 @@ export const entries: PlayerPart = {
           rank_tie = excluded.rank_tie, latest_us = excluded.latest_us, version = excluded.version,
           submissions = excluded.submissions, updated_at = excluded.updated_at,
           meta = coalesce(excluded.meta, t.meta)`,
+    },
+    {
+      name: "el",
+      rows: players.flatMap(leftRowsOf),
+      write: (rows) => sql`
+        delete from leaderboard_entries t
+        using json_to_recordset(${rows}::json) as x(p uuid, w uuid, i uuid)
+        where t.project_id = x.p and t.period_id = x.w and t.player_id = x.i`,
     },
   ],
 };
