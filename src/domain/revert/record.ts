@@ -1,6 +1,7 @@
 import type { CounterState } from "../evaluation/metrics/counters.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
-import type { LedgerRow } from "../evaluation/effects.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import type { LedgerRow, RecordedScore } from "../evaluation/effects.ts";
 
 /** A tracked event to revert, as evaluation saw it. */
 export type RevertedEvent = {
@@ -38,7 +39,22 @@ export type CausedGrant = {
 };
 
 /** A firing of a rule, with the version that fired. */
-export type CausedFiring = { ruleId: string; ruleVersion: number };
+export type CausedFiring = {
+  ruleId: string;
+  ruleVersion: number;
+  /** Scores that it has submitted; null where that was not recorded. */
+  scores: readonly RecordedScore[] | null;
+};
+
+/** Scores submitted for the event on one list. */
+export type SubmittedScores = {
+  listId: string;
+  /** Undefined for a board that is not active. */
+  board: Board | undefined;
+  scores: readonly RecordedScore[];
+  /** The entry without them; null for none, absent where other scores are not known. */
+  other?: OtherScores;
+};
 
 /** An event about the player that the reverted event has emitted. */
 export type CausedEvent = { type: string; data: Json };
@@ -66,6 +82,7 @@ export type PlayerRecord = {
   lost: readonly LostRewards[];
   /** The score of the player's other events by list, where it is known; see read-scores.ts. */
   scores: ReadonlyMap<string, OtherScores>;
+  submitted: readonly SubmittedScores[];
   /** Whether the player has XP that something else has given or taken. */
   hasOtherXp: boolean;
   /** Whether the event itself is this player's, and not only an effect of it. */

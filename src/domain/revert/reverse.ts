@@ -14,6 +14,7 @@ import { type FiredRules, reverseFirings, reverseGrants } from "./reverse-firing
 import { reverseHoldings, reverseXp } from "./reverse-ledger.ts";
 import { levelOfKey, takeLevelsBack } from "./reverse-levels.ts";
 import { type BoardStarts, leaveEmptied, reverseScores } from "./reverse-scores.ts";
+import { reverseSubmitted } from "./reverse-submitted.ts";
 import { reverseStreaks, streakOfKey } from "./reverse-streaks.ts";
 
 export type ReverseContext = {
@@ -46,6 +47,7 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
     reversal,
   });
   const before = new Map(player.entries);
+  reverseSubmitted(turn, record.submitted, reversal);
   const tiers = reverseFollowed(turn, record, reversal);
   yield* reverseLost(turn, record.lost, reversal);
   const shortened = record.isOwn ? reverseStreaks(turn, record, reversal) : new Set<string>();

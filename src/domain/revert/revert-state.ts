@@ -20,6 +20,7 @@ import {
 } from "./read-record.ts";
 import { readFollowed } from "./read-followed.ts";
 import { readHasOtherXp } from "./read-other-xp.ts";
+import { readSubmitted } from "./read-submitted.ts";
 import { readOtherScores } from "./read-scores.ts";
 import type { PlayerRecord, Reversal, RevertedEvent } from "./record.ts";
 import { pastEvents, type ReverseContext } from "./reverse.ts";
@@ -189,6 +190,7 @@ export const recordOf = async (
     event,
     ...own,
     ...followed,
+    submitted: await readSubmitted(work, { player, project: plan }, { firings: own.firings, eventIds }),
     hasOtherXp: isOnXpBoard && (await readHasOtherXp(work, player, { ledger: lines, eventIds })),
     grants: [...own.grants, ...grants],
     awards: caused.logs.get(player) ?? [],

@@ -40,6 +40,13 @@ const BADGES: readonly Json[] = [
   },
 ];
 
+const SUBMITTED: readonly Json[] = [
+  { key: "custom-best", operator: "BEST" },
+  { key: "custom-sum", operator: "SUM", period: { kind: "DAILY" } },
+  { key: "custom-last", operator: "LATEST" },
+  { key: "custom-less", operator: "DECR" },
+].map((board) => ({ ...board, metric: { source: "CUSTOM" } }));
+
 const BOARDS: readonly Json[] = [
   { key: "wins", metric: { source: "EVENT", event: won, aggregate: "count" } },
   { key: "points", metric: { source: "EVENT", event: won, aggregate: "sum", property: "score" } },
@@ -61,6 +68,7 @@ const BOARDS: readonly Json[] = [
     metric: { source: "EVENT", event: won, aggregate: "min", property: "score" },
     period: { kind: "DAILY" },
   },
+  ...SUBMITTED,
   { key: "last", metric: { source: "EVENT", event: won, aggregate: "latest", property: "score" } },
 ];
 
@@ -82,6 +90,11 @@ export const aHistoryProject = async (
     triggers: [{ kind: "EVENT", eventTypes: ["won"] }],
     actions: [
       { type: "grant_xp", amount: { $ref: "event.properties.score" } },
+      ...SUBMITTED.filter(({ key }) => boards.some((board) => board["key"] === key)).map(({ key }) => ({
+        type: "submit_score",
+        leaderboardKey: key,
+        score: { $ref: "event.properties.score" },
+      })),
       { type: "adjust_currency", currencyKey: "coins", amount: { $ref: "event.properties.score" } },
     ],
   });

@@ -17,6 +17,7 @@ import { Migration20261122000004 } from "./20261122000004-running-sizes.ts";
 import { Migration20261122000005 } from "./20261122000005-job-turns.ts";
 import { Migration20261123000001 } from "./20261123000001-draft-sizes.ts";
 import { Migration20261123000002 } from "./20261123000002-weekly-partitions.ts";
+import { Migration20261123000003 } from "./20261123000003-recorded-scores.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -39,4 +40,5 @@ export const migrations = [
   { name: "20261122000005-job-turns", class: Migration20261122000005 },
   { name: "20261123000001-draft-sizes", class: Migration20261123000001 },
   { name: "20261123000002-weekly-partitions", class: Migration20261123000002 },
+  { name: "20261123000003-recorded-scores", class: Migration20261123000003 },
 ];
