@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { awardByHand } from "../../src/domain/economy/badges/player-badges.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
+import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
@@ -112,6 +113,88 @@ describe("what is left of a history of which events were reverted", function () 
     assert.deepEqual([await tierOf("other", "count"), await tierOf("other", "sum")], [3, 2]);
     await takeBack(domain, projectId, ids[1]!);
     assert.equal(await tierOf("other", "sum"), undefined);
+  });
+
+  it("has no place on boards on which nothing else has scored, in the ranks neither", async () => {
+    const boards = await rowsOf(
+      domain,
+      sql<{ key: string; period_id: string }>`
+        select key, period_id from leaderboards where project_id = ${projectId}`,
+    );
+    const placeOn = async (user: string, key: string) => {
+      const playerId = await domain.addPlayer(projectId, user);
+      const { period_id: periodId } = boards.find((board) => board.key === key)!;
+      await domain.relay();
+      return domain.ranks.standing({ projectId, periodId, ties: "EARLIEST" }, playerId);
+    };
+    const PLAIN = ["wins", "points", "xp", "best", "last"];
+    const [only] = await play(domain, projectId, { user: "left", events: wins([3]) });
+    const [first] = await play(domain, projectId, { user: "nought", events: wins([4, 0]) });
+    for (const key of PLAIN) assert.ok(await placeOn("left", key), key);
+    await takeBack(domain, projectId, only!);
+    await takeBack(domain, projectId, first!);
+    assert.deepEqual((await standingOf(domain, projectId, "left"))!.entries, []);
+    for (const key of PLAIN) assert.equal(await placeOn("left", key), undefined, key);
+    for (const key of ["points", "best", "last"])
+      assert.equal((await placeOn("nought", key))!.rankScore + 0, 0, `${key}: a score of 0 is one`);
+    await play(domain, projectId, { user: "left", events: wins([2]) });
+    for (const key of PLAIN) assert.ok(await placeOn("left", key), `${key}: the next score enters again`);
+  });
+
+  describe("of submitted scores", () => {
+    const scoresOf = async (user: string): Promise<Record<string, number>> =>
+      Object.fromEntries(
+        (await standingOf(domain, projectId, user))!.entries
+          .filter(([key]) => String(key).startsWith("custom-"))
+          .map(([key, , score]) => [key, score]),
+      );
+    const kept = ["custom-best", "custom-last"].map(
+      (key) => `leaderboard ${key}: other scores than the one reverted`,
+    );
+
+    it("names boards in left on which a request has scored too, and takes back what adds up", async () => {
+      const [, best] = await play(domain, projectId, { user: "mixed", events: wins([2, 8]) });
+      const playerId = await domain.addPlayer(projectId, "mixed");
+      for (const leaderboardKey of ["custom-best", "custom-sum", "custom-last", "custom-less"])
+        await domain.transact((work) =>
+          recordScores(work, { projectId, leaderboardKey }, [
+            { playerId, score: 5, occurredAt: new Date(0) },
+          ]),
+        );
+      const { left } = await takeBack(domain, projectId, best!);
+      assert.deepEqual(left, kept);
+      assert.deepEqual(await scoresOf("mixed"), {
+        "custom-best": -8,
+        "custom-last": -8,
+        "custom-less": 7,
+        "custom-sum": -2,
+      });
+    });
+
+    it("names the score in left where it was not recorded", async () => {
+      const [only] = await play(domain, projectId, { user: "before", events: wins([4]) });
+      await rowsOf(
+        domain,
+        sql`update rule_executions set effects = null where project_id = ${projectId} and event_id = ${only}`,
+      );
+      const { left } = await takeBack(domain, projectId, only!);
+      const names = ["best", "last", "less", "sum"];
+      assert.deepEqual(
+        left,
+        names.map((name) => `leaderboard custom-${name}: the score submitted by rule points`),
+      );
+      assert.equal((await scoresOf("before"))["custom-best"], -4);
+    });
+
+    it("does not take the next one for known where an execution is gone", async () => {
+      const [first, last] = await play(domain, projectId, { user: "pruned", events: wins([3, 9]) });
+      await rowsOf(
+        domain,
+        sql`delete from rule_executions where project_id = ${projectId} and event_id = ${first}`,
+      );
+      assert.deepEqual((await takeBack(domain, projectId, last!)).left, kept);
+      assert.deepEqual((await scoresOf("pruned"))["custom-sum"], -3);
+    });
   });
 
   it("is found in order by a reconciliation", async () =>

@@ -29,7 +29,7 @@ export type ExecutionRow = {
   eventId: string;
   depth: number;
   mode: "LIVE" | "SHADOW" | "HOLDOUT";
-  /** The simulated effects; null for LIVE, whose effects are in the outbox. */
+  /** The simulated effects. For LIVE, whose effects are in the outbox, the submitted scores, or null. */
   effects: unknown;
 };
 
@@ -99,6 +99,9 @@ export type InboxRow = {
   expiresMs: number | null;
 };
 
+/** A score that a rule has submitted: the list, the score as it counts, and when, in microseconds. */
+export type RecordedScore = [listId: string, rankScore: number, atUs: number];
+
 /** A submitted score that waits for a review. */
 export type ScoreReviewRow = {
   id: string;
@@ -125,5 +128,7 @@ export type Effects = {
   rewardGrants: RewardGrantRow[];
   inbox: InboxRow[];
   scoreReviews: ScoreReviewRow[];
+  /** Scores that rules have submitted; saved with their firings. */
+  scores: RecordedScore[];
   traces: TraceRow[];
 };

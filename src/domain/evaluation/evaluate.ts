@@ -32,6 +32,7 @@ export const noEffects = (): Effects => ({
   rewardGrants: [],
   inbox: [],
   scoreReviews: [],
+  scores: [],
   traces: [],
 });
 

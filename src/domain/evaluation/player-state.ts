@@ -109,6 +109,10 @@ export type EntryState = {
   version: number;
   /** Scores submitted, where the board limits them. */
   submissions?: number;
+  /**
+   * How many of its scores are recorded with the firings of rules; absent where others took part too.
+   */
+  recorded?: number;
   /** Data submitted with the score, if it is to be written. */
   meta?: Json | null;
 };

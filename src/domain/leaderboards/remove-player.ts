@@ -1,24 +1,18 @@
-import { sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/definitions.ts";
 import { notFound } from "../kernel/errors.ts";
-import type { EntryChange } from "../kernel/events/events.ts";
 import { getPlayer } from "../progression/players/players.ts";
 import { lockPlayersById } from "../progression/load.ts";
-import type { EntryState, PlayerDoc, PlayerState } from "../evaluation/player-state.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
 import { openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Board } from "../evaluation/boards/board.ts";
 import { boardOf } from "../progression/leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
+import { leaveList } from "../evaluation/boards/leave.ts";
 import { findList } from "../evaluation/boards/lists.ts";
-
-/** Maximum number of lists for which a player's removal is remembered. */
-const REMOVED_MAX = 100;
 
 /** `ban`: true keeps the player off the leaderboard from now on, false lifts that. */
 export type Removal = { leaderboardRef: string; playerRef: string; ban?: boolean | undefined };
-
-type Removed = { listId: string; entry: EntryState } | undefined;
 
 /**
  * Removes a player from a leaderboard: the entry of the current period is deleted. Without a ban the next
@@ -45,10 +39,9 @@ export const removePlayer = async (
   if (!player) throw notFound("player");
   const removed = takeOff(player, board, { ban, nowMs: work.now.getTime() });
   await several.save();
-  if (removed) await deleteEntry(work, { projectId, playerId: player.id, ...removed });
   const action = ban === true ? "banned" : "removed";
   await auditDefinition(work, `leaderboard.player_${action}`, leaderboard);
-  return removed !== undefined;
+  return removed;
 };
 
 type TakeOff = { ban: boolean | undefined; nowMs: number };
@@ -59,27 +52,12 @@ const bansOf = ({ doc: { b = [] } }: PlayerState, { id }: Board, ban: boolean | 
   return (ban ?? others.length < b.length) ? [...others, id] : others;
 };
 
-const takeOff = (player: PlayerState, board: Board, { ban, nowMs }: TakeOff): Removed => {
-  const doc: PlayerDoc = { ...player.doc, b: bansOf(player, board, ban) };
-  player.doc = doc;
+/** @returns whether there was an entry */
+const takeOff = (player: PlayerState, board: Board, { ban, nowMs }: TakeOff): boolean => {
+  player.doc = { ...player.doc, b: bansOf(player, board, ban) };
   player.dirty.doc = true;
   const list = findList(board, player, nowMs);
-  const entry = typeof list === "string" ? undefined : player.entries.get(list.id);
-  if (typeof list === "string" || !entry) return undefined;
-  const kept = Object.entries(doc.z ?? {}).slice(1 - REMOVED_MAX);
-  doc.z = { ...Object.fromEntries(kept), [list.id]: entry.version + 1 };
-  player.entries.delete(list.id);
-  return { listId: list.id, entry };
-};
-
-const deleteEntry = async (
-  { db, emit }: Work,
-  { projectId, playerId, listId, entry }: NonNullable<Removed> & { projectId: string; playerId: string },
-): Promise<void> => {
-  await sql`
-    delete from leaderboard_entries
-    where project_id = ${projectId} and period_id = ${listId} and player_id = ${playerId}`.execute(db);
-  const { rankScore, rankTie, version } = entry;
-  const gone: EntryChange = [playerId, rankScore, rankTie, version + 1, true];
-  emit(projectId, "leaderboard.entries_changed", { periodId: listId, entries: [gone] });
+  if (typeof list === "string" || !player.entries.has(list.id)) return false;
+  leaveList(player, list.id);
+  return true;
 };

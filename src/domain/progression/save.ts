@@ -135,16 +135,24 @@ const doneArm = (done: readonly QueueRef[]): Arm => ({
 /** Statuses of players that appear on no board and in no list. */
 export const HIDDEN_STATUSES: ReadonlySet<string> = new Set(["BANNED", "MERGED", "ERASED"]);
 
+/** An entry that the player has left: of it only the version matters. */
+const leftWith = ({ doc }: PlayerState, periodId: string) => ({
+  rankScore: 0,
+  rankTie: 0,
+  version: doc.z![periodId]!,
+});
+
 /** Returns one outbox row for each changed period, with the new values of all its players in this batch. */
 const entryRows = (players: readonly PlayerState[]): OutboxRow[] => {
   const changes = new Map<string, { projectId: string; periodId: string; entries: EntryChange[] }>();
-  for (const { projectId, id, entries, dirty, status, isDeleted = false } of players) {
+  for (const player of players) {
+    const { projectId, id, entries, dirty, status, isDeleted = false } = player;
     const isHidden = isDeleted || HIDDEN_STATUSES.has(status);
     for (const periodId of dirty.entries) {
-      const { rankScore, rankTie, version } = entries.get(periodId)!;
+      const { rankScore, rankTie, version } = entries.get(periodId) ?? leftWith(player, periodId);
       const change = changes.get(periodId) ?? { projectId, periodId, entries: [] };
       const values = [id, rankScore, rankTie, version] as const;
-      change.entries.push(isHidden ? [...values, true] : [...values]);
+      change.entries.push(isHidden || !entries.has(periodId) ? [...values, true] : [...values]);
       changes.set(periodId, change);
     }
   }

@@ -2,6 +2,8 @@ import { sql } from "kysely";
 import type { PastEvent } from "../evaluation/metrics/count.ts";
 import { type CounterState, isReversible } from "../evaluation/metrics/counters.ts";
 import type { Work } from "../kernel/work.ts";
+import { loadStates } from "../progression/load-states.ts";
+import { entries } from "../progression/parts/entries.ts";
 import {
   countersWithout,
   type Follower,
@@ -13,15 +15,15 @@ import {
 } from "./counters-without.ts";
 import { readRewardsOfTiers } from "./read-tier-rewards.ts";
 import { type Recounted, recount } from "./recount.ts";
-import type { CausedGrant, CausedLine, FollowedBadge } from "./record.ts";
+import type { CausedGrant, FollowedBadge, LostRewards } from "./record.ts";
 import type { CounterStarts } from "./reverse-counters.ts";
 
 /** What the counters of an event, and the badges that follow them, are without it. */
 export type Followed = {
   recounted: ReadonlyMap<string, CounterState | undefined>;
   followed: ReadonlyMap<string, FollowedBadge>;
-  /** What other events have given for tiers that are lost. */
-  ledger: readonly CausedLine[];
+  lost: readonly LostRewards[];
+  /** Of tiers that are lost. */
   grants: readonly CausedGrant[];
   /** What cannot be determined, in words. */
   left: readonly string[];
@@ -93,17 +95,36 @@ const readLost = async (
   work: Work,
   owner: Owner,
   { eventIds, followed }: Lost,
-): Promise<Pick<Followed, "ledger" | "grants">> => {
+): Promise<Pick<Followed, "lost" | "grants">> => {
   const falling = (): string[] =>
     [...followed].filter(([key, { tier }]) => tier < owner.player.badges.get(key)!.tier).map(([key]) => key);
   const keys = falling();
-  if (keys.length === 0) return { ledger: [], grants: [] };
+  if (keys.length === 0) return { lost: [], grants: [] };
   for (const [key, tier] of await readOtherTiers(work, owner, { keys, eventIds })) {
     const badge = followed.get(key)!;
     followed.set(key, { ...badge, tier: Math.max(badge.tier, tier) });
   }
   const tiers = new Map(falling().map((key) => [key, followed.get(key)!.tier]));
-  return readRewardsOfTiers(work, owner.player, { tiers, eventIds });
+  const rewards = await readRewardsOfTiers(work, owner.player, { tiers, eventIds });
+  await loadListsOf(work, owner, rewards.lost);
+  return rewards;
+};
+
+/** Loads the lists of boards of those times, on which the rewards were gained. */
+const loadListsOf = async (
+  work: Work,
+  { player, project }: Owner,
+  lost: readonly LostRewards[],
+): Promise<void> => {
+  if (lost.length === 0 || project.boardIndex.gains.length === 0) return;
+  const then = { ...player, timesMs: lost.map(({ atMs }) => atMs), lists: new Map(), entries: new Map() };
+  await loadStates(work, [then], [project], [entries]);
+  for (const [id, list] of then.lists) {
+    if (player.lists.has(id)) continue;
+    player.lists.set(id, list);
+    const entry = then.entries.get(id);
+    if (entry) player.entries.set(id, entry);
+  }
 };
 
 type Query = { keys: readonly string[]; eventIds: readonly string[] };

@@ -124,7 +124,8 @@ export const readCaused = async (
     from reward_grants where project_id = ${projectId} and event_id = ${ids}
       and status not in ('REVOKED', 'EXPIRED')`.execute(db);
   const firings = await sql<Owned<CausedFiring>>`
-    select rule_id as "ruleId", rule_version as "ruleVersion", event_id as "eventId", player_id as "playerId"
+    select rule_id as "ruleId", rule_version as "ruleVersion", event_id as "eventId", player_id as "playerId",
+      effects->'scores' as scores
     from rule_executions
     where project_id = ${projectId} and event_id = ${ids} and mode = 'LIVE' and reverted_at is null`.execute(
     db,
@@ -179,6 +180,7 @@ export const readRules = async (
   projectId: string,
   firings: readonly CausedFiring[],
 ): Promise<{ rules: FiredRules; left: string[] }> => {
+  const unrecorded = new Set(firings.filter(({ scores }) => scores === null).map(firingKey));
   const fired = new Map(firings.map((firing) => [firingKey(firing), firing]));
   const wanted = [...fired.values()].map(({ ruleId, ruleVersion }) => ({ r: ruleId, v: ruleVersion }));
   const found = await sql<{ id: string; key: string; version: number; definition: RuleDocument }>`
@@ -186,19 +188,25 @@ export const readRules = async (
     from json_to_recordset(${JSON.stringify(wanted)}::json) as x(r uuid, v int)
     join rule_versions v on v.rule_id = x.r and v.version = x.v
     join rules r on r.id = v.rule_id and r.project_id = ${projectId}`.execute(db);
-  const read = await mapInSlices(found.rows, ({ id, key, version, definition }) => ({
-    name: firingKey({ ruleId: id, ruleVersion: version }),
-    controls: controlsOf(id, key, definition),
-    left: leftBy(definition).map((what) => `${what} by rule ${key}`),
-  }));
+  const read = await mapInSlices(found.rows, ({ id, key, version, definition }) => {
+    const name = firingKey({ ruleId: id, ruleVersion: version });
+    const left = leftBy(definition, { isRecorded: !unrecorded.has(name) });
+    return {
+      name,
+      controls: controlsOf(id, key, definition),
+      left: left.map((what) => `${what} by rule ${key}`),
+    };
+  });
   return {
     rules: new Map(read.map(({ name, controls }) => [name, controls])),
     left: [...new Set(read.flatMap(({ left }) => left))],
   };
 };
 
-const leftBy = ({ actions }: RuleDocument): string[] =>
+const leftBy = ({ actions }: RuleDocument, { isRecorded }: { isRecorded: boolean }): string[] =>
   actions.flatMap((action) => {
+    const isSent = action.target !== undefined || action.delaySeconds !== undefined;
+    if (action.type === "submit_score" && isRecorded && !isSent) return [];
     if (action.type === "submit_score") return [`leaderboard ${action.leaderboardKey}: the score submitted`];
     if (action.type === "update_player") return ["attributes, tags and segments set"];
     const isUnseen =

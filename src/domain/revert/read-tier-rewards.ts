@@ -2,11 +2,11 @@ import { sql } from "kysely";
 import type { Cause } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
 import { CAUSED_ROWS_MAX } from "./read-record.ts";
-import type { CausedGrant, CausedLine } from "./record.ts";
+import type { CausedGrant, CausedLine, LostRewards } from "./record.ts";
 import { tierOfKey } from "./reverse-badges.ts";
 import { tooLarge } from "./too-large.ts";
 
-type Rewards = { ledger: CausedLine[]; grants: CausedGrant[] };
+type Rewards = { lost: LostRewards[]; grants: CausedGrant[] };
 type Query = {
   /** The tiers that remain, by key of the badge. */
   tiers: ReadonlyMap<string, number>;
@@ -18,7 +18,18 @@ type Line = Omit<CausedLine, "seq" | "amount" | "cause"> & {
   seq: string | number;
   amount: string | number;
   cause: Cause;
+  at: Date | string;
 };
+
+const lineOf = ({ id, seq, asset, currencyKey, amount, key, cause }: Line): CausedLine => ({
+  id,
+  seq: Number(seq),
+  asset,
+  currencyKey,
+  amount: Number(amount),
+  key,
+  cause,
+});
 
 /**
  * Reads what a player was given for tiers of badges above those that remain, by other events.
@@ -29,7 +40,7 @@ export const readRewardsOfTiers = async (
   { id: playerId, projectId }: { id: string; projectId: string },
   { tiers, eventIds }: Query,
 ): Promise<Rewards> => {
-  if (tiers.size === 0) return { ledger: [], grants: [] };
+  if (tiers.size === 0) return { lost: [], grants: [] };
   const prefixes = JSON.stringify([...tiers.keys()].map((key) => `bdg:${key}:`));
   const isOfTiers = (column: string) => sql`exists (
     select 1 from json_array_elements_text(${prefixes}::json) as x(prefix)
@@ -37,8 +48,10 @@ export const readRewardsOfTiers = async (
   const isOther = (column: string) => sql`(${sql.ref(column)} is null
     or ${sql.ref(column)} <> all(${`{${eventIds.join(",")}}`}::uuid[]))`;
   const lines = await sql<Line>`
-    select l.id, l.seq, l.asset, l.currency_key as "currencyKey", l.amount, l.idempotency_key as key, l.cause
+    select l.id, l.seq, l.asset, l.currency_key as "currencyKey", l.amount, l.idempotency_key as key, l.cause,
+      coalesce(least(e.occurred_at, e.received_at), l.created_at) as at
     from ledger_entries l
+    left join tracked_events e on e.project_id = l.project_id and e.id = l.event_id
     where l.project_id = ${projectId} and l.player_id = ${playerId} and ${isOfTiers("l.idempotency_key")}
       and ${isOther("l.event_id")} and l.reverses is null
       and not exists (select 1 from ledger_entries r where r.project_id = l.project_id
@@ -56,6 +69,9 @@ export const readRewardsOfTiers = async (
     const of = tierOfKey(key);
     return of !== undefined && of.tier > (tiers.get(of.badgeKey) ?? Infinity);
   };
-  const ledger = lines.rows.map((row) => ({ ...row, seq: Number(row.seq), amount: Number(row.amount) }));
-  return { ledger: ledger.filter(isLost), grants: grants.rows.filter(isLost) };
+  const byTime = Map.groupBy(lines.rows.filter(isLost), ({ at }) => new Date(at).getTime());
+  return {
+    lost: [...byTime].map(([atMs, rows]) => ({ atMs, ledger: rows.map(lineOf) })),
+    grants: grants.rows.filter(isLost),
+  };
 };

@@ -1,6 +1,7 @@
 import type { CounterState } from "../evaluation/metrics/counters.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
-import type { LedgerRow } from "../evaluation/effects.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import type { LedgerRow, RecordedScore } from "../evaluation/effects.ts";
 
 /** A tracked event to revert, as evaluation saw it. */
 export type RevertedEvent = {
@@ -38,13 +39,31 @@ export type CausedGrant = {
 };
 
 /** A firing of a rule, with the version that fired. */
-export type CausedFiring = { ruleId: string; ruleVersion: number };
+export type CausedFiring = {
+  ruleId: string;
+  ruleVersion: number;
+  /** Scores that it has submitted; null where that was not recorded. */
+  scores: readonly RecordedScore[] | null;
+};
+
+/** Scores submitted for the event on one list. */
+export type SubmittedScores = {
+  listId: string;
+  /** Undefined for a board that is not active. */
+  board: Board | undefined;
+  scores: readonly RecordedScore[];
+  /** The entry without them; null for none, absent where other scores are not known. */
+  other?: OtherScores;
+};
 
 /** An event about the player that the reverted event has emitted. */
 export type CausedEvent = { type: string; data: Json };
 
 /** What a badge that follows a counter has without the event. */
 export type FollowedBadge = { tier: number; progress: number };
+
+/** What other events have given at a time for tiers of badges that are lost; in ms. */
+export type LostRewards = { atMs: number; ledger: readonly CausedLine[] };
 
 /** Everything that one event has caused for one player, as far as it was stored. */
 export type PlayerRecord = {
@@ -60,14 +79,18 @@ export type PlayerRecord = {
   recounted: ReadonlyMap<string, CounterState | undefined>;
   /** Badges that follow the event's counters, by key. */
   followed: ReadonlyMap<string, FollowedBadge>;
-  /** Boards by id, with the score of the player's other events; see read-scores.ts. */
+  lost: readonly LostRewards[];
+  /** The score of the player's other events by list, where it is known; see read-scores.ts. */
   scores: ReadonlyMap<string, OtherScores>;
+  submitted: readonly SubmittedScores[];
+  /** Whether the player has XP that something else has given or taken. */
+  hasOtherXp: boolean;
   /** Whether the event itself is this player's, and not only an effect of it. */
   isOwn: boolean;
 };
 
-/** The player's entry on a board without the event. Undefined where it cannot be determined. */
-export type OtherScores = { rankScore: number; rankTie: number; latestUs: number } | undefined;
+/** The player's entry on a list without the event; null for none. */
+export type OtherScores = { rankScore: number; rankTie: number; latestUs: number } | null;
 
 /** What is reverted, summed over players, and what is not. */
 export type Reversal = {

@@ -10,7 +10,8 @@ import type { CausedFiring, CausedGrant, CausedLine, Reversal } from "./record.t
 /** The limits and budgets of rules as they were when they fired, by `firingKey`. */
 export type FiredRules = ReadonlyMap<string, RuleControls>;
 
-export const firingKey = ({ ruleId, ruleVersion }: CausedFiring): string => `${ruleId}:${ruleVersion}`;
+export const firingKey = ({ ruleId, ruleVersion }: Pick<CausedFiring, "ruleId" | "ruleVersion">): string =>
+  `${ruleId}:${ruleVersion}`;
 
 export const controlsOf = (ruleId: string, key: string, definition: RuleDocument): RuleControls =>
   compileControls({ id: ruleId, key, isShadow: false, definition });

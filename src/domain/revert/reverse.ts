@@ -1,4 +1,4 @@
-import { scoreHoldings } from "../evaluation/boards/holdings.ts";
+import { loseGains, scoreHoldings } from "../evaluation/boards/holdings.ts";
 import type { PastEvent } from "../evaluation/metrics/count.ts";
 import { stepsOf } from "../evaluation/event-accounts.ts";
 import { DERIVED_MAX } from "../evaluation/loop-guard.ts";
@@ -7,13 +7,14 @@ import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { refreshSegments } from "../evaluation/segments/membership.ts";
 import type { Pieces } from "../kernel/pace.ts";
-import type { CausedLine, PlayerRecord, Reversal } from "./record.ts";
+import type { CausedLine, LostRewards, PlayerRecord, Reversal } from "./record.ts";
 import { reverseBadges, reverseFollowed, tierOfKey } from "./reverse-badges.ts";
 import { type CounterStarts, derivedOf, reverseCounters } from "./reverse-counters.ts";
 import { type FiredRules, reverseFirings, reverseGrants } from "./reverse-firings.ts";
 import { reverseHoldings, reverseXp } from "./reverse-ledger.ts";
 import { levelOfKey, takeLevelsBack } from "./reverse-levels.ts";
-import { type BoardStarts, reverseScores } from "./reverse-scores.ts";
+import { type BoardStarts, leaveEmptied, reverseScores } from "./reverse-scores.ts";
+import { reverseSubmitted } from "./reverse-submitted.ts";
 import { reverseStreaks, streakOfKey } from "./reverse-streaks.ts";
 
 export type ReverseContext = {
@@ -45,7 +46,10 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
     recounted: record.recounted,
     reversal,
   });
+  const before = new Map(player.entries);
+  reverseSubmitted(turn, record.submitted, reversal);
   const tiers = reverseFollowed(turn, record, reversal);
+  yield* reverseLost(turn, record.lost, reversal);
   const shortened = record.isOwn ? reverseStreaks(turn, record, reversal) : new Set<string>();
   const keptByStreak: IsKept = (key) => {
     const streakKey = streakOfKey(key);
@@ -71,10 +75,23 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
   });
   for (const key of scoreHoldings(turn.project.boardIndex, turn, xpBefore))
     reversal.left.add(`leaderboard ${key}: its period is closed`);
+  leaveEmptied(turn, before, record);
   refreshSegments(turn.project.segmentIndex, turn);
   // A reversal triggers nothing.
   root.derived.length = 0;
   yield stepsOf(root.accounts);
+}
+
+/** Reverts what was given for tiers that are lost, each at the time at which it was gained. In pieces. */
+function* reverseLost(turn: PlanTurn, lost: readonly LostRewards[], reversal: Reversal): Pieces<void> {
+  for (const { atMs, ledger } of lost) {
+    const then = { ...turn, event: { ...turn.event, at: atMs } };
+    const isXp = ({ asset }: CausedLine): boolean => asset === "XP";
+    yield* reverseXp(then, ledger.filter(isXp), reversal);
+    yield* reverseHoldings(then, ledger, reversal);
+    for (const key of loseGains(turn.project.boardIndex, then))
+      reversal.left.add(`leaderboard ${key}: its period is closed`);
+  }
 }
 
 /** Maximum number of events derived from a tracked event: by itself, and by creating its player. */

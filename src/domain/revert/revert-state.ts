@@ -19,6 +19,8 @@ import {
   readRules,
 } from "./read-record.ts";
 import { readFollowed } from "./read-followed.ts";
+import { readHasOtherXp } from "./read-other-xp.ts";
+import { readSubmitted } from "./read-submitted.ts";
 import { readOtherScores } from "./read-scores.ts";
 import type { PlayerRecord, Reversal, RevertedEvent } from "./record.ts";
 import { pastEvents, type ReverseContext } from "./reverse.ts";
@@ -176,17 +178,20 @@ export const recordOf = async (
     emitted: [],
   };
   const past = pastEvents({ project: plan }, { event, emitted: own.emitted, isOwn });
-  const { ledger, grants, left, ...followed } = await readFollowed(
+  const { grants, left, ...followed } = await readFollowed(
     work,
     { player, project: plan },
     { event, past, starts: counterStarts, eventIds },
   );
   for (const what of left) reversal.left.add(what);
+  const lines = [own, ...followed.lost].flatMap(({ ledger }) => ledger);
+  const isOnXpBoard = plan.boardIndex.xp.length > 0 && lines.some(({ asset }) => asset === "XP");
   return {
     event,
     ...own,
     ...followed,
-    ledger: [...own.ledger, ...ledger],
+    submitted: await readSubmitted(work, { player, project: plan }, { firings: own.firings, eventIds }),
+    hasOtherXp: isOnXpBoard && (await readHasOtherXp(work, player, { ledger: lines, eventIds })),
     grants: [...own.grants, ...grants],
     awards: caused.logs.get(player) ?? [],
     longestRuns: isOwn ? await readLongestRuns(work, plan.projectId, player.id) : new Map(),

@@ -40,6 +40,13 @@ const BADGES: readonly Json[] = [
   },
 ];
 
+const SUBMITTED: readonly Json[] = [
+  { key: "custom-best", operator: "BEST" },
+  { key: "custom-sum", operator: "SUM", period: { kind: "DAILY" } },
+  { key: "custom-last", operator: "LATEST" },
+  { key: "custom-less", operator: "DECR" },
+].map((board) => ({ ...board, metric: { source: "CUSTOM" } }));
+
 const BOARDS: readonly Json[] = [
   { key: "wins", metric: { source: "EVENT", event: won, aggregate: "count" } },
   { key: "points", metric: { source: "EVENT", event: won, aggregate: "sum", property: "score" } },
@@ -49,9 +56,23 @@ const BOARDS: readonly Json[] = [
     period: { kind: "DAILY" },
   },
   { key: "xp", metric: { source: "XP" } },
+  {
+    key: "coins-of-day",
+    metric: { source: "CURRENCY", currencyKey: "coins", mode: "EARNED" },
+    period: { kind: "DAILY" },
+  },
+  { key: "best", metric: { source: "EVENT", event: won, aggregate: "max", property: "score" } },
+  {
+    key: "lowest-of-day",
+    sort: "ASC",
+    metric: { source: "EVENT", event: won, aggregate: "min", property: "score" },
+    period: { kind: "DAILY" },
+  },
+  ...SUBMITTED,
+  { key: "last", metric: { source: "EVENT", event: won, aggregate: "latest", property: "score" } },
 ];
 
-/** A project whose `won` gives its `score` as XP, with badges that follow counters, and boards. */
+/** A project whose `won` gives its `score` as XP and coins, with badges that follow counters, and boards. */
 export const aHistoryProject = async (
   domain: Domain,
   { badges = BADGES, boards = BOARDS }: { badges?: readonly Json[]; boards?: readonly Json[] } = {},
@@ -61,12 +82,21 @@ export const aHistoryProject = async (
   await domain.transact(({ db }) =>
     sql`update projects set settings = ${settings}::jsonb where id = ${projectId}`.execute(db),
   );
+  await define(domain, projectId, "currency", { key: "coins", name: "Coins" });
   for (const badge of badges) await define(domain, projectId, "badge", { name: "A badge", ...badge });
   for (const board of boards) await domain.addBoard(projectId, { name: "A board", ...board });
   await publish(domain, projectId, {
     key: "points",
     triggers: [{ kind: "EVENT", eventTypes: ["won"] }],
-    actions: [{ type: "grant_xp", amount: { $ref: "event.properties.score" } }],
+    actions: [
+      { type: "grant_xp", amount: { $ref: "event.properties.score" } },
+      ...SUBMITTED.filter(({ key }) => boards.some((board) => board["key"] === key)).map(({ key }) => ({
+        type: "submit_score",
+        leaderboardKey: key,
+        score: { $ref: "event.properties.score" },
+      })),
+      { type: "adjust_currency", currencyKey: "coins", amount: { $ref: "event.properties.score" } },
+    ],
   });
   return projectId;
 };
@@ -125,7 +155,7 @@ export const standingOf = async (domain: Domain, projectId: string, user: string
       left join leaderboard_periods p on p.project_id = e.project_id and p.id = e.period_id
       join leaderboards l on l.project_id = e.project_id
         and (l.id = p.leaderboard_id or l.period_id = e.period_id)
-      where e.project_id = ${projectId} and e.player_id = ${player.id} and e.rank_score <> 0 order by 1, 2`,
+      where e.project_id = ${projectId} and e.player_id = ${player.id} order by 1, 2`,
   );
   return {
     xp: Number(player.xp),

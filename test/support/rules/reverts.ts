@@ -137,12 +137,15 @@ export const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: Pl
       })),
     ],
     grants: [],
-    firings: effects.executions.map(({ ruleId, ruleVersion }) => ({ ruleId, ruleVersion })),
+    firings: effects.executions.map(({ ruleId, ruleVersion }) => ({ ruleId, ruleVersion, scores: null })),
     emitted: effects.outbox.map((row) => ({ type: row.type, data: row.data as Json })),
+    hasOtherXp: before.xp > 0,
     recounted: new Map(),
     followed: followedBy(turn),
     longestRuns: new Map(),
-    scores: new Map(),
+    lost: [],
+    submitted: [],
+    scores: new Map([["wins", null]]),
     isOwn: true,
   };
 };

@@ -46,6 +46,7 @@ export const submitScore = actionKind({
     if (!board) return turn.warn(`leaderboard ${leaderboardKey} is not active: no score is submitted`);
     const fits = meta === undefined || isMeta(meta);
     if (!fits) turn.warn(`leaderboard ${leaderboardKey}: the meta is too large and left out`);
-    submit(turn, board, score, { isBoostable: true, meta: fits ? meta : undefined });
+    const isRecorded = !turn.event.type.startsWith("system.");
+    submit(turn, board, score, { isBoostable: true, isRecorded, meta: fits ? meta : undefined });
   },
 });

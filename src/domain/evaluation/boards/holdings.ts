@@ -92,6 +92,16 @@ export const scoreHoldings = (boards: HoldingBoards, turn: Turn, xpBefore: numbe
   return closed;
 };
 
+/**
+ * Records the losses of reverted gains, at the time of the turn's event, before what else the turn changes.
+ * @returns the keys of boards whose period is closed
+ */
+export const loseGains = (boards: Pick<HoldingBoards, "gains">, turn: Turn): string[] => {
+  const closed = scoreGains(boards, turn);
+  turn.root.before = { ...turn.root.before, ledger: turn.effects.ledger.length };
+  return closed;
+};
+
 /** Records the player's total XP on all boards of it. A player without XP enters with the first gain. */
 export const scoreXp = ({ xp: boards }: Pick<HoldingBoards, "xp">, turn: Turn): void => {
   const { xp } = turn.player;
@@ -112,7 +122,7 @@ const setValue = (turn: Turn, board: Board, { value, atMs: at }: Value): boolean
   return refusal?.reason !== "LEADERBOARD_CLOSED";
 };
 
-const scoreGains = ({ gains }: HoldingBoards, turn: Turn): string[] => {
+const scoreGains = ({ gains }: Pick<HoldingBoards, "gains">, turn: Turn): string[] => {
   const gained = gainsSince(turn);
   const closed: string[] = [];
   for (const { board, currencyKey } of gains) {

@@ -89,10 +89,11 @@ export const entryRefusal = (
 export const isEnough = ({ minRankScore }: Board, rankScore: number): boolean =>
   minRankScore === undefined || rankScore <= minRankScore;
 
+type More = Pick<EntryState, "submissions" | "recorded" | "meta">;
 type Recording = Operation & {
   target: ScoreTarget;
   /** Stored on the entry together with the score. */
-  more?: Pick<EntryState, "submissions" | "meta">;
+  more?: More;
 };
 
 /** Records a value in a list. */
@@ -100,7 +101,11 @@ export const recordIn = (turn: Turn, board: Board, recording: Recording): Scored
   const { target, more = {}, ...operation } = recording;
   const { list, old } = target;
   const next = nextEntry(board, old, operation);
-  if (!next || (!old && !isEnough(board, next.rankScore))) return standing(board, { listId: list.id, old });
+  if (!next || (!old && !isEnough(board, next.rankScore))) {
+    // A score that is older than the latest one is counted, since it may be the next one after a revert.
+    if (old && more.recorded !== old.recorded) setEntry(turn.player, list, withRecorded(old, more.recorded));
+    return standing(board, { listId: list.id, old });
+  }
   const entry = withMore(old ? next : comingBack(turn.player, list, next), old, more);
   if (entry !== old) setEntry(turn.player, list, entry);
   return {
@@ -126,12 +131,19 @@ const setEntry = (player: PlayerState, list: List, entry: EntryState): void => {
 const withMore = (
   next: EntryState,
   old: EntryState | undefined,
-  { submissions, meta }: Pick<EntryState, "submissions" | "meta">,
+  { submissions, recorded, meta }: More,
 ): EntryState => {
   const counted = submissions === undefined ? {} : { submissions };
-  if (next !== old) return { ...next, ...counted, ...(meta === undefined ? {} : { meta }) };
-  return submissions === undefined ? next : { ...next, ...counted };
+  if (next !== old)
+    return withRecorded({ ...next, ...counted, ...(meta === undefined ? {} : { meta }) }, recorded);
+  if (submissions === undefined && recorded === next.recorded) return next;
+  return withRecorded({ ...next, ...counted }, recorded);
 };
+
+const withRecorded = (
+  { recorded: _before, ...entry }: EntryState,
+  recorded: number | undefined,
+): EntryState => (recorded === undefined ? entry : { ...entry, recorded });
 
 type Standing = { listId?: string; old: EntryState | undefined; entry?: EntryState | undefined };
 

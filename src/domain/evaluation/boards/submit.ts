@@ -4,6 +4,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { publish } from "../emit.ts";
 import { write } from "../event-steps.ts";
+import type { EntryState } from "../player-state.ts";
 import type { Turn } from "../turn.ts";
 import type { Board } from "./board.ts";
 import { violationOf } from "./bounds.ts";
@@ -27,6 +28,8 @@ export type SubmitOptions = {
   isBoostable?: boolean;
   /** Kept with the score as long as it stands. */
   meta?: Json | undefined;
+  /** Whether the score is recorded with the firing of the rule that submits it. */
+  isRecorded?: boolean;
   /** The score was approved by a review: bounds do not apply. */
   isReviewed?: boolean;
 };
@@ -100,15 +103,30 @@ const submit = (turn: Turn, board: Board, { target, score, atMs, options }: Subm
   const refusal = payEntry(turn, board, { target, operation });
   if (refusal) return refuse(turn, board, { refusal, target });
   countMinute(turn, board, atMs);
-  return recordIn(turn, board, { ...operation, target, more: moreOf(board, target, options) });
+  const scored = recordIn(turn, board, { ...operation, target, more: moreOf(board, target, options) });
+  const { rankScore, atUs } = operation;
+  if (options.isRecorded && turn.player.entries.has(target.list.id))
+    write(turn, "scores", [target.list.id, rankScore, atUs]);
+  return scored;
 };
 
 /** Returns the data to be stored on the entry besides the score. */
-const moreOf = ({ maxSubmissions }: Board, { old }: ScoreTarget, { meta }: SubmitOptions) => ({
+const moreOf = (
+  { maxSubmissions }: Board,
+  { old }: ScoreTarget,
+  { meta, isRecorded = false }: SubmitOptions,
+) => ({
+  ...recordedOf(old, isRecorded),
   ...(maxSubmissions === undefined ? {} : { submissions: (old?.submissions ?? 0) + 1 }),
   // Data of the previous score is replaced.
   ...(meta !== undefined || old ? { meta: meta ?? null } : {}),
 });
+
+/** Counts recorded scores as long as there are no others. */
+const recordedOf = (old: EntryState | undefined, isRecorded: boolean): Pick<EntryState, "recorded"> => {
+  const before = old ? old.recorded : 0;
+  return isRecorded && before !== undefined ? { recorded: before + 1 } : {};
+};
 
 /** Returns the resulting score; null without an entry. */
 const scoreAfter = (board: Board, { old }: ScoreTarget, operation: Operation): number | null => {

@@ -11,13 +11,14 @@ import { nextWindowMs, rowNumber, type SharedScope, windowName } from "./shared-
 export type Budget = NonNullable<RuleDocument["limits"]>["budgets"][number];
 
 /** The position in the effects where a firing begins. */
-export type Mark = { outbox: number; ledger: number; rewardGrants: number; spawned: number };
+export type Mark = { outbox: number; ledger: number; rewardGrants: number; spawned: number; scores: number };
 
-export const markOf = ({ outbox, ledger, rewardGrants, spawned }: Effects): Mark => ({
+export const markOf = ({ outbox, ledger, rewardGrants, spawned, scores }: Effects): Mark => ({
   outbox: outbox.length,
   ledger: ledger.length,
   rewardGrants: rewardGrants.length,
   spawned: spawned.length,
+  scores: scores.length,
 });
 
 /** A maximum that a rule may give to all players in a window. */

@@ -1,5 +1,5 @@
 import { newId } from "../../kernel/ids.ts";
-import type { Effects, ExecutionRow } from "../effects.ts";
+import type { Effects, ExecutionRow, RecordedScore } from "../effects.ts";
 import { write } from "../event-steps.ts";
 import type { Turn } from "../turn.ts";
 import type { CompiledRule } from "./compile.ts";
@@ -25,6 +25,18 @@ export const recordExecution = (
     ...what,
   });
 };
+
+/**
+ * Returns the scores that a firing has submitted, to be recorded with it; null for a rule that submits none.
+ */
+export const submitted = (
+  { definition }: Pick<CompiledRule, "definition">,
+  { scores }: Effects,
+  from: { scores: number },
+): { scores: RecordedScore[] } | null =>
+  definition.actions.some(({ type }) => type === "submit_score")
+    ? { scores: scores.slice(from.scores) }
+    : null;
 
 type From = { outbox: number; spawned: number };
 

@@ -3,7 +3,7 @@ import { saveTurn } from "../snapshot.ts";
 import type { Turn } from "../turn.ts";
 import { type CompiledBudget, markOf } from "./budgets.ts";
 import type { CompiledRule, RuleSet } from "./compile.ts";
-import { rehearsed, recordExecution } from "./executions.ts";
+import { rehearsed, submitted, recordExecution } from "./executions.ts";
 import { RuleFailure } from "./failures.ts";
 import type { Outcome, RuleReason } from "./outcome.ts";
 import type { Refusal } from "./rolling.ts";
@@ -182,7 +182,7 @@ const attempt = (rule: CompiledRule, turn: Turn, budgets: readonly CompiledBudge
   const mark = markOf(turn.effects);
   const failure = performActions(rule, turn);
   const gifts = budgets.map((budget) => budget.given(turn.effects, mark));
-  const effects = rule.isShadow ? rehearsed(turn.effects, mark) : null;
+  const effects = rule.isShadow ? rehearsed(turn.effects, mark) : submitted(rule, turn.effects, mark);
   return { gifts, effects, undone: failure ?? exceededBy(budgets, turn, gifts) };
 };
 

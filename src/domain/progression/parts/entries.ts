@@ -6,22 +6,39 @@ import type { PlayerPart } from "./part.ts";
 import { periodArm } from "./periods.ts";
 
 const rowsOf = ({ projectId, id, entries, dirty }: PlayerState) =>
-  [...dirty.entries].map((periodId) => {
-    const { rankScore, rankTie, latestUs, version, submissions = 0, meta } = entries.get(periodId)!;
+  [...dirty.entries].flatMap((periodId) => {
+    const entry = entries.get(periodId);
+    if (!entry) return [];
+    const { rankScore, rankTie, latestUs, version, submissions = 0, recorded = null, meta } = entry;
     const place = { p: projectId, w: periodId, i: id };
-    const values = { s: rankScore, t: rankTie, l: latestUs, v: version, n: submissions };
+    const values = { s: rankScore, t: rankTie, l: latestUs, v: version, n: submissions, r: recorded };
     // A JSON null clears the value; an absent one keeps it.
-    return { ...place, ...values, m: meta === undefined ? null : JSON.stringify(meta) };
+    return [{ ...place, ...values, m: meta === undefined ? null : JSON.stringify(meta) }];
   });
+
+/** Places that players have left. */
+const leftRowsOf = ({ projectId, id, entries, dirty }: PlayerState) =>
+  [...dirty.entries]
+    .filter((periodId) => !entries.has(periodId))
+    .map((periodId) => ({ p: projectId, w: periodId, i: id }));
 
 /** An entry (null without one), and its period for lists other than those of boards with one ranking. */
 type Loaded = [
-  entry: [rankScore: number, rankTie: number, latestUs: number, version: number, submissions: number] | null,
+  entry:
+    | [
+        rankScore: number,
+        rankTie: number,
+        latestUs: number,
+        version: number,
+        submissions: number,
+        recorded: number | null,
+      ]
+    | null,
   period?: [status: ListStatus, isLate: boolean, writtenMs: number] | null,
   isFull?: boolean,
 ];
 
-const entryOf = ([rankScore, rankTie, latestUs, version, submissions]: NonNullable<
+const entryOf = ([rankScore, rankTie, latestUs, version, submissions, recorded]: NonNullable<
   Loaded[0]
 >): EntryState => ({
   rankScore,
@@ -29,9 +46,12 @@ const entryOf = ([rankScore, rankTie, latestUs, version, submissions]: NonNullab
   latestUs,
   version,
   ...(submissions === 0 ? {} : { submissions }),
+  ...(recorded === null ? {} : { recorded }),
 });
 
-const ENTRY = sql.raw("jsonb_build_array(e.rank_score, e.rank_tie, e.latest_us, e.version, e.submissions)");
+const ENTRY = sql.raw(
+  "jsonb_build_array(e.rank_score, e.rank_tie, e.latest_us, e.version, e.submissions, e.recorded)",
+);
 
 /** One page of the lists of a window: enough to decide whether it is full. */
 const VALUES = sql`
@@ -99,13 +119,21 @@ export const entries: PlayerPart = {
       rows: players.flatMap(rowsOf),
       write: (rows, now) => sql`
         insert into leaderboard_entries as t (project_id, period_id, player_id, rank_score, rank_tie,
-          latest_us, version, submissions, meta, updated_at)
-        select p, w, i, s, t, l, v, n, m::json, ${now} from json_to_recordset(${rows}::json) as x(
-          p uuid, w uuid, i uuid, s bigint, t bigint, l bigint, v int, n int, m text)
+          latest_us, version, submissions, recorded, meta, updated_at)
+        select p, w, i, s, t, l, v, n, r, m::json, ${now} from json_to_recordset(${rows}::json) as x(
+          p uuid, w uuid, i uuid, s bigint, t bigint, l bigint, v int, n int, r int, m text)
         on conflict (project_id, period_id, player_id) do update set rank_score = excluded.rank_score,
           rank_tie = excluded.rank_tie, latest_us = excluded.latest_us, version = excluded.version,
-          submissions = excluded.submissions, updated_at = excluded.updated_at,
+          submissions = excluded.submissions, recorded = excluded.recorded, updated_at = excluded.updated_at,
           meta = coalesce(excluded.meta, t.meta)`,
+    },
+    {
+      name: "el",
+      rows: players.flatMap(leftRowsOf),
+      write: (rows) => sql`
+        delete from leaderboard_entries t
+        using json_to_recordset(${rows}::json) as x(p uuid, w uuid, i uuid)
+        where t.project_id = x.p and t.period_id = x.w and t.player_id = x.i`,
     },
   ],
 };
