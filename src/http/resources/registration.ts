@@ -43,7 +43,8 @@ export const registrationRoutes = [
     description:
       "Without tenantId and invitationToken it creates a tenant with the user as its OWNER. Each address " +
       "of a client has 5 attempts an hour, except the machine's own in development. Addresses of " +
-      "throw-away mailboxes are refused. The answer's X-Device-Token makes the device known at the next login.",
+      "throw-away mailboxes are refused. The answer's X-Device-Token makes the device known at the next " +
+      "login.",
     access: "public",
     project: "none",
     limits: ["registration"],
