@@ -17,7 +17,7 @@ import { createEventJobs } from "./event-jobs.ts";
 import { createProjectJobs } from "./project-jobs.ts";
 import { pruneChat } from "./prune-chat.ts";
 import { pruneEnded } from "./prune.ts";
-import { createRelayOutbox } from "./relay-outbox.ts";
+import { createRelayJobs } from "./relay-outbox.ts";
 import { retention } from "./retention.ts";
 import { runSchedules } from "./run-schedules.ts";
 import { sendMail } from "./send-mail.ts";
@@ -32,7 +32,7 @@ import { tellRanks } from "./tell-ranks.ts";
  */
 export const createJobs = (): Readonly<Record<JobName, AnyJob>> => ({
   ...createEventJobs(),
-  "relay-outbox": createRelayOutbox(),
+  ...createRelayJobs(),
   "send-mail": sendMail,
   sweep,
   partitions,

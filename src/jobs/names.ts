@@ -6,6 +6,7 @@ export type JobName =
   | "process-events"
   | "watch-processes"
   | "relay-outbox"
+  | "relay-backlogs"
   | "send-mail"
   | "sweep"
   | "partitions"

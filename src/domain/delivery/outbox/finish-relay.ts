@@ -24,17 +24,33 @@ export const happened = (row: OutboxRow): Happened => ({
  * Finishes a round: removes its commits from the queue, and plans their webhook deliveries in the same
  * commit. Another relay may have published them too; only the one whose delete finds a commit unchanged in
  * the queue plans it, so that it is planned once, and after earlier ones.
+ * @returns the number of rows whose commits were still queued as they were taken
  */
 export const finishRelay = async (
   work: Work,
   queued: readonly TakenCommit[],
   { rows, planned }: { rows: readonly OutboxRow[]; planned: readonly PlannedEvent[] },
-): Promise<void> => {
+): Promise<number> => {
   const ours = await deleteRelayed(work, queued, rows);
   await planWebhooks(
     work,
     planned.filter(({ id }) => ours.has(id)),
   );
+  return ours.size;
+};
+
+/** Whether one of the commits is still queued as it was taken: no other relay has finished them all. */
+export const isAnyQueued = async ({ db }: Work, queued: readonly TakenCommit[]): Promise<boolean> => {
+  const { rows } = await kept(
+    db,
+    sql<{ is_any: boolean }>`
+    select exists (
+      select from json_to_recordset(${JSON.stringify(keysOf(queued))}::json)
+        as x(p uuid, h smallint, s bigint, n int, k int)
+      join outbox_q t on t.project_id = x.p and t.part = x.h and t.seq = x.s
+      where cardinality(t.outbox_ids) = x.n) as is_any`,
+  );
+  return rows[0]!.is_any;
 };
 
 /**
@@ -52,6 +68,16 @@ type Gone = Pick<TakenCommit, "project_id" | "part" | "seq">;
 
 const keyOf = ({ project_id: project, part, seq }: Gone): string => `${project}:${part}:${seq}`;
 
+/** Commits as they were taken: ids that waited, and those taken. */
+const keysOf = (queued: readonly TakenCommit[]) =>
+  queued.map(({ project_id, part, seq, outbox_ids: { length }, waiting }) => ({
+    p: project_id,
+    h: part,
+    s: Number(seq),
+    n: waiting,
+    k: length,
+  }));
+
 /**
  * Deletes the queue rows, or the first ids of those that were taken in part, and with them outbox rows that
  * are no longer needed: one statement. It locks the queue rows first and in one order, so that relays that
@@ -64,13 +90,6 @@ const deleteRelayed = async (
   rows: readonly OutboxRow[],
 ): Promise<Set<string>> => {
   const ids = new Set(queued.flatMap(({ outbox_ids: of }) => of));
-  const keys = queued.map(({ project_id, part, seq, outbox_ids: { length }, waiting }) => ({
-    p: project_id,
-    h: part,
-    s: Number(seq),
-    n: waiting,
-    k: length,
-  }));
   const relayed = rows
     .filter(({ type, id }) => RELAYED_ONCE.has(type) && ids.has(id))
     .map(({ project_id, id }) => ({ p: project_id, i: id }));
@@ -78,7 +97,7 @@ const deleteRelayed = async (
     db,
     sql<Gone>`
     with x as materialized (
-      select * from json_to_recordset(${JSON.stringify(keys)}::json)
+      select * from json_to_recordset(${JSON.stringify(keysOf(queued))}::json)
         as x(p uuid, h smallint, s bigint, n int, k int)),
     locked as materialized (
       select x.* from x join outbox_q t on t.project_id = x.p and t.part = x.h and t.seq = x.s

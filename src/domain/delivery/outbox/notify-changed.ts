@@ -17,6 +17,8 @@ import type { Transact, Work } from "../../kernel/work.ts";
 
 /** How long a relay waits for ranks, in ms: building a large index takes longer. */
 const RANKS_PATIENCE_MS = 500;
+/** As above, for a backlog: nobody else waits for its round. */
+const BACKLOG_PATIENCE_MS = 5_000;
 /**
  * Attempts to read ranks when another relay sends notices of the same lists; then they are left to the sweep.
  */
@@ -26,13 +28,18 @@ type Parts = { transact: Transact; ranks: RankStore; topics: Topics };
 
 /** Data read with the rows of a round: players whose entries changed, and lists with notices. */
 export type Changed = { changed: readonly ChangedList[]; lists: readonly NoticeList[] };
+type Notifying = Changed & { isBacklog: boolean };
 
 /** Returns the ranks of all lists; undefined when they cannot be read now. */
-const seeInTime = async (ranks: RankStore, { changed, lists }: Changed): Promise<SeenRanks[] | undefined> => {
+const seeInTime = async (
+  ranks: RankStore,
+  { changed, lists, isBacklog }: Notifying,
+): Promise<SeenRanks[] | undefined> => {
   const players = new Map(changed.map(({ periodId, playerIds }) => [periodId, playerIds]));
   const seen = Promise.all(lists.map((list) => seeRanks(ranks, list, players.get(list.ref.periodId)!)));
   const patience = new AbortController();
-  const late = delay(RANKS_PATIENCE_MS, undefined, { signal: patience.signal }).catch(() => undefined);
+  const patienceMs = isBacklog ? BACKLOG_PATIENCE_MS : RANKS_PATIENCE_MS;
+  const late = delay(patienceMs, undefined, { signal: patience.signal }).catch(() => undefined);
   try {
     return await Promise.race([seen, late]);
   } catch (error) {
@@ -52,7 +59,7 @@ const seeInTime = async (ranks: RankStore, { changed, lists }: Changed): Promise
  */
 export const notifyChanged = async (
   { transact, ranks, topics }: Parts,
-  round: Changed,
+  round: Notifying,
   finish: (work: Work) => Promise<void>,
 ): Promise<void> => {
   if (round.lists.length === 0) return transact(finish);
@@ -60,7 +67,7 @@ export const notifyChanged = async (
   const changed = round.changed.filter(({ periodId }) => open.has(periodId));
   let lists = round.lists;
   for (let tried = 1; tried <= TRIES; tried++) {
-    const seen = tried < TRIES ? await seeInTime(ranks, { changed, lists }) : undefined;
+    const seen = tried < TRIES ? await seeInTime(ranks, { ...round, changed, lists }) : undefined;
     const sent = await transact(async (work) => {
       const done = seen ? await sendNotices(work, seen) : "LATER";
       if (done === "LATER") await deferNotices(work, lists, changed);

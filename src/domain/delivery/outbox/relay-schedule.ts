@@ -97,8 +97,7 @@ export class RelaySchedule {
   /** Records a failed round, its projects and its size. */
   failed({ only }: RoundPlan, projects: Iterable<string>, had: RoundSize): void {
     if (only === undefined) {
-      const apart = { ...WHOLE, hasFailedAlone: false, restMs: REST_MS, restsUntilMs: 0, gone: this.#gone };
-      for (const project of projects) this.#keep(project, apart);
+      for (const project of projects) this.setApart(project);
       return;
     }
     const apart = this.#apart.get(only);
@@ -113,6 +112,17 @@ export class RelaySchedule {
     const rows = halved(Math.min(apart.rows, had.rows), LEAST.rows);
     const bytes = halved(Math.min(apart.bytes, had.bytes), LEAST.bytes);
     this.#keep(only, { ...failed, rows, bytes });
+  }
+
+  /** Gives a project rounds of its own. */
+  setApart(project: string): void {
+    this.#keep(project, {
+      ...WHOLE,
+      hasFailedAlone: false,
+      restMs: REST_MS,
+      restsUntilMs: 0,
+      gone: this.#gone,
+    });
   }
 
   /** Pauses a project for a while. */

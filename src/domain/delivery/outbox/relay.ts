@@ -1,14 +1,14 @@
-import type { Events } from "../../kernel/events/domain-events.ts";
-import type { EntryChange } from "../../kernel/events/events.ts";
+import type { Backlog, Backlogs } from "./backlogs.ts";
+import { EntriesOfRound } from "./changed-entries.ts";
 import { readNoticeLists } from "../../leaderboards/notices/notice-lists.ts";
 import type { RankStore } from "../../evaluation/boards/ranks.ts";
-import { finishRelay, happened, projectsOfWebhooks } from "./finish-relay.ts";
+import { finishRelay, happened, isAnyQueued, projectsOfWebhooks } from "./finish-relay.ts";
 import { publishToRooms } from "./publish-to-rooms.ts";
-import { type OutboxRow, type Taken, type TakenCommit, takeRows } from "./read-queue.ts";
+import { type OutboxRow, type TakenCommit, takeRows } from "./read-queue.ts";
 import { RelaySchedule, type RoundSize } from "./relay-schedule.ts";
 import { messageOf } from "./stream.ts";
 import { type Changed, notifyChanged } from "./notify-changed.ts";
-import { type MessageFor, periodTopic, playerTopic, type Topics } from "../../kernel/events/topics.ts";
+import { type MessageFor, playerTopic, type Topics } from "../../kernel/events/topics.ts";
 import { eventsFor, type PlannedEvent } from "../webhooks/plan.ts";
 import { readSubscribers } from "../webhooks/subscribers.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
@@ -22,12 +22,17 @@ export type RelayParts = {
   topics: Topics;
   /** Schedules rounds fairly; absent: without memory. */
   schedule?: RelaySchedule;
+  /** Backlogs that the caller relays by `relayBacklog`; absent: shared rounds take everything. */
+  backlogs?: Backlogs;
   /** Called with partitions that are finished before the others, and those in which `more` may wait. */
   onRelayed?: (parts: readonly number[], more: readonly number[]) => void;
 };
 
-/** Number of rows published in a round, and the partitions in which more may wait. */
-export type Relayed = { rows: number; again: readonly number[] };
+/**
+ * Number of rows published in a round, the partitions in which more may wait, and the backlogs that it has
+ * found.
+ */
+export type Relayed = { rows: number; again: readonly number[]; backlogs: readonly Backlog[] };
 
 /**
  * Publishes the next committed rows of some partitions: lines to the players' topics, then entries to the
@@ -37,19 +42,26 @@ export type Relayed = { rows: number; again: readonly number[] };
  * numbers, so repetition is harmless. `schedule` decides what is tried after a failed round.
  */
 export const relayPartitions = async (relay: RelayParts, parts: readonly number[]): Promise<Relayed> => {
-  const { schedule = new RelaySchedule() } = relay;
+  const { schedule = new RelaySchedule(), backlogs } = relay;
   const plan = schedule.next();
   let projects = new Set<string>();
+  const found: Backlog[] = [];
   const had: RoundSize = { rows: plan.rows, bytes: plan.bytes };
   try {
-    const seen = (found: Set<string>) => void (projects = found);
-    const round = await readRound(relay, parts, { plan, schedule, seen });
+    const { again, ...round } = await readRound(relay, parts, {
+      plan,
+      schedule,
+      backlogs,
+      seen: (of) => void (projects = of),
+      found: (backlog) => void found.push(backlog),
+    });
     had.rows = round.rows.length;
     had.bytes = sumBytes(round.rows);
-    const relayed = round.queued.length === 0 ? { rows: 0, again: round.again } : await send(relay, round);
-    schedule.done(plan, relayed.rows);
-    return relayed;
+    const left = round.queued.length === 0 ? again : await sendShared(relay, round, again);
+    schedule.done(plan, round.rows.length);
+    return { rows: round.rows.length, again: left, backlogs: found };
   } catch (error) {
+    for (const backlog of found) backlogs?.end(backlog);
     schedule.failed(plan, projects, had);
     throw error;
   }
@@ -57,98 +69,110 @@ export const relayPartitions = async (relay: RelayParts, parts: readonly number[
 
 const sumBytes = (rows: readonly OutboxRow[]): number => rows.reduce((sum, { bytes }) => sum + bytes, 0);
 
-const send = async (
-  { transact, ranks, topics, onRelayed = () => undefined }: RelayParts,
-  { queued, rows, again, periods, round, planned }: Round,
-): Promise<Relayed> => {
+/** @returns those of the partitions `again` that are not finished before the others */
+const sendShared = async (
+  relay: RelayParts,
+  round: Round,
+  again: readonly number[],
+): Promise<readonly number[]> => {
+  let left = again;
+  await sendRound(relay, round, {
+    onOthers: (free) => {
+      left = again.filter((part) => !free.has(part));
+      relay.onRelayed?.(
+        [...free],
+        again.filter((part) => free.has(part)),
+      );
+    },
+  });
+  return left;
+};
+
+/** `onOthers`: called with partitions that are finished before ranks are applied. */
+type Sending = { onOthers?: (parts: ReadonlySet<number>) => void; isBacklog?: boolean };
+
+/**
+ * Sends a round, and removes it from the queue.
+ * @returns the number of its rows that no other relay has removed
+ */
+export const sendRound = async (
+  { transact, ranks, topics }: RelayParts,
+  { queued, rows, entries, changed, planned }: Round,
+  { onOthers = () => undefined, isBacklog = false }: Sending = {},
+): Promise<number> => {
   await publishToPlayers(topics, rows);
   publishToRooms(topics, rows);
-  const finish = (work: Work, commits: readonly TakenCommit[]): Promise<void> =>
-    finishRelay(work, commits, { rows, planned });
-  const [ranking, others] = splitByPeriods(queued, periods);
+  let ours = 0;
+  const finish = async (work: Work, commits: readonly TakenCommit[]): Promise<void> => {
+    ours += await finishRelay(work, commits, { rows, planned });
+  };
+  const [ranking, others] = splitByEntries(queued, entries.rowIds);
   if (others.length > 0) await transact((work) => finish(work, others));
-  if (ranking.length === 0) return { rows: rows.length, again };
-  const free = new Set(others.map(({ part }) => part));
-  onRelayed(
-    [...free],
-    again.filter((part) => free.has(part)),
-  );
-  await applyRanks({ ranks, topics }, periods);
-  await notifyChanged({ transact, ranks, topics }, round, (work) => finish(work, ranking));
-  return { rows: rows.length, again: again.filter((part) => !free.has(part)) };
+  if (ranking.length === 0) return ours;
+  onOthers(new Set(others.map(({ part }) => part)));
+  await entries.apply({ ranks, topics });
+  const isGone = isBacklog && !(await transact((work) => isAnyQueued(work, ranking)));
+  if (!isGone)
+    await notifyChanged({ transact, ranks, topics }, { ...changed, isBacklog }, (work) =>
+      finish(work, ranking),
+    );
+  return ours;
 };
 
 /** Splits commits into those of partitions with changes of boards, and the others. */
-const splitByPeriods = (
+const splitByEntries = (
   queued: readonly TakenCommit[],
-  periods: readonly Period[],
+  ids: ReadonlySet<string>,
 ): [ranking: TakenCommit[], others: TakenCommit[]] => {
-  const ids = new Set(periods.flatMap(({ rowIds }) => rowIds));
   const parts = new Set(
     queued.filter(({ outbox_ids: of }) => of.some((id) => ids.has(id))).map(({ part }) => part),
   );
   return [queued.filter(({ part }) => parts.has(part)), queued.filter(({ part }) => !parts.has(part))];
 };
 
-type Round = Taken & { periods: Period[]; round: Changed; planned: PlannedEvent[] };
+/** What a round relays: commits, their rows, the entries that these change, and their webhook events. */
+export type Round = {
+  queued: readonly TakenCommit[];
+  rows: readonly OutboxRow[];
+  entries: EntriesOfRound;
+  changed: Changed;
+  planned: readonly PlannedEvent[];
+};
 
-/** Reads a round, and prepares its webhook events while no transaction is open. */
+type Taking = Parameters<typeof takeRows>[2];
+
+/** Reads a shared round, and prepares its webhook events while no transaction is open. */
 const readRound = async (
   { transact }: RelayParts,
   parts: readonly number[],
-  of: Parameters<typeof takeRows>[2],
-): Promise<Round> => {
-  const { now, subscribers, ...read } = await transact(async (work) => {
+  of: Taking,
+): Promise<Round & { again: readonly number[] }> => {
+  const { again, queued, rows, ...read } = await transact(async (work) => {
     const taken = await takeRows(work, parts, of);
-    const periods = periodsOf(taken.rows);
-    const changed = periods.map(({ projectId, periodId, entries }) => ({
-      projectId,
-      periodId,
-      playerIds: new Set(entries.keys()),
-    }));
-    const lists = await readNoticeLists(work, changed);
-    const receivers = await readSubscribers(work, projectsOfWebhooks(taken.rows));
-    return { ...taken, periods, round: { changed, lists }, subscribers: receivers, now: work.now };
+    const entries = new EntriesOfRound();
+    entries.add(taken.rows);
+    return { ...taken, entries, receivers: await readReceivers(work, taken.rows, entries) };
   });
-  return { ...read, planned: await eventsFor(subscribers, read.rows.map(happened), now) };
+  return { queued, rows, again, ...(await prepared(rows, read)) };
 };
 
-type Period = { projectId: string; periodId: string; entries: Map<string, EntryChange>; rowIds: string[] };
-
-const newPeriod = (projectId: string, periodId: string): Period => ({
-  projectId,
-  periodId,
-  entries: new Map(),
-  rowIds: [],
-});
-
-const periodsOf = (rows: readonly OutboxRow[]): Period[] => {
-  const periods = new Map<string, Period>();
-  for (const row of rows) {
-    if (row.type !== "leaderboard.entries_changed") continue;
-    const { periodId, entries } = row.data as Events["leaderboard.entries_changed"];
-    const period = periods.get(periodId) ?? newPeriod(row.project_id, periodId);
-    period.rowIds.push(row.id);
-    // Several commits may have changed one player: the newest version is enough.
-    for (const entry of entries) {
-      const other = period.entries.get(entry[0]);
-      if (!other || other[3] < entry[3]) period.entries.set(entry[0], entry);
-    }
-    periods.set(periodId, period);
-  }
-  return [...periods.values()];
+/** Who may have to be told of a round: lists with notices, and webhooks. */
+export const readReceivers = async (work: Work, rows: readonly OutboxRow[], entries: EntriesOfRound) => {
+  const changed = entries.lists;
+  const lists = await readNoticeLists(work, changed);
+  const subscribers = await readSubscribers(work, projectsOfWebhooks(rows));
+  return { changed: { changed, lists }, subscribers, now: work.now };
 };
 
-const applyRanks = async (
-  { ranks, topics }: Pick<RelayParts, "ranks" | "topics">,
-  periods: readonly Period[],
-): Promise<void> => {
-  const applying = periods.map(async ({ projectId, periodId, entries }) => {
-    const moved = await ranks.apply(projectId, periodId, [...entries.values()]);
-    // A repetition moves nothing: if the first attempt died before this, rooms notice with their next read.
-    if (moved) topics.publish(periodTopic(projectId, periodId), moved);
-  });
-  await Promise.all(applying);
+type Receivers = Awaited<ReturnType<typeof readReceivers>>;
+
+/** Prepares the webhook events of a round. */
+export const prepared = async (
+  rows: readonly OutboxRow[],
+  { entries, receivers }: { entries: EntriesOfRound; receivers: Receivers },
+): Promise<Pick<Round, "entries" | "changed" | "planned">> => {
+  const { changed, subscribers, now } = receivers;
+  return { entries, changed, planned: await eventsFor(subscribers, rows.map(happened), now) };
 };
 
 const publishToPlayers = async (topics: Topics, rows: readonly OutboxRow[]): Promise<void> => {

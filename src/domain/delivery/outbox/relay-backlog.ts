@@ -1,0 +1,98 @@
+import type { Work } from "../../kernel/work.ts";
+import { type Backlog, BACKLOG_LEAST, type Backlogs, SHARE_BYTES } from "./backlogs.ts";
+import { EntriesOfRound, isOfRanks } from "./changed-entries.ts";
+import {
+  type OutboxRow,
+  type QueueRow,
+  readCommits,
+  readRows,
+  requestRows,
+  type TakenCommit,
+} from "./read-queue.ts";
+import { prepared, readReceivers, type RelayParts, type Round, sendRound } from "./relay.ts";
+import { RELAY_BYTES, RELAY_ROWS, type RelaySchedule } from "./relay-schedule.ts";
+
+/** Maximum number of commits of a backlog in a round, of their rows, and of pages in which these are read. */
+const BACKLOG_COMMITS = 500;
+const BACKLOG_PAGES = 8;
+const BACKLOG_ROWS = BACKLOG_PAGES * RELAY_ROWS;
+/** Number of changed entries from which a round reads no further page. */
+const BACKLOG_ENTRIES = 20_000;
+
+type BacklogParts = RelayParts & { schedule: RelaySchedule; backlogs: Backlogs };
+
+/** Number of rows published, and how long to wait before the next round, in ms. */
+export type RelayedBacklog = { rows: number; restMs: number };
+
+/** Whether a shared round would have taken as much: a backlog that grows meanwhile stays one. */
+const isSmall = ({ queued, rows }: Pick<Round, "queued" | "rows">): boolean =>
+  queued.length < BACKLOG_LEAST && rows.reduce((sum, { bytes }) => sum + bytes, 0) < SHARE_BYTES;
+
+/**
+ * Publishes the next rows of a backlog. Of changes of boards it reads on until it has many entries, since
+ * later commits change the same entries again, and applies only the last change of each. When it fails, its
+ * project is no backlog any more: `schedule` decides how its rows are tried.
+ */
+export const relayBacklog = async (relay: BacklogParts, backlog: Backlog): Promise<RelayedBacklog> => {
+  const { schedule, backlogs } = relay;
+  if (!backlogs.has(backlog)) return { rows: 0, restMs: 0 };
+  const startMs = performance.now();
+  try {
+    const { hasMore, ...round } = await readRound(relay, backlog);
+    const rows = round.rows.length;
+    const ours = round.queued.length === 0 ? 0 : await sendRound(relay, round, { isBacklog: true });
+    if (!hasMore && isSmall(round)) backlogs.end(backlog);
+    const [tookMs, wasOurs] = [performance.now() - startMs, 2 * ours >= rows];
+    return { rows, restMs: backlogs.has(backlog) ? backlogs.restAfter(backlog, { tookMs, wasOurs }) : 0 };
+  } catch (error) {
+    backlogs.end(backlog);
+    schedule.setApart(backlog.projectId);
+    throw error;
+  }
+};
+
+type Read = { queued: TakenCommit[]; rows: OutboxRow[]; entries: EntriesOfRound; hasMore: boolean };
+
+const readRound = async (
+  { transact }: RelayParts,
+  backlog: Backlog,
+): Promise<Round & { hasMore: boolean }> => {
+  const { hasMore, queued, rows, entries } = await readPages(transact, backlog);
+  const receivers = await transact((work) => readReceivers(work, rows, entries));
+  return { hasMore, queued, rows, ...(await prepared(rows, { entries, receivers })) };
+};
+
+/** Reads page after page, and keeps of changes of boards only the last of each entry. */
+const readPages = async (transact: RelayParts["transact"], backlog: Backlog): Promise<Read> => {
+  const commits = await transact((work) => readCommits(work, backlog, BACKLOG_COMMITS));
+  const asked = requestRows([commits], BACKLOG_ROWS);
+  const entries = new EntriesOfRound();
+  const taken = new Map<QueueRow, TakenCommit>();
+  const rows: OutboxRow[] = [];
+  let read = 0;
+  for (let page = 0; page < BACKLOG_PAGES && read < asked.length; page++) {
+    const from = read;
+    const found = await transact((work) => readPage(work, asked.slice(from, from + RELAY_ROWS)));
+    for (const { commit, id } of asked.slice(from, from + found.count)) {
+      const known = taken.get(commit);
+      if (known) known.outbox_ids.push(id);
+      else taken.set(commit, { ...commit, outbox_ids: [id], waiting: commit.outbox_ids.length });
+    }
+    read += found.count;
+    entries.add(found.rows);
+    for (const row of found.rows) rows.push(isOfRanks(row) ? { ...row, data: {} } : row);
+    if (entries.size >= BACKLOG_ENTRIES || !found.rows.every(isOfRanks)) break;
+  }
+  const waiting = commits.reduce((sum, { outbox_ids: { length } }) => sum + length, 0);
+  const hasMore = commits.length === BACKLOG_COMMITS || read < waiting;
+  return { queued: [...taken.values()], rows, entries, hasMore };
+};
+
+/** Reads the first of the rows that fit into a page. @returns them, and how many were asked for */
+const readPage = async (
+  work: Work,
+  asked: ReturnType<typeof requestRows>,
+): Promise<{ count: number; rows: OutboxRow[] }> => {
+  const { queued, rows } = await readRows(work, asked, { bytes: RELAY_BYTES, laneBytes: RELAY_BYTES });
+  return { count: queued.reduce((sum, { outbox_ids: { length } }) => sum + length, 0), rows };
+};
