@@ -4,6 +4,8 @@ import { sql } from "kysely";
 import { awardByHand } from "../../src/domain/economy/badges/player-badges.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
@@ -184,6 +186,21 @@ describe("what is left of a history of which events were reverted", function () 
         names.map((name) => `leaderboard custom-${name}: the score submitted by rule points`),
       );
       assert.equal((await scoresOf("before"))["custom-best"], -4);
+    });
+
+    it("does not take the next one for known after a merge", async () => {
+      const [best] = await play(domain, projectId, { user: "target", events: wins([9, 2]) });
+      await play(domain, projectId, { user: "source", events: wins([6]) });
+      const ids = {
+        targetId: await domain.addPlayer(projectId, "target"),
+        sourceId: await domain.addPlayer(projectId, "source"),
+      };
+      await domain.transact((work) =>
+        mergePlayers(work, { projectId, ...ids, strategy: DEFAULT_STRATEGY, cause: {} }),
+      );
+      const { left } = await takeBack(domain, projectId, best!);
+      assert.ok(left.includes(kept[0]!), left.join());
+      assert.equal((await scoresOf("target"))["custom-best"], -9);
     });
 
     it("does not take the next one for known where an execution is gone", async () => {

@@ -2,13 +2,13 @@ import type { Json } from "../kernel/events/events.ts";
 import { newId } from "../kernel/ids.ts";
 import type { Board } from "../evaluation/boards/board.ts";
 import { followsPlayer } from "../evaluation/boards/holdings.ts";
-import { fromRankScore, nextEntry, reachedUs } from "../evaluation/boards/scoring.ts";
+import { fromRankScore, nextEntry, reachedUs, type Operation } from "../evaluation/boards/scoring.ts";
 import { type CompiledMetric, compileMetric } from "../evaluation/metrics/compile.ts";
 import { type CounterState, mergeCounters } from "../evaluation/metrics/counters.ts";
 import { type Pieces, stepsOfValue } from "../kernel/pace.ts";
 import { isWithinRoom, withoutUnread } from "../evaluation/doc-room.ts";
 import { write } from "../evaluation/event-steps.ts";
-import type { EntryState, PlayerDoc, StreakState } from "../evaluation/player-state.ts";
+import type { EntryState, PlayerDoc, PlayerState, StreakState } from "../evaluation/player-state.ts";
 import { attributesProblem, TAGS_MAX } from "../evaluation/profile.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { Turn } from "../evaluation/turn.ts";
@@ -197,6 +197,13 @@ export const mergeEntries = (merging: Merging): void => {
   }
 };
 
+const operationOf = (board: Board, { rankScore, rankTie, latestUs }: EntryState): Operation => ({
+  // Deductions are negative already: both add up.
+  operator: board.operator === "DECR" ? "SUM" : board.operator,
+  rankScore,
+  atUs: board.operator === "LATEST" ? latestUs : reachedUs(board, rankTie),
+});
+
 type MergedEntry = { listId: string; theirs: EntryState; board: Board };
 
 const mergeEntry = (
@@ -205,18 +212,21 @@ const mergeEntry = (
 ): void => {
   const mine = player.entries.get(listId);
   if (mine && strategy.leaderboards === "KEEP_TARGET") return;
-  const { rankScore, latestUs } = theirs;
-  const atUs = board.operator === "LATEST" ? latestUs : reachedUs(board, theirs.rankTie);
-  // Deductions are negative already: both add up.
-  const operator = board.operator === "DECR" ? "SUM" : board.operator;
   const entry = mine
-    ? nextEntry(board, mine, { operator, rankScore, atUs })
+    ? nextEntry(board, mine, operationOf(board, theirs))
     : { ...theirs, version: (player.doc.z?.[listId] ?? 0) + 1 };
+  setUncounted(player, listId, entry ?? mine!);
   if (!entry || entry === mine) return;
-  player.entries.set(listId, entry);
-  player.dirty.entries.add(listId);
   const score = fromRankScore(board, entry.rankScore);
   summary.leaderboards.push({ leaderboardKey: board.key, score });
+};
+
+/** Sets an entry whose scores are not recorded in one place, since they are those of two players. */
+const setUncounted = (player: PlayerState, listId: string, entry: EntryState): void => {
+  const { recorded, ...merged } = entry;
+  if (recorded === undefined && player.entries.get(listId) === entry) return;
+  player.entries.set(listId, merged);
+  player.dirty.entries.add(listId);
 };
 
 /** Merges attributes key by key, and the tags of both. Values beyond a limit are left out and reported. */
