@@ -40,7 +40,7 @@ const logDead = ({ log }: App, { dead }: InHand, logged: Set<string>): void => {
   for (const id of logged) if (!ids.has(id)) logged.delete(id);
   for (const { id, noted } of dead.filter((one) => !logged.has(one.id))) {
     logged.add(id);
-    log.warn({ noted }, "a process died with events in hand; those that still wait are run one by one");
+    log.warn({ noted }, "a process died with events in hand; those that still wait are run apart, in halves");
   }
 };
 

@@ -37,13 +37,13 @@ export const noHandNotes: HandNotes = {
 
 const Stretch = z.object({ part: z.int(), projectId: z.uuid(), first: z.int(), last: z.int() });
 const Sole = z.object({ part: z.int(), projectId: z.uuid(), eventId: z.uuid(), attempts: z.int() });
-const Note = z.object({ stretches: z.array(Stretch), alone: Sole.optional() });
+const Note = z.object({ stretches: z.array(Stretch), size: z.int().min(1), alone: Sole.optional() });
 
 /** Consecutive events of a project in a partition of the queue, by `seq`, both ends included. */
 export type Stretch = z.infer<typeof Stretch>;
 /** The only event that a process has in hand, with its attempts before this one. */
 export type SoleEvent = z.infer<typeof Sole>;
-/** What a process has in hand. */
+/** What a process has in hand; `size`: how many events. */
 export type Noted = z.infer<typeof Note>;
 
 /** Returns the stretches of the queue that events of one claim make up. */
