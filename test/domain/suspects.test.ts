@@ -159,18 +159,22 @@ describe("events that a process had in hand when it died", function () {
     assert.deepEqual(failures, []);
   });
 
-  it("are noted as evaluated once their players are locked", async () => {
+  it("are noted as evaluated only where they run alone, and no longer once they are", async () => {
     await track(projectId, user(), 1);
     const hand = await aProcess();
-    const seen: boolean[] = [];
+    const seen: string[] = [];
     const watched = Object.assign(Object.create(hand) as InHand, {
       open: () => {
         const claimed = hand.open();
         return {
           ...claimed,
           evaluate: () => {
-            seen.push(true);
+            seen.push("evaluate");
             claimed.evaluate();
+          },
+          evaluated: () => {
+            seen.push("evaluated");
+            claimed.evaluated();
           },
         };
       },
@@ -178,7 +182,10 @@ describe("events that a process had in hand when it died", function () {
     });
     await claim(watched);
     assert.equal(await lastOf(), 1);
-    assert.deepEqual(seen, [true]);
+    assert.deepEqual(seen, [], "no suspect");
+    await track(projectId, user(), 1);
+    assert.equal((await processSuspects(options(watched), await waiting())).events, 1);
+    assert.deepEqual([...new Set(seen)], ["evaluate", "evaluated"]);
   });
 
   it("count no try where two claims of the process had one each", async () => {

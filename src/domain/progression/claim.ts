@@ -129,7 +129,10 @@ const tryClaim = async (
   const found = share.found(claimed.events);
   // Before any of it is evaluated: the process may not come back from that.
   hand?.take(found);
-  const observed = { ...options, onLocked: () => hand?.evaluate() };
+  // Of other claims it is not noted: an event that was in hand is a suspect first.
+  const observed = claim.only
+    ? { ...options, onEvaluating: () => hand?.evaluate(), onEvaluated: () => hand?.evaluated() }
+    : options;
   const { events, taken, unprepared } = await takeReady(work, { found, run, steps }, observed);
   const ready = new Set(events);
   const waiting = partsOf(found.filter((event) => !ready.has(event)));

@@ -16,12 +16,14 @@ const CLEAR_AFTER_MS = 100;
 export type OthersHand = OthersNote & { noted: Noted };
 
 /**
- * What one claim has in hand; `take` replaces what it took before. From `evaluate` on, an event that is alone
- * in hand may be to blame for the end of the process: before that, the claim only waits for locks.
+ * What one claim has in hand; `take` replaces what it took before. From `evaluate` to `evaluated`, an event
+ * that is alone in hand is to blame for the end of the process: before and after, the claim waits for the
+ * database.
  */
 export type ClaimHand = {
   take(events: readonly QueuedEvent[]): void;
   evaluate(): void;
+  evaluated(): void;
   close(): void;
 };
 
@@ -93,17 +95,19 @@ export class InHand {
 
   /** Opens the hand of a claim; to be closed when its transaction is over. */
   open(): ClaimHand {
+    const mark = (isEvaluated: boolean): void => {
+      const taken = this.#claims.get(claim);
+      if (!taken || taken.isEvaluated === isEvaluated) return;
+      taken.isEvaluated = isEvaluated;
+      this.#write();
+    };
     const claim: ClaimHand = {
       take: (events) => {
         this.#claims.set(claim, { stretches: stretchesOf(events), events, isEvaluated: false });
         this.#write();
       },
-      evaluate: () => {
-        const taken = this.#claims.get(claim);
-        if (!taken || taken.isEvaluated) return;
-        taken.isEvaluated = true;
-        this.#write();
-      },
+      evaluate: () => mark(true),
+      evaluated: () => mark(false),
       close: () => {
         this.#claims.delete(claim);
         this.#clearing ??= setTimeout(() => this.#write(), CLEAR_AFTER_MS).unref();
