@@ -47,7 +47,9 @@ const logDead = ({ log }: App, { dead }: InHand, logged: Set<string>): void => {
 /** Settles what the dead have left, and wakes the partitions of the suspects. Never rejects. */
 const settle = async (app: App, hand: InHand): Promise<void> => {
   try {
-    await settleDeaths(hand, { transact: app.transact, onError: logFailedEvent(app) });
+    const onLost = (err: unknown, noted: object): void =>
+      app.log.error({ err, noted }, "what a dead process has left cannot be settled, and is forgotten");
+    await settleDeaths(hand, { transact: app.transact, onError: logFailedEvent(app), onLost });
   } catch (err) {
     // The next look tries again.
     if (outageOf(err) === undefined) app.log.error({ err }, "what a dead process has left is not settled");

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { createStatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
@@ -102,13 +104,14 @@ describe("a worker with suspects", function () {
   });
 });
 
-describe("suspects in groups", function () {
+describe("suspects after a death", function () {
   this.timeout(60_000);
   let database: Database;
   let domain: Domain;
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let projectId: string;
   let failures: string[];
+  let lost: string[];
 
   before(async () => {
     database = await openMemoryDatabase();
@@ -118,6 +121,7 @@ describe("suspects in groups", function () {
   beforeEach(async () => {
     dir = await temporaryDir();
     failures = [];
+    lost = [];
     projectId = await aProject();
   });
   afterEach(() => dir.remove());
@@ -146,6 +150,7 @@ describe("suspects in groups", function () {
     for (const events of hands) evaluate(hand, events);
   };
   const onError = (error: unknown): void => void failures.push(String(error));
+  const onLost = (error: unknown): void => void lost.push(String(error));
   const options = (hand: InHand) => ({
     transact: domain.transact,
     plans: createPlanCache(),
@@ -156,7 +161,7 @@ describe("suspects in groups", function () {
   });
   const claim = (hand: InHand) =>
     processPartitions(options(hand), [{ part: PART, afterProject: FIRST_PROJECT }]);
-  const settle = (hand: InHand) => settleDeaths(hand, { transact: domain.transact, onError });
+  const settle = (hand: InHand) => settleDeaths(hand, { transact: domain.transact, onError, onLost });
   const lastOf = async (project: string): Promise<unknown> => {
     const query = sql<{ last: unknown }>`
       select attributes -> 'last' as last from players where project_id = ${project}`;
@@ -219,5 +224,64 @@ describe("suspects in groups", function () {
     assert.deepEqual(hand.groupOf(suspects, 4), (await waiting(other)).slice(0, 4));
     assert.deepEqual(hand.groupOf(own, 100), own.slice(0, 3), "half of the five");
     assert.deepEqual(hand.groupOf(own.slice(5), 100), own.slice(5));
+  });
+
+  it("are counted beside notes that say what cannot be", async () => {
+    await track(projectId, user(), 1);
+    await diesWith(await waiting());
+    const own = JSON.parse(await readFile(join(dir.path, "in-hand.json"), "utf8"));
+    const [stretch] = own.stretches;
+    const impossible = [
+      { ...own, stretches: [{ ...stretch, part: 99_999 }] },
+      { ...own, stretches: [{ ...stretch, part: -1 }] },
+      { ...own, stretches: [{ ...stretch, first: stretch.last + 1 }] },
+      { ...own, stretches: Array(1_000).fill(stretch) },
+      { ...own, alone: { ...own.alone, attempts: 70_000 } },
+      { ...own, alone: { ...own.alone, part: 32 } },
+      { ...own, size: 0 },
+    ];
+    const lines = impossible.map((note) => `${JSON.stringify(note)}\n`);
+    await writeFile(join(dir.path, "in-hand-left.jsonl"), lines.join(""));
+    const hand = await aProcess();
+    assert.equal(hand.dead.length, 1);
+    await settle(hand);
+    assert.equal(failures.length, 1);
+    assert.deepEqual(lost, []);
+    assert.deepEqual((await readFile(join(dir.path, "in-hand-left.jsonl"), "utf8")).trim().split("\n"), [
+      JSON.stringify(own),
+    ]);
+  });
+
+  it("are counted beside an event whose death cannot be counted, which is forgotten", async () => {
+    const [cursed] = await track(projectId, user(), 2);
+    const [one, two] = await waiting();
+    await diesWith([one!]);
+    await diesWith([two!]);
+    await domain.transact(async ({ db }) => {
+      await sql`
+        create function refuse() returns trigger language plpgsql
+        as $$ begin raise 'refused'; end $$`.execute(db);
+      await sql`
+        create trigger refuse before insert on event_due for each row
+        when (new.event_id = ${sql.lit(cursed!)}) execute function refuse()`.execute(db);
+    });
+    try {
+      const hand = await aProcess();
+      await settle(hand);
+      assert.equal(failures.length, 2, "both were tried");
+      assert.equal(lost.length, 1);
+      assert.match(lost[0]!, /refused/);
+      assert.equal(hand.dead.length, 1);
+      const attempts = await rowsOf(
+        domain,
+        sql`select attempts from event_due where project_id = ${projectId}`,
+      );
+      assert.deepEqual(attempts, [{ attempts: 1 }]);
+    } finally {
+      await domain.transact(async ({ db }) => {
+        await sql`drop trigger refuse on event_due`.execute(db);
+        await sql`drop function refuse()`.execute(db);
+      });
+    }
   });
 });

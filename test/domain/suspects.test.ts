@@ -87,7 +87,11 @@ describe("events that a process had in hand when it died", function () {
   const claim = (hand: InHand) =>
     processPartitions(options(hand), [{ part: PART, afterProject: FIRST_PROJECT }]);
   const settle = (hand: InHand) =>
-    settleDeaths(hand, { transact, onError: (error) => void failures.push(String(error)) });
+    settleDeaths(hand, {
+      transact,
+      onError: (error) => void failures.push(String(error)),
+      onLost: (error) => assert.fail(String(error)),
+    });
   const lastOf = async (project = projectId): Promise<unknown> => {
     const rows = await rowsOf(
       domain,
