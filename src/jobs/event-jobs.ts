@@ -40,14 +40,16 @@ const logDead = ({ log }: App, { dead }: InHand, logged: Set<string>): void => {
   for (const id of logged) if (!ids.has(id)) logged.delete(id);
   for (const { id, noted } of dead.filter((one) => !logged.has(one.id))) {
     logged.add(id);
-    log.warn({ noted }, "a process died with events in hand; those that still wait are run one by one");
+    log.warn({ noted }, "a process died with events in hand; those that still wait are run apart, in halves");
   }
 };
 
 /** Settles what the dead have left, and wakes the partitions of the suspects. Never rejects. */
 const settle = async (app: App, hand: InHand): Promise<void> => {
   try {
-    await settleDeaths(hand, { transact: app.transact, onError: logFailedEvent(app) });
+    const onLost = (err: unknown, noted: object): void =>
+      app.log.error({ err, noted }, "what a dead process has left cannot be settled, and is forgotten");
+    await settleDeaths(hand, { transact: app.transact, onError: logFailedEvent(app), onLost });
   } catch (err) {
     // The next look tries again.
     if (outageOf(err) === undefined) app.log.error({ err }, "what a dead process has left is not settled");

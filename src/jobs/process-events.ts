@@ -1,5 +1,5 @@
 import { outageOf } from "../domain/kernel/outages.ts";
-import { type Processed, processAlone, processPartitions } from "../domain/progression/claim.ts";
+import { type Processed, processPartitions, processSuspects } from "../domain/progression/claim.ts";
 import type { ProcessOptions } from "../domain/progression/claim-run.ts";
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
@@ -20,7 +20,7 @@ import {
 } from "../domain/rules/lifecycle/loop-watch.ts";
 import { processedTopic } from "../domain/kernel/events/topics.ts";
 import type { App } from "../app.ts";
-import type { JobTogether } from "./job.ts";
+import type { HeldKeys, JobTogether } from "./job.ts";
 
 /** Partitions processed concurrently by one process. */
 export const PROCESS_CONCURRENCY = 4;
@@ -124,52 +124,65 @@ export const createProcessEvents = (handOf = createHandOf()): JobTogether => {
   const kept = createKept();
   return {
     concurrency: PROCESS_CONCURRENCY,
-    runTogether: (app, keys, { leave }) => claimTogether({ app, kept, hand: handOf(app) }, { keys, leave }),
+    runTogether: (app, keys, held) => claimTogether({ app, kept, hand: handOf(app) }, keys, held),
     atStop: (app) => handOf(app).close(),
   };
 };
 
 type Claiming = { app: App; kept: ProcessState; hand: InHand };
-type Claimed = { keys: readonly string[]; leave(keys: readonly string[]): void };
 
 /** @returns the partitions to claim again */
-const claimTogether = async (of: Claiming, { keys, leave }: Claimed): Promise<readonly string[]> => {
+const claimTogether = async (
+  of: Claiming,
+  keys: readonly string[],
+  held: HeldKeys,
+): Promise<readonly string[]> => {
   const { kept, hand } = of;
   await hand.begin();
   const places = kept.cursors;
   const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
-  const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
+  const onLeft = (left: readonly { part: number }[]): void =>
+    held.leave(left.map(({ part }) => String(part)));
   const done = await hand.beside(() =>
     claimOnce(of, keys, (options) => processPartitions({ ...options, onLeft }, taken)),
   );
   for (const part of done.parts) places.delete(String(part));
   for (const { part, afterProject } of done.again) places.set(String(part), afterProject);
-  const run = await runSuspects(of, done.suspects);
-  return [...new Set([...done.again.map(({ part }) => part), ...run])].map(String);
+  const again = done.again.map(({ part }) => String(part));
+  if (done.suspects.length === 0) return again;
+  // Events in other partitions need not wait for the suspects.
+  const suspected = new Set(done.suspects.map(({ part }) => String(part)));
+  held.leave(again.filter((key) => !suspected.has(key)));
+  held.done(keys.filter((key) => !suspected.has(key)));
+  const isProgress = await runSuspects(of, done.suspects);
+  return isProgress ? [...suspected] : again.filter((key) => suspected.has(key));
 };
+
+/** Groups of suspects that are run before the next claim of their partitions. */
+const GROUPS_MAX = 4;
 
 /**
- * Runs suspects, each alone in this process.
- * @returns the partitions in which some were run
+ * Runs the next groups of suspects, each alone in this process.
+ * @returns whether any suspect was run; those that were not may be tried again later
  */
-const runSuspects = async (of: Claiming, suspects: readonly QueuedEvent[]): Promise<readonly number[]> => {
-  const run = new Set<number>();
-  for (const own of Map.groupBy(suspects, lineOf).values())
-    for (const event of own) {
-      // Another process may have died of it just now.
-      await of.hand.glance();
-      const done = await of.hand.alone(() => runAlone(of, event));
-      if (!done || done.events === 0) break;
-      run.add(event.part);
-    }
-  return [...run];
-};
-
-const runAlone = async (of: Claiming, event: QueuedEvent): Promise<Processed | undefined> => {
-  const { hand } = of;
-  if (!hand.mayRun(event)) return undefined;
-  const onLeft = (): void => undefined;
-  return claimOnce(of, [String(event.part)], (options) => processAlone({ ...options, onLeft }, event));
+const runSuspects = async (of: Claiming, suspects: readonly QueuedEvent[]): Promise<boolean> => {
+  const { app, hand } = of;
+  let [left, isProgress] = [suspects, false];
+  for (let n = 0; n < GROUPS_MAX; n++) {
+    // Another process may have died with some of them just now.
+    await hand.glance();
+    const group = hand.groupOf(left, app.limits.claimTogether);
+    if (group.length === 0) break;
+    const parts = [...new Set(group.map(({ part }) => String(part)))];
+    const { events } = await hand.alone(() =>
+      claimOnce(of, parts, (options) => processSuspects(options, group)),
+    );
+    isProgress ||= events > 0;
+    // Which of them were left is not known: nothing behind them may be run before the next claim.
+    const gone = new Set(events < group.length ? group.map(lineOf) : []);
+    left = left.filter((event) => !group.includes(event) && !gone.has(lineOf(event)));
+  }
+  return isProgress;
 };
 
 /** Makes a claim of partitions, and does what follows from it. */

@@ -6,23 +6,17 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { idBefore } from "../../src/domain/kernel/ids.ts";
-import { processAlone, processPartitions } from "../../src/domain/progression/claim.ts";
+import { processPartitions, processSuspects } from "../../src/domain/progression/claim.ts";
 import { settleDeaths } from "../../src/domain/progression/deaths.ts";
-import { InHand, SUSPECTS_MAX } from "../../src/domain/progression/in-hand.ts";
+import type { InHand } from "../../src/domain/progression/in-hand.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import {
-  eventOf,
-  FIRST_PROJECT,
-  type QueuedEvent,
-  type QueueRow,
-  requeueDueEvents,
-} from "../../src/domain/progression/queue.ts";
+import { FIRST_PROJECT, type QueuedEvent, requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { retryEvent } from "../../src/domain/tracking/retry.ts";
 import type { Database } from "../../src/platform/database.ts";
-import { createHandNotesFile } from "../../src/platform/hand-notes-file.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { processParts, usersIn } from "../support/domain/process-parts.ts";
+import { evaluate, processOn, waitingEvents } from "../support/domain/in-hand.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { temporaryDir } from "../support/processes/process.ts";
@@ -75,31 +69,12 @@ describe("events that a process had in hand when it died", function () {
       Array.from({ length: count }, (_, n) => ({ user, properties: { n: n + 1 } })),
     );
   const user = (project = projectId): string => usersIn(project, PART, 1)[0]!;
-  const waiting = async (project = projectId): Promise<QueuedEvent[]> =>
-    (
-      await rowsOf(
-        domain,
-        sql<QueueRow>`
-          select q.part, q.seq, q.project_id, q.event_id, q.attempts, e.external_user_id, e.event_type,
-            e.properties, e.occurred_at
-          from event_q q join tracked_events e on e.project_id = q.project_id and e.id = q.event_id
-          where q.project_id = ${project} order by q.seq`,
-      )
-    ).map(eventOf);
+  const waiting = (project = projectId): Promise<QueuedEvent[]> => waitingEvents(domain, project);
   /** A process: the one before it on the directory, which was not closed, has died. */
-  const aProcess = async (): Promise<InHand> => {
-    const hand = new InHand(createHandNotesFile(dir.path, (err) => assert.fail(String(err))));
-    await hand.look();
-    return hand;
-  };
+  const aProcess = (): Promise<InHand> => processOn(dir.path);
   const diesWith = async (...hands: (readonly QueuedEvent[])[]): Promise<void> => {
     const hand = await aProcess();
     for (const events of hands) evaluate(hand, events);
-  };
-  const evaluate = (hand: InHand, events: readonly QueuedEvent[]): void => {
-    const claimed = hand.open();
-    claimed.take(events);
-    claimed.evaluate();
   };
   const options = (hand: InHand) => ({
     transact,
@@ -112,7 +87,11 @@ describe("events that a process had in hand when it died", function () {
   const claim = (hand: InHand) =>
     processPartitions(options(hand), [{ part: PART, afterProject: FIRST_PROJECT }]);
   const settle = (hand: InHand) =>
-    settleDeaths(hand, { transact, onError: (error) => void failures.push(String(error)) });
+    settleDeaths(hand, {
+      transact,
+      onError: (error) => void failures.push(String(error)),
+      onLost: (error) => assert.fail(String(error)),
+    });
   const lastOf = async (project = projectId): Promise<unknown> => {
     const rows = await rowsOf(
       domain,
@@ -125,7 +104,7 @@ describe("events that a process had in hand when it died", function () {
   /** The notes that dead processes have left. */
   const left = (): Promise<string> => readFile(join(dir.path, "in-hand-left.jsonl"), "utf8");
 
-  it("are left by claims with those behind them, and run alone in their order; others go on", async () => {
+  it("are left by claims with those behind them, and run apart in their order; others go on", async () => {
     const other = await aProject();
     await track(projectId, user(), 2);
     await diesWith(await waiting());
@@ -140,9 +119,9 @@ describe("events that a process had in hand when it died", function () {
     const [first, second, third] = await waiting();
     assert.deepEqual(done.suspects, [first, second]);
 
-    assert.equal((await processAlone(options(hand), second!)).events, 0, "it is not its turn");
-    assert.equal((await processAlone(options(hand), first!)).events, 1);
-    assert.equal((await processAlone(options(hand), second!)).events, 1);
+    assert.equal((await processSuspects(options(hand), [second!])).events, 0, "it is not its turn");
+    assert.equal((await processSuspects(options(hand), [first!])).events, 1);
+    assert.equal((await processSuspects(options(hand), [second!])).events, 1);
     assert.deepEqual(
       await waiting(),
       (await waiting()).filter(({ seq }) => seq >= third!.seq),
@@ -184,18 +163,22 @@ describe("events that a process had in hand when it died", function () {
     assert.deepEqual(failures, []);
   });
 
-  it("are noted as evaluated once their players are locked", async () => {
+  it("are noted as evaluated only where they run alone, and no longer once they are", async () => {
     await track(projectId, user(), 1);
     const hand = await aProcess();
-    const seen: boolean[] = [];
+    const seen: string[] = [];
     const watched = Object.assign(Object.create(hand) as InHand, {
       open: () => {
         const claimed = hand.open();
         return {
           ...claimed,
           evaluate: () => {
-            seen.push(true);
+            seen.push("evaluate");
             claimed.evaluate();
+          },
+          evaluated: () => {
+            seen.push("evaluated");
+            claimed.evaluated();
           },
         };
       },
@@ -203,7 +186,10 @@ describe("events that a process had in hand when it died", function () {
     });
     await claim(watched);
     assert.equal(await lastOf(), 1);
-    assert.deepEqual(seen, [true]);
+    assert.deepEqual(seen, [], "no suspect");
+    await track(projectId, user(), 1);
+    assert.equal((await processSuspects(options(watched), await waiting())).events, 1);
+    assert.deepEqual([...new Set(seen)], ["evaluate", "evaluated"]);
   });
 
   it("count no try where two claims of the process had one each", async () => {
@@ -266,13 +252,6 @@ describe("events that a process had in hand when it died", function () {
     hand.open().take(await waiting());
     await hand.close();
     assert.deepEqual((await aProcess()).dead, []);
-  });
-
-  it("are run in groups of a bounded number", async () => {
-    await track(projectId, user(), SUSPECTS_MAX + 3);
-    await diesWith(await waiting());
-    const hand = await aProcess();
-    assert.deepEqual((await claim(hand)).suspects, (await waiting()).slice(0, SUSPECTS_MAX));
   });
 
   it("are forgotten where the note is damaged", async () => {

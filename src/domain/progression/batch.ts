@@ -33,8 +33,10 @@ import type { TraceSink, Turn } from "../evaluation/turn.ts";
 export type BatchObserver = {
   /** Counts rule evaluations; those of a batch that is rolled back are not counted. */
   stats?: StatsRecorder;
-  /** Called when the players are locked, before anything of them is read and evaluated. */
-  onLocked?: () => void;
+  /** Called before events are evaluated: their players are locked and read. */
+  onEvaluating?: () => void;
+  /** Called when they are evaluated or have failed, before anything waits for the database; maybe twice. */
+  onEvaluated?: () => void;
   /** Called after the commit with the events that were evaluated. */
   onSeen?: (events: readonly QueuedEvent[], nowMs: number) => void;
   /** Called after the commit for each event whose rule loop was cut off. */
@@ -63,12 +65,12 @@ type BatchInput = {
 export const runBatch = async (
   work: Work,
   { events: claimed, plans, steps = new ClaimBudget(Infinity) }: BatchInput,
-  { stats, onLocked, onSeen, onLoop, onSteps, onLeftOut }: BatchObserver,
+  observer: BatchObserver,
 ): Promise<readonly QueuedEvent[]> => {
+  const { stats, onEvaluating, onEvaluated, onSteps, onLeftOut } = observer;
   const lacking = [...plans.values()].filter(({ leftOut }) => leftOut.length > 0);
   if (onLeftOut && lacking.length > 0) work.afterCommit(() => lacking.forEach(onLeftOut));
   const { players, made } = await lockOrCreate(work, claimed, plans);
-  onLocked?.();
   const nowMs = work.now.getTime();
   const { fitting, states } = await loadFitting(work, { events: claimed, players, plans });
   const { keys, covered } = await sharedKeys(plans, fitting, nowMs, steps);
@@ -87,18 +89,33 @@ export const runBatch = async (
     onSteps,
     uncharged: new Set(states),
   };
-  const { events, verdicts } = await applyAll(work, fitting.slice(0, covered), { batch, made });
-  await deleteCreated(
-    work,
-    claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
-  );
-  const { effects, loops } = batch;
-  const done = events.map(({ projectId, part, seq }) => ({ projectId, part, seq }));
-  await saveBatch(work, { players: states, effects, shared, verdicts, done });
+  onEvaluating?.();
+  try {
+    const { events, verdicts } = await applyAll(work, fitting.slice(0, covered), { batch, made });
+    await deleteCreated(
+      work,
+      claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
+    );
+    const { effects } = batch;
+    const done = events.map(({ projectId, part, seq }) => ({ projectId, part, seq }));
+    await saveBatch(work, { players: states, effects, shared, verdicts, done }, onEvaluated);
+    tellAfterCommit(work, { events, batch }, observer);
+    return events;
+  } finally {
+    onEvaluated?.();
+  }
+};
+
+/** Tells what became of a batch that is saved, once it is committed. */
+const tellAfterCommit = (
+  work: Work,
+  { events, batch }: { events: readonly QueuedEvent[]; batch: BatchState },
+  { onSeen, onLoop }: BatchObserver,
+): void => {
+  const { loops, counts, effects, nowMs } = batch;
   if (onSeen) work.afterCommit(() => onSeen(events, nowMs));
   if (counts) work.afterCommit(() => counts.commit(effects, nowMs));
   if (onLoop && loops.length > 0) work.afterCommit(() => loops.forEach(onLoop));
-  return events;
 };
 
 /** Time between two events after which a statement keeps the transaction from its idle timeout, in ms. */

@@ -3,12 +3,13 @@ import { idBefore } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { CLAIM_STEPS_MAX } from "./claim-budget.ts";
 import type { ClaimShare } from "./claim-shares.ts";
-import type { InHand, Sifted } from "./in-hand.ts";
+import { type InHand, lineOf, type Sifted } from "./in-hand.ts";
 import type { ProjectOwner } from "./tenant-loads.ts";
 import {
   claimEvents,
   type ClaimedEvents,
   lockPartitions,
+  onePerPartition,
   type PartitionCursor,
   type PartitionScan,
   type QueuedEvent,
@@ -60,19 +61,27 @@ export const scanEvents = async (
   return { ...found, isFirst: false };
 };
 
-/** Finds one event, if it is the first of its project that waits in its partition. */
-export const scanFirst = async (
+/** Returns cursors of the partitions of events, each directly before the first of their projects. */
+export const cursorsBefore = (events: readonly QueuedEvent[]): PartitionCursor[] =>
+  onePerPartition(events.map(({ part, projectId }) => ({ part, afterProject: idBefore(projectId) })));
+
+/** Finds those of the events before which nothing else of their project waits in their partition. */
+export const scanOnly = async (
   work: Work,
-  { part, projectId, eventId }: QueuedEvent,
+  { only, share }: { only: readonly QueuedEvent[]; share: ClaimShare },
 ): Promise<ScannedEvents> => {
-  const cursors = [{ part, afterProject: idBefore(projectId) }];
-  const looked = await lockPartitions(work, cursors, { together: 1, each: 1, closed: [] });
-  const { events } = await claimEvents(
-    work,
-    looked.filter(({ state }) => state === "MINE"),
-  );
-  const own = events.filter((event) => event.eventId === eventId);
-  return { looked, claimed: { events: own, cut: new Set(), held: [], suspects: [] }, isFirst: false };
+  const { closed } = share;
+  const cursors = cursorsBefore(only);
+  const each = only.length;
+  const looked = await lockPartitions(work, cursors, { together: each * cursors.length, each, closed });
+  const mine = looked.filter(({ state }) => state === "MINE");
+  const { events } = await claimEvents(work, mine, closed);
+  const sought = new Set(only.map(({ eventId }) => eventId));
+  const first = [...Map.groupBy(events, lineOf).values()].flatMap((line) => {
+    const end = line.findIndex(({ eventId }) => !sought.has(eventId));
+    return end === -1 ? line : line.slice(0, end);
+  });
+  return { looked, claimed: { events: first, cut: new Set(), held: [], suspects: [] }, isFirst: false };
 };
 
 /** Maximum projects of one tenant whose owner is looked up at once. */

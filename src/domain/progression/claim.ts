@@ -1,7 +1,7 @@
 import type { Work } from "../kernel/work.ts";
 import { runBatch } from "./batch.ts";
 import { CLAIM_STEPS_MAX, ClaimBudget } from "./claim-budget.ts";
-import { partsOf, scanEvents, scanFavoured, scanFirst } from "./claim-look.ts";
+import { cursorsBefore, partsOf, scanEvents, scanFavoured, scanOnly } from "./claim-look.ts";
 import { type ProcessOptions, type RunClaim, throwUnlessTried } from "./claim-run.ts";
 import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
 import type { ClaimHand } from "./in-hand.ts";
@@ -23,7 +23,7 @@ export type Processed = {
   closed: readonly number[];
   /** Resolves when it is time to claim these again; never rejects. */
   reopened: Promise<void>;
-  /** Suspects that were found and left in the queue: for each project and partition those to be run next. */
+  /** Suspects that were found and left in the queue: for each project and partition the first ones. */
   suspects: readonly QueuedEvent[];
   /**
    * Resolves with the partitions whose events wait for a plan that is being compiled, once they can be
@@ -47,8 +47,21 @@ export type Processed = {
 export const processPartitions = async (
   options: ProcessOptions,
   cursors: readonly PartitionCursor[],
-): Promise<Processed> => {
-  const claim = { cursors: onePerPartition(cursors) };
+): Promise<Processed> => processSought(options, { cursors: onePerPartition(cursors) });
+
+/**
+ * Processes suspects in a transaction of their own, as a claim that takes nothing else; their partitions
+ * alone are claimed. Those stay in the queue whose partition another worker has, or before which others of
+ * their project wait.
+ * @throws as `processPartitions`
+ */
+export const processSuspects = async (
+  options: Omit<ProcessOptions, "onLeft">,
+  only: readonly QueuedEvent[],
+): Promise<Processed> =>
+  processSought({ ...options, onLeft: () => undefined }, { cursors: cursorsBefore(only), only });
+
+const processSought = async (options: ProcessOptions, claim: Sought): Promise<Processed> => {
   try {
     return prepared(options, await processClaim(options, claim, runTogether));
   } catch (error) {
@@ -56,16 +69,6 @@ export const processPartitions = async (
     // The cause is logged below, by the event that reproduces it alone.
     return prepared(options, await processClaim(options, claim, runOneByOne));
   }
-};
-
-/**
- * Processes a suspect in a transaction of its own, as a claim that takes nothing else; its partition alone is
- * claimed. Nothing happens where another worker has that, or where the event is not the first of its project.
- * @throws as `processPartitions`
- */
-export const processAlone = async (options: ProcessOptions, suspect: QueuedEvent): Promise<Processed> => {
-  const cursors = [{ part: suspect.part, afterProject: suspect.projectId }];
-  return prepared(options, await processClaim(options, { cursors, suspect }, runOneByOne));
 };
 
 /** A claim with the plans to prepare before its skipped events can be processed. */
@@ -84,8 +87,8 @@ const prepareAll = async (
   return parts;
 };
 
-/** With `suspect`, that event alone is taken. */
-type Sought = { cursors: readonly PartitionCursor[]; suspect?: QueuedEvent };
+/** With `only`, nothing but these events is taken. */
+type Sought = { cursors: readonly PartitionCursor[]; only?: readonly QueuedEvent[] };
 type TryClaim = { claim: Sought; share: ClaimShare; hand: ClaimHand | undefined; steps: ClaimBudget };
 
 const processClaim = async (options: ProcessOptions, claim: Sought, run: RunClaim): Promise<DoneClaim> => {
@@ -113,8 +116,8 @@ const tryClaim = async (
 ): Promise<DoneClaim> => {
   const { claimLimit, onLeft } = options;
   const { reopened } = share;
-  const sought = claim.suspect
-    ? await scanFirst(work, claim.suspect)
+  const sought = claim.only
+    ? await scanOnly(work, { only: claim.only, share })
     : ((await scanFavoured(work, { claim, share }, options)) ??
       (await scanEvents(work, { claim, share }, options)));
   const { looked, claimed } = sought;
@@ -126,7 +129,10 @@ const tryClaim = async (
   const found = share.found(claimed.events);
   // Before any of it is evaluated: the process may not come back from that.
   hand?.take(found);
-  const observed = { ...options, onLocked: () => hand?.evaluate() };
+  // Of other claims it is not noted: an event that was in hand is a suspect first.
+  const observed = claim.only
+    ? { ...options, onEvaluating: () => hand?.evaluate(), onEvaluated: () => hand?.evaluated() }
+    : options;
   const { events, taken, unprepared } = await takeReady(work, { found, run, steps }, observed);
   const ready = new Set(events);
   const waiting = partsOf(found.filter((event) => !ready.has(event)));

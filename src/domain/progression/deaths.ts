@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { outageOf, throwOutage } from "../kernel/outages.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import { countTry } from "./fail-event.ts";
 import type { Noted, SoleEvent } from "./hand-notes.ts";
@@ -12,24 +13,37 @@ class ProcessDied extends Error {
   }
 }
 
-type Settling = { transact: Transact; onError: (error: unknown, event: QueuedEvent) => void };
+/** `onLost`: called with notes that cannot be settled, and are forgotten. */
+type Settling = {
+  transact: Transact;
+  onError: (error: unknown, event: QueuedEvent) => void;
+  onLost: (error: unknown, noted: Noted) => void;
+};
 
 /**
  * Counts a failed attempt for each event that a dead process had alone in hand, and forgets the dead whose
  * events no longer wait. May run in several processes at once.
+ * @throws when the database is away; what it is too busy for is left for the next time
  */
-export const settleDeaths = async (hand: InHand, { transact, onError }: Settling): Promise<void> => {
-  const { dead } = hand;
-  if (dead.length === 0) return;
-  for (const { alone } of dead.map(({ noted }) => noted))
-    if (alone) await transact((work) => countDeath(work, alone, onError));
-  await hand.forget(
-    await transact(async (work) => {
-      const done: OthersHand[] = [];
-      for (const one of dead) if (!(await isWaiting(work, one.noted))) done.push(one);
-      return done;
-    }),
-  );
+export const settleDeaths = async (hand: InHand, settling: Settling): Promise<void> => {
+  const done: OthersHand[] = [];
+  for (const one of hand.dead) if (!(await isOpen(one, settling))) done.push(one);
+  await hand.forget(done);
+};
+
+/** Counts what a note says. @returns whether it is still needed */
+const isOpen = async ({ noted }: OthersHand, { transact, onError, onLost }: Settling): Promise<boolean> => {
+  try {
+    return await transact(async (work) => {
+      if (noted.alone) await countDeath(work, noted.alone, onError);
+      return isWaiting(work, noted);
+    });
+  } catch (error) {
+    if (outageOf(error) === "busy") return true;
+    throwOutage(error);
+    onLost(error, noted);
+    return false;
+  }
 };
 
 /** Counts the attempt, unless it is counted or the event was processed. */

@@ -1,5 +1,7 @@
 import { z } from "zod";
-import type { QueuedEvent } from "./queue.ts";
+import { PARTITIONS } from "../kernel/ids.ts";
+import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
+import { CLAIM_PROJECTS, type QueuedEvent } from "./queue.ts";
 
 /** A note of what another process has or had in hand. */
 export type OthersNote = {
@@ -35,15 +37,36 @@ export const noHandNotes: HandNotes = {
   close: async () => undefined,
 };
 
-const Stretch = z.object({ part: z.int(), projectId: z.uuid(), first: z.int(), last: z.int() });
-const Sole = z.object({ part: z.int(), projectId: z.uuid(), eventId: z.uuid(), attempts: z.int() });
-const Note = z.object({ stretches: z.array(Stretch), alone: Sole.optional() });
+/** Stretches of a note: those of each partition are in one claim. */
+const STRETCHES_MAX = PARTITIONS * CLAIM_PROJECTS;
+/** Characters of a note; a stretch has about 120. */
+const LENGTH_MAX = 200 * (STRETCHES_MAX + 1);
+
+const Part = z
+  .int()
+  .min(0)
+  .max(PARTITIONS - 1);
+const Seq = z.int().min(0);
+const Stretch = z
+  .object({ part: Part, projectId: z.uuid(), first: Seq, last: Seq })
+  .refine(({ first, last }) => first <= last);
+const Sole = z.object({
+  part: Part,
+  projectId: z.uuid(),
+  eventId: z.uuid(),
+  attempts: z.int().min(0).max(RETRY_DELAYS_MS.length),
+});
+const Note = z.object({
+  stretches: z.array(Stretch).min(1).max(STRETCHES_MAX),
+  size: z.int().min(1),
+  alone: Sole.optional(),
+});
 
 /** Consecutive events of a project in a partition of the queue, by `seq`, both ends included. */
 export type Stretch = z.infer<typeof Stretch>;
 /** The only event that a process has in hand, with its attempts before this one. */
 export type SoleEvent = z.infer<typeof Sole>;
-/** What a process has in hand. */
+/** What a process has in hand; `size`: how many events. */
 export type Noted = z.infer<typeof Note>;
 
 /** Returns the stretches of the queue that events of one claim make up. */
@@ -60,8 +83,9 @@ export const stretchesOf = (events: readonly QueuedEvent[]): Stretch[] => {
   return [...byProject.values()].flatMap((byPart) => [...byPart.values()]);
 };
 
-/** Parses a note; undefined when it is damaged. */
+/** Parses a note; undefined when it is damaged, or says what cannot be. */
 export const parseNote = (text: string): Noted | undefined => {
+  if (text.length > LENGTH_MAX) return undefined;
   try {
     return Note.safeParse(JSON.parse(text)).data;
   } catch {

@@ -16,12 +16,14 @@ const CLEAR_AFTER_MS = 100;
 export type OthersHand = OthersNote & { noted: Noted };
 
 /**
- * What one claim has in hand; `take` replaces what it took before. From `evaluate` on, an event that is alone
- * in hand may be to blame for the end of the process: before that, the claim only waits for locks.
+ * What one claim has in hand; `take` replaces what it took before. From `evaluate` to `evaluated`, an event
+ * that is alone in hand is to blame for the end of the process: before and after, the claim waits for the
+ * database.
  */
 export type ClaimHand = {
   take(events: readonly QueuedEvent[]): void;
   evaluate(): void;
+  evaluated(): void;
   close(): void;
 };
 
@@ -30,17 +32,18 @@ export type Sifted = {
   free: readonly QueuedEvent[];
   /** Suspects and the events of their projects behind them, which keep their order. */
   held: readonly QueuedEvent[];
-  /** Those among them to be run next: the first SUSPECTS_MAX of each project and partition. */
+  /** The suspects among them before which nothing else of their project waits in their partition. */
   suspects: readonly QueuedEvent[];
 };
 
-/** Suspects of a project and partition that are run one after another before the next claim of others. */
-export const SUSPECTS_MAX = 16;
+/** A stretch of suspects, of which at most `together` may be run at once. */
+type Suspected = Stretch & { together: number };
 
 /**
  * What this process has in hand, noted before it is evaluated, and the suspects: events that another process,
  * or an earlier life of this one, had in hand when it died. Claims leave suspects in the queue. They are run
- * one at a time, with nothing else in hand, so that the next death shows which one is guilty.
+ * in groups of half of what was in hand, with nothing else in hand: a group that survives is done, and one
+ * that dies is halved in its turn, until an event is alone.
  */
 export class InHand {
   readonly #notes: HandNotes;
@@ -53,7 +56,7 @@ export class InHand {
   /** Whether the last look has failed, or is not answered yet. */
   #isBlind = false;
   /** Suspects by project and partition, and by id. */
-  #stretches = new Map<string, Stretch[]>();
+  #stretches = new Map<string, Suspected[]>();
   #ids = new Set<string>();
 
   constructor(notes: HandNotes) {
@@ -92,17 +95,19 @@ export class InHand {
 
   /** Opens the hand of a claim; to be closed when its transaction is over. */
   open(): ClaimHand {
+    const mark = (isEvaluated: boolean): void => {
+      const taken = this.#claims.get(claim);
+      if (!taken || taken.isEvaluated === isEvaluated) return;
+      taken.isEvaluated = isEvaluated;
+      this.#write();
+    };
     const claim: ClaimHand = {
       take: (events) => {
         this.#claims.set(claim, { stretches: stretchesOf(events), events, isEvaluated: false });
         this.#write();
       },
-      evaluate: () => {
-        const taken = this.#claims.get(claim);
-        if (!taken || taken.isEvaluated) return;
-        taken.isEvaluated = true;
-        this.#write();
-      },
+      evaluate: () => mark(true),
+      evaluated: () => mark(false),
       close: () => {
         this.#claims.delete(claim);
         this.#clearing ??= setTimeout(() => this.#write(), CLEAR_AFTER_MS).unref();
@@ -148,43 +153,70 @@ export class InHand {
     const free: QueuedEvent[] = [];
     const held: QueuedEvent[] = [];
     const suspects: QueuedEvent[] = [];
-    // By project and partition: how many suspects may follow those found; 0 behind an event that is none.
-    const closed = new Map<string, number>();
+    // By project and partition: whether only suspects were found since the first one.
+    const lines = new Map<string, boolean>();
     for (const event of events) {
       const line = lineOf(event);
-      const isSuspect = this.#isSuspect(event);
-      if (!isSuspect && !closed.has(line)) {
+      const isSuspect = this.#togetherOf(event) !== undefined;
+      if (!isSuspect && !lines.has(line)) {
         free.push(event);
         continue;
       }
-      const left = closed.get(line) ?? SUSPECTS_MAX;
-      if (isSuspect && left > 0) suspects.push(event);
-      closed.set(line, isSuspect ? Math.max(0, left - 1) : 0);
+      const isNext = isSuspect && lines.get(line) !== false;
+      if (isNext) suspects.push(event);
+      lines.set(line, isNext);
       held.push(event);
     }
     return { free, held, suspects };
   }
 
   /**
-   * Whether a suspect may be run: not while another process has it alone in hand, or has died so and its try
-   * is not counted yet.
+   * Returns the suspects to be run together next, at most `max`, in their order: at most half as many as were
+   * in hand at any death of one of them, and first those that were among the most.
    */
-  mayRun({ eventId, attempts }: QueuedEvent): boolean {
-    return this.#others.every(
-      ({ noted: { alone } }) => alone?.eventId !== eventId || alone.attempts !== attempts,
-    );
+  groupOf(suspects: readonly QueuedEvent[], max: number): QueuedEvent[] {
+    const lines = [...Map.groupBy(suspects, lineOf).values()];
+    const group: QueuedEvent[] = [];
+    let atMost = max;
+    for (const line of lines.toSorted((a, b) => this.#boundOf(b[0]!) - this.#boundOf(a[0]!)))
+      for (const event of line) {
+        const bound = Math.min(atMost, this.#boundOf(event));
+        if (group.length >= bound || !this.mayRun(event)) break;
+        atMost = bound;
+        group.push(event);
+      }
+    return group;
   }
 
-  #isSuspect(event: QueuedEvent): boolean {
-    const { seq, eventId } = event;
-    const stretches = this.#stretches.get(lineOf(event)) ?? [];
-    return this.#ids.has(eventId) || stretches.some(({ first, last }) => first <= seq && seq <= last);
+  /**
+   * Whether a suspect may be run: not while another process has it in hand, or has died with it alone and its
+   * try is not counted yet.
+   */
+  mayRun(event: QueuedEvent): boolean {
+    const { eventId, attempts } = event;
+    return this.#others.every(({ isDead, noted: { alone, stretches } }) => {
+      if (alone?.eventId === eventId && alone.attempts === attempts) return false;
+      return isDead || !stretches.some((stretch) => isWithin(event, stretch));
+    });
+  }
+
+  #boundOf(event: QueuedEvent): number {
+    return this.#togetherOf(event) ?? 1;
+  }
+
+  /** How many suspects may be run together with an event; undefined where it is none. */
+  #togetherOf(event: QueuedEvent): number | undefined {
+    if (this.#ids.has(event.eventId)) return 1;
+    const own = this.#stretches.get(lineOf(event))?.filter((stretch) => isWithin(event, stretch)) ?? [];
+    return own.length === 0 ? undefined : Math.min(...own.map(({ together }) => together));
   }
 
   #suspect(): void {
     const noted = this.dead.map((hand) => hand.noted);
     this.#stretches = Map.groupBy(
-      noted.flatMap(({ stretches }) => stretches),
+      noted.flatMap(({ stretches, size }) =>
+        stretches.map((stretch) => ({ ...stretch, together: Math.ceil(size / 2) })),
+      ),
       lineOf,
     );
     this.#ids = new Set(noted.flatMap(({ alone }) => alone?.eventId ?? []));
@@ -206,13 +238,17 @@ type Taken = { stretches: readonly Stretch[]; events: readonly QueuedEvent[]; is
 export const lineOf = ({ part, projectId }: { part: number; projectId: string }): string =>
   `${part}:${projectId}`;
 
+const isWithin = (event: QueuedEvent, { part, projectId, first, last }: Stretch): boolean =>
+  event.part === part && event.projectId === projectId && first <= event.seq && event.seq <= last;
+
 const noteOf = (claims: readonly Taken[]): string => {
   const stretches = claims.flatMap((claim) => claim.stretches);
   if (stretches.length === 0) return "";
+  const size = claims.reduce((sum, { events }) => sum + events.length, 0);
   const [sole, second] = claims.flatMap(({ events, isEvaluated }) =>
     events.slice(0, 2).map((event) => ({ ...event, isEvaluated })),
   );
-  if (!sole?.isEvaluated || second) return JSON.stringify({ stretches });
+  if (!sole?.isEvaluated || second) return JSON.stringify({ stretches, size });
   const { part, projectId, eventId, attempts } = sole;
-  return JSON.stringify({ stretches, alone: { part, projectId, eventId, attempts } });
+  return JSON.stringify({ stretches, size, alone: { part, projectId, eventId, attempts } });
 };

@@ -38,8 +38,9 @@ export type Batch = {
  * deletes the queue rows; then notifies the consumers of what was committed. Arms without rows are left out.
  * The deleted queue rows prove that nobody else processed the events: fewer than expected is a bug and rolls
  * the batch back.
+ * @param onWritten called before the statement is sent, which may wait for locks
  */
-export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
+export const saveBatch = async (work: Work, batch: Batch, onWritten?: () => void): Promise<void> => {
   const { effects, players, done } = batch;
   const outbox = [...effects.outbox, ...entryRows(players)];
   const arms = [
@@ -58,6 +59,7 @@ export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
     members.push(sql`${sql.raw(`arm_${name}`)} as (${write(sql`${json}`, now)})`);
   }
   const deleted = done.length === 0 ? sql`0` : sql`(select count(*) from arm_q)`;
+  onWritten?.();
   const result = await kept(
     work.db,
     sql<{ deleted: string | number }>`
