@@ -18,16 +18,25 @@ export const commandsOf = (block: string): string[] =>
 
 export type Printed = { child: ChildProcess; output: () => string; ended: Promise<number | string> };
 
+/** What a shell has of the network, without which a command may be unable to fetch anything. */
+const OF_NETWORK = /^(node_extra_ca_certs|ssl_cert_file|ssl_cert_dir|https?_proxy|no_proxy)$/i;
+
+/** Variables of this process that a reader's shell has too, and none of Laurel's settings. */
+const shellVariables = (): NodeJS.ProcessEnv => {
+  const { PATH, HOME } = process.env;
+  const network = Object.entries(process.env).filter(([name]) => OF_NETWORK.test(name));
+  return { PATH, HOME, ...Object.fromEntries(network) };
+};
+
 /** Runs a command as a reader of the documents would, in a shell in the checkout. */
 export const runPrinted = (
   command: string,
   env: Record<string, string | undefined>,
   input: "ignore" | { text: string } = "ignore",
 ): Printed => {
-  const { PATH, HOME } = process.env;
   const child = spawn("bash", ["-c", command], {
     cwd: root,
-    env: { PATH, HOME, ...env },
+    env: { ...shellVariables(), ...env },
     stdio: [input === "ignore" ? "ignore" : "pipe", "pipe", "pipe"],
   });
   if (input !== "ignore") child.stdin!.end(input.text);
