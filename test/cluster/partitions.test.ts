@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { readPlayerStream } from "../../src/domain/delivery/outbox/stream.ts";
-import { Migration20261123000002 } from "../../src/domain/registries/migrations/20261123000002-weekly-partitions.ts";
+import { migrations } from "../../src/domain/registries/migrations/list.ts";
 import { ensurePartitions } from "../../src/domain/registries/partitions.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { idFor, newId } from "../../src/domain/kernel/ids.ts";
 import { eventually } from "../support/eventually.ts";
 import { type StartedDatabase, startDatabase } from "../support/processes/services.ts";
+
+const PARTITIONED = "20261123000002-weekly-partitions";
 
 describe("a database whose streams were one table", function () {
   this.timeout(120_000);
@@ -19,10 +21,11 @@ describe("a database whose streams were one table", function () {
   /** Runs this migration alone: the code needs what later ones have made. */
   const migrate = async (direction: "up" | "down"): Promise<void> => {
     const { em } = started.database;
-    const migration = new Migration20261123000002(em.getDriver(), em.config);
+    const { class: Partitioning } = migrations.find(({ name }) => name === PARTITIONED)!;
+    const migration = new Partitioning(em.getDriver(), em.config);
     migration[direction]();
     await em.fork().transactional(async (own) => {
-      for (const query of migration.getQueries()) await sql.raw(String(query)).execute(own.getKysely());
+      for (const query of migration.getQueries()) await sql.raw(query as string).execute(own.getKysely());
     });
   };
 

@@ -92,11 +92,46 @@ describe("claims where tenants take much by many projects", function () {
     return Number(row!.n);
   };
 
+  const tenantOf = async (projectId: string): Promise<string> => {
+    const [row] = await rowsOf(
+      domain,
+      sql<{ id: string }>`
+      select tenant_id as id from projects where id = ${projectId}`,
+    );
+    return row!.id;
+  };
+
+  const toOneTenant = (projectIds: readonly string[]): Promise<unknown> =>
+    domain.transact(({ db }) =>
+      sql`
+        update projects set tenant_id = (select tenant_id from projects where id = ${projectIds[0]!})
+        where id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(db),
+    );
+
   const waitingIn = async (projectIds: readonly string[]): Promise<number> => {
     let sum = 0;
     for (const projectId of projectIds) sum += await waiting(projectId);
     return sum;
   };
+
+  it("take a neighbour's events first, also when only one project of the tenant is known yet", async () => {
+    const many: string[] = [];
+    for (let i = 0; i < PROJECTS; i++) many.push(await domain.addProject());
+    await toOneTenant(many);
+    const plain = await domain.addProject();
+    for (const projectId of many) await track(projectId, 20);
+    await track(plain, 1);
+    let nowMs = 0;
+    const shares = new ClaimShares(() => (nowMs += 25));
+    const taken = { tenantId: await tenantOf(many[0]!), steps: 4 * BUSY_STEPS, events: 1, slowestMs: 1 };
+    shares.open().close(new Map([[many[0]!, taken]]));
+    const onError = (error: unknown): never => assert.fail(String(error));
+    const options = { transact: domain.transact, plans: createPlanCache(), claimLimit: 100, shares };
+    const place = { part: 0, afterProject: FIRST_PROJECT };
+    await processPartitions({ ...options, onError, onLeft: () => undefined }, [place]);
+    assert.equal(await waiting(plain), 0);
+    await domain.process();
+  });
 
   it("take a neighbour's events next, wherever the round of projects is", async () => {
     const tell = { type: "emit_event", eventType: "told", channels: ["webhook"] };
@@ -107,11 +142,7 @@ describe("claims where tenants take much by many projects", function () {
       for (let r = 0; r < 6; r++) await publish(domain, projectId, { key: `tell${r}`, actions: lines });
       many.push(projectId);
     }
-    await domain.transact(({ db }) =>
-      sql`
-        update projects set tenant_id = (select tenant_id from projects where id = ${many[0]!})
-        where id = any(${`{${many.join(",")}}`}::uuid[])`.execute(db),
-    );
+    await toOneTenant(many);
     const plain = await domain.addProject();
     await publish(domain, plain, { key: "plain" });
     const onError = (error: unknown): never => assert.fail(String(error));

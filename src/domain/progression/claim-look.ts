@@ -99,22 +99,38 @@ const readOwners = async ({ db }: Work, projectIds: readonly string[]): Promise<
   return rows.map(({ id, tenant_id: tenantId }) => ({ projectId: id, tenantId }));
 };
 
+type TierSearch = Pick<ScannedEvents, "looked" | "claimed"> & { hasLearned: boolean };
+
+/** Looks for events of a tier; `hasLearned`: it has found projects whose tenants were not known before. */
+const searchTier = async (
+  work: Work,
+  { claim, share, tier }: ScanInput & { tier: number },
+  options: ClaimLimits,
+): Promise<TierSearch> => {
+  const { favoured } = share;
+  const cursors = claim.cursors.map(({ part }) => ({ part, afterProject: favoured.cursorOf(tier, part) }));
+  const closed = [...new Set([...share.closed, ...favoured.putOffOf(tier)])];
+  const { looked, claimed } = await look(work, { cursors, share, closed }, options);
+  const mine = partsOf(looked.filter(({ state }) => state === "MINE"));
+  const unknown = favoured.unknownOf(claimed.events);
+  if (unknown.length > 0) favoured.learn(await readOwners(work, unknown));
+  const events = favoured.found(tier, mine, claimed.events);
+  return { looked, claimed: { ...claimed, events }, hasLearned: unknown.length > 0 };
+};
+
 /** Finds events that go before those of tenants over their share; undefined where there are none. */
 export const scanFavoured = async (
   work: Work,
-  { claim, share }: ScanInput,
+  input: ScanInput,
   options: ClaimLimits,
 ): Promise<ScannedEvents | undefined> => {
-  const { favoured } = share;
-  for (const { tier, putOff } of favoured.tiers()) {
-    const cursors = claim.cursors.map(({ part }) => ({ part, afterProject: favoured.cursorOf(tier, part) }));
-    const closed = [...new Set([...share.closed, ...putOff])];
-    const { looked, claimed } = await look(work, { cursors, share, closed }, options);
-    const mine = partsOf(looked.filter(({ state }) => state === "MINE"));
-    const unknown = favoured.unknownOf(claimed.events);
-    if (unknown.length > 0) favoured.learn(await readOwners(work, unknown));
-    const events = favoured.found(tier, mine, claimed.events);
-    if (events.length > 0) return { looked, claimed: { ...claimed, events }, isFirst: true };
+  for (const tier of input.share.favoured.tiers()) {
+    let found = await searchTier(work, { ...input, tier }, options);
+    // It may have met nothing but projects that are put off now that their tenants are known.
+    if (found.claimed.events.length === 0 && found.hasLearned)
+      found = await searchTier(work, { ...input, tier }, options);
+    const { looked, claimed } = found;
+    if (claimed.events.length > 0) return { looked, claimed, isFirst: true };
   }
   return undefined;
 };

@@ -25,13 +25,17 @@ export class FavouredSearch {
     this.#loads.charge(owner, steps);
   }
 
-  /** Returns the tiers to search before all other events now, each with the projects that it leaves out. */
-  tiers(): { tier: number; putOff: readonly string[] }[] {
+  /** Returns the tiers to search before all other events now. */
+  tiers(): number[] {
     const nowMs = this.#nowMs();
     this.#order = this.#loads.order();
-    const tiers = this.#order.putOff.map((putOff, tier) => ({ tier, putOff }));
     const isDue = (tier: number): boolean => nowMs - (this.#noneMs[tier] ?? -Infinity) >= LOOK_AGAIN_MS;
-    return tiers.filter(({ tier, putOff }) => putOff.length > 0 && isDue(tier));
+    return this.#order.putOff.flatMap((putOff, tier) => (putOff.length > 0 && isDue(tier) ? [tier] : []));
+  }
+
+  /** Returns the projects that a tier leaves out. */
+  putOffOf(tier: number): readonly string[] {
+    return this.#order.putOff[tier] ?? [];
   }
 
   /** Returns the project after which the search for events of a tier begins in a partition. */
