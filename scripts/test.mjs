@@ -27,7 +27,7 @@ const suiteOf = (file) => {
   if (alone !== undefined) return alone;
   // It starts servers of its own, of which a process may hold one at a time.
   if (file.endsWith("operator-port.test.ts")) return "operators";
-  if (file.startsWith(join("test", "faults", "kill-"))) return "kills";
+  if (/^test.faults.(kill|deadly)-/.test(file)) return "kills";
   if (/^test.faults.[r-z]/.test(file)) return "faults-2";
   if (file.startsWith(join("test", "http", "sweep-"))) return "sweeps";
   if (/^test.(http|domain).*-steps\.test\.ts$/.test(file)) return "steps";
