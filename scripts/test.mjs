@@ -1,17 +1,15 @@
 // Runs the suites, each in a mocha process of its own, and ends with one line of counts over all of them.
-// A few run side by side, since each has servers and databases of its own; faults, whose tests watch the
-// clock, come last, on two cores beside one other suite.
+// A few run side by side, since each has servers and databases of its own (schedule.mjs).
 // Arguments: test files or folders (default: everything) and mocha's own options.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { basename, join, relative, resolve, sep } from "node:path";
+import { inOrder, runTogether } from "./schedule.mjs";
 import { findServices } from "./services.mjs";
 
-const SUITE_TIMEOUT_MS = 25 * 60_000;
-/** A suite keeps about one core busy; many more of them than cores would only wait for one another. */
-const SUITES_AT_ONCE = Math.max(2, availableParallelism() + 1);
+const SUITE_TIMEOUT_MS = 35 * 60_000;
 
 const root = join(import.meta.dirname, "..");
 const mocha = join(root, "node_modules/mocha/bin/mocha.js");
@@ -60,8 +58,8 @@ const SLOWEST = 6;
 const slowestOf = (times = []) => {
   if (times.length < 2) return "";
   const slowest = times.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
-  const text = ({ file, seconds: all, cpuSeconds: own }) =>
-    `${basename(file, ".test.ts")} ${Math.round(all)} (${Math.round(own)})`;
+  const text = ({ file, seconds: all, cpuSeconds: own, childSeconds: children }) =>
+    `${basename(file, ".test.ts")} ${Math.round(all)} (${Math.round(own)}+${Math.round(children)})`;
   return `, the longest: ${slowest.map(text).join(", ")}`;
 };
 
@@ -127,7 +125,6 @@ const results = [];
 const left = [];
 const planned = (names) =>
   names
-    .filter((name) => suites.has(name))
     .filter((name) => {
       const isPossible = missing.length === 0 || !withServices.includes(name);
       if (!isPossible) left.push(name);
@@ -148,36 +145,12 @@ const speed = (name) => {
   if (uncovered.has(name)) return { ...compiled, NODE_V8_COVERAGE: undefined };
   return process.env.NODE_V8_COVERAGE ? {} : compiled;
 };
-const run = async (group) => {
-  const done = [];
-  const waiting = group.entries();
-  const takeTurns = async () => {
-    for (const [index, suite] of waiting) done[index] = await runSuite(suite, options);
-  };
-  await Promise.all(Array.from({ length: SUITES_AT_ONCE }, takeTurns));
-  for (const { show, ...result } of done) {
-    show();
-    results.push(result);
-  }
-};
-/** The longest first. */
-const together = [
-  "cluster",
-  "cli",
-  "kills",
-  "steps",
-  "operators",
-  "http-2",
-  "embedded",
-  "hostile",
-  "sweeps",
-  "domain",
-  "http",
-];
-await run(planned(together));
-// Stopped processes and clients that count their seconds wait most of the time: on two cores one suite, which
-// keeps one of them busy, runs beside them, for less time than they take.
-await run(planned(["faults", "faults-2", "access", "idempotency"]));
+const plans = new Map(planned(inOrder([...suites.keys()])).map((plan) => [plan.name, plan]));
+const done = await runTogether([...plans.keys()], (name) => runSuite(plans.get(name), options));
+for (const { show, ...result } of done) {
+  show();
+  results.push(result);
+}
 
 if (left.length > 0) {
   console.log(`\nNot run: ${left.join(", ")}, because ${missing.join(" and ")}.`);

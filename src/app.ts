@@ -13,6 +13,7 @@ import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms } from "./domain/kernel/live-rooms.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
 import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/throttled-log.ts";
+import { connectionSlots } from "./domain/kernel/connection-slots.ts";
 import { Lanes } from "./domain/kernel/lanes.ts";
 import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
@@ -176,6 +177,7 @@ const transactPartsOf = ({
   wakeUps: wakeUpsOf(platform.queue),
   onError: (err: unknown) => log.error({ err }, "after a commit"),
   lanes: new Lanes(),
+  connections: connectionSlots(platform.limits),
 });
 
 const clockOf = ({ clock }: Platform): (() => Date) => clock ?? (() => new Date());

@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import type { Config } from "./config.ts";
 import { createMemoryRanks } from "./domain/leaderboards/memory-ranks.ts";
 import type { EntrySource, RankStore } from "./domain/evaluation/boards/ranks.ts";
+import { CONNECTION_WAIT_MS } from "./domain/kernel/connection-slots.ts";
 import { stampIdsBy } from "./domain/kernel/ids.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import { type HandNotes, noHandNotes } from "./domain/progression/hand-notes.ts";
@@ -29,6 +30,9 @@ export type Limits = {
   ingestEvents: number;
   ingestRows: number;
   ingestConcurrency: number;
+  /** Connections to the database, and the maximum wait of a request for one, in ms. */
+  connections: number;
+  connectionWaitMs: number;
   /** Yields to the sockets between transactions of an engine that blocks the process. */
   pause?: () => Promise<void>;
 };
@@ -60,6 +64,8 @@ export type Platform = {
 export type PlatformOptions = {
   /** Embedded mode without a data directory: its data ends with the process. */
   inMemory?: boolean;
+  /** What the database in memory begins as, in place of an empty one. */
+  cluster?: Blob;
 };
 
 /**
@@ -71,7 +77,7 @@ export const openPlatform = (config: Config, log: Logger, options: PlatformOptio
 const openEmbedded = async (
   config: Config,
   log: Logger,
-  { inMemory = false }: PlatformOptions,
+  { inMemory = false, cluster }: PlatformOptions,
 ): Promise<Platform> => {
   const { LocalDriver, LocalPresence } = await import("@colyseus/core");
   const onLost = (reason: string): void => {
@@ -79,7 +85,10 @@ const openEmbedded = async (
     process.kill(process.pid, "SIGTERM");
   };
   const unlock = inMemory ? async () => undefined : await lockDataDir(config.dataDir, { onLost });
-  const database = await openEmbeddedDatabase(inMemory ? "memory://" : join(config.dataDir, "pglite"));
+  const database = await openEmbeddedDatabase(
+    inMemory ? "memory://" : join(config.dataDir, "pglite"),
+    cluster,
+  );
   const presence = new LocalPresence();
   const hasListeners: ListenerCheck = async (topics) =>
     topics.map((topic) => presence.subscriptions.listenerCount(topic) > 0);
@@ -100,6 +109,8 @@ const openEmbedded = async (
       ingestEvents: 1_000,
       ingestRows: 200,
       ingestConcurrency: 1,
+      connections: 1,
+      connectionWaitMs: ENGINE_WAIT_MS,
       pause,
     },
     ...(inMemory ? {} : { maintain: () => database.vacuum() }),
@@ -111,10 +122,23 @@ const openEmbedded = async (
   };
 };
 
+/** Maximum wait of a request for the engine of the process, in ms: until requests time out. */
+const ENGINE_WAIT_MS = 30_000;
+
 const warnOfNotes = (log: Logger): ((err: unknown) => void) => {
   const warn = throttledWarnings(log);
   return (err) => warn(err, "what is in hand cannot be noted: events that end the process are not counted");
 };
+
+const clusterLimits = ({ databasePoolMax }: Config): Limits => ({
+  claimEvents: 500,
+  claimTogether: 100,
+  ingestEvents: 500,
+  ingestRows: 1_000,
+  ingestConcurrency: 4,
+  connections: databasePoolMax,
+  connectionWaitMs: CONNECTION_WAIT_MS,
+});
 
 const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const { redisConnections } = await import("./platform/redis-connection.ts");
@@ -147,13 +171,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     ranks: (source) => createRedisRanks(redis, namespace, source),
     limiter: createLimiter(redis, namespace, log),
     handNotes: createRedisHandNotes(redis, namespace),
-    limits: {
-      claimEvents: 500,
-      claimTogether: 100,
-      ingestEvents: 500,
-      ingestRows: 1_000,
-      ingestConcurrency: 4,
-    },
+    limits: clusterLimits(config),
     dependencies: [
       { name: "database", check: () => database.ping() },
       // A Redis that answers but refuses writes is of no use, nor is one whose messages do not arrive.

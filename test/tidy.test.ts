@@ -10,6 +10,7 @@ import {
   type SourceFile,
   withoutComments,
 } from "./support/source/source-files.ts";
+import { missingIn, repositoryFiles, straysIn } from "./support/source/top-level.ts";
 
 const FILE_LINES_MAX = 300;
 const LINE_CHARACTERS_MAX = 110;
@@ -93,6 +94,25 @@ const occurrences = (files: readonly SourceFile[], pattern: RegExp, rule: string
 const stripped = src.map(({ path, text }) => ({ path, text: withoutComments(text) }));
 
 describe("tidiness", () => {
+  describe("the top of the repository", () => {
+    it("has what is listed for it and nothing else", function () {
+      const files = repositoryFiles();
+      if (!files) this.skip();
+      none([
+        ...straysIn(files).map(
+          (name) => `${name} is not listed in test/support/source/top-level.ts: remove it`,
+        ),
+        ...missingIn(files).map((name) => `${name} is listed in test/support/source/top-level.ts, and gone`),
+      ]);
+    });
+
+    it("has no place for a database that a program left there, nor for a file", () =>
+      assert.deepEqual(
+        straysIn(["src/main.ts", ":memory:/base/1/112", "memory:", "notes.txt", "srcs/a.ts"]),
+        [":memory:/", "memory:", "notes.txt", "srcs/"],
+      ));
+  });
+
   describe("imports", () => {
     it("go only where the layers allow", () => none(importViolations(src)));
 

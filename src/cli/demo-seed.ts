@@ -79,7 +79,7 @@ const makeDemo = async (app: App, known: DemoAccount | undefined, onProgress: On
   for (const id of [projectId, sandbox.id]) await defineGame(app, id);
   const { players, events } = demoHistory(sandbox.createdAt.getTime());
   await sendPlayers(app, sandbox.id, players);
-  await sendEvents(app, sandbox.id, events, onProgress);
+  await sendEvents(app, { tenantId: account.tenantId, projectId: sandbox.id }, events, onProgress);
   await drain(app, sandbox.id, events.length, onProgress);
   return { projectId, key, events: events.length, password };
 };
@@ -143,7 +143,7 @@ const sendPlayers = async (app: App, projectId: string, players: readonly DemoPl
 
 const sendEvents = async (
   app: App,
-  projectId: string,
+  { tenantId, projectId }: { tenantId: string; projectId: string },
   events: readonly DemoEvent[],
   onProgress: OnProgress,
 ): Promise<void> => {
@@ -151,7 +151,7 @@ const sendEvents = async (
   let sent = 0;
   for (const some of chunksOf(events, BATCH_MAX_EVENTS)) {
     const inputs = some.map((event) => readEvent(event, context));
-    const { result } = await trackBatch(app, inputs);
+    const { result } = await trackBatch(app, { tenantId, inputs });
     const refused = result.results.find(({ status }) => status === "REJECTED");
     if (refused) throw new Error(`a demo event was rejected: ${refused.message}`);
     sent += some.length;

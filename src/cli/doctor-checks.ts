@@ -97,19 +97,21 @@ const tryListen = (host: string, port: number): Promise<Listener> =>
     server.listen({ host, port, exclusive: true }, () => server.close(() => done("free")));
   });
 
-/** Returns the title and version of the API at an address; undefined when it does not describe itself. */
-const identify = async (url: string): Promise<{ title: string; version: string } | undefined> => {
+type Found = { name: string; version: string };
+
+/** Returns the name and version of the API at an address; undefined when it does not say what it is. */
+const identify = async (url: string): Promise<Found | undefined> => {
   try {
-    const response = await fetch(`${url}/openapi.json`, { signal: AbortSignal.timeout(HTTP_TIMEOUT_MS) });
-    const { info } = (await response.json()) as { info: { title: string; version: string } };
-    return { title: info.title, version: info.version };
+    const headers = { Accept: "application/json" };
+    const response = await fetch(`${url}/`, { headers, signal: AbortSignal.timeout(HTTP_TIMEOUT_MS) });
+    const { name, version } = (await response.json()) as Found;
+    return typeof name === "string" ? { name, version } : undefined;
   } catch {
     return undefined;
   }
 };
 
-const isLaurel = (found: { title: unknown } | undefined): boolean =>
-  String(found?.title).startsWith("Laurel");
+const isLaurel = (found: { name: unknown } | undefined): boolean => found?.name === "Laurel";
 
 /** Checks whether the server can listen, or already does. */
 export const checkPort = async (settings: Settings): Promise<{ check: Check; isRunning: boolean }> => {
@@ -132,7 +134,7 @@ const identifyListener = async (
 ): Promise<{ check: Check; isRunning: boolean }> => {
   const local = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
   const found = await identify(`http://${local.includes(":") ? `[${local}]` : local}:${port}`);
-  const who = found ? `${found.title} ${found.version}` : "another program";
+  const who = found ? `${found.name} ${found.version}` : "another program";
   if (isLaurel(found)) return { check: ok(name, `${who} is running there`), isRunning: true };
   const remedy = `stop it, or set PORT (who it is: lsof -i :${port})`;
   return { check: fail(name, `taken by ${who}`, remedy), isRunning: false };

@@ -11,6 +11,7 @@ import { readQueues } from "../domain/delivery/queues.ts";
 import { readLags } from "../domain/delivery/webhooks/delivering/lag.ts";
 import { readTableSizes } from "../domain/kernel/table-sizes.ts";
 import { routes } from "../http/routes.ts";
+import { describeInThread } from "../http/description.ts";
 import { createHttp } from "../http/server.ts";
 import { guardedServer, openOperatorPort } from "./operator-port.ts";
 import { createJobs } from "../jobs/jobs.ts";
@@ -132,7 +133,7 @@ const connectionsOf = (server: HttpServer): ReadonlySet<Socket> => {
 const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise<Web> => {
   const server = guardedServer(app);
   const sockets = connectionsOf(server);
-  const express = createHttp(app, routes);
+  const express = createHttp(app, routes, describeInThread);
   const internalServer = peers && (await openInternalServer(app, express));
   const parts = { server, express, presence, driver, version: VERSION };
   const game = await createGameServer(app, { ...parts, ...(internalServer ? { internalServer } : {}) });

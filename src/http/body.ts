@@ -1,6 +1,13 @@
+import type { IncomingMessage } from "node:http";
 import type { Request } from "express";
 import { DomainError } from "../domain/kernel/errors.ts";
-import { BODY_LIMIT, BODY_NAMES_MAX, BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../domain/kernel/limits.ts";
+import {
+  BODY_LIMIT,
+  BODY_NAMES_MAX,
+  BODY_PARTS_MAX,
+  LARGE_BODY_PARTS_MAX,
+  PUBLIC_BODY_LIMIT,
+} from "../domain/kernel/limits.ts";
 import { isHarmlessJson, refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { atOnce, inSlices, nextSlice } from "../domain/kernel/slices.ts";
 import { inflatedMax, parsedBytes } from "./body-memory.ts";
@@ -12,8 +19,12 @@ import type { AnyRoute } from "./route.ts";
 const tooLarge = (limit: number): DomainError =>
   new DomainError("PAYLOAD_TOO_LARGE", `The body may have at most ${limit} bytes`);
 
-export const hasBody = (request: Request): boolean =>
-  request.headers["transfer-encoding"] !== undefined || Number(request.headers["content-length"] ?? 0) > 0;
+/** Returns the maximum bytes of an operation's body; inflated, where it comes as gzip. */
+export const bodyLimitOf = ({ bodyLimit, access }: AnyRoute): number =>
+  bodyLimit ?? (access === "public" ? PUBLIC_BODY_LIMIT : BODY_LIMIT);
+
+export const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 
 const isPacked = ({ headers }: Request): boolean => /^(x-)?gzip$/i.test(headers["content-encoding"] ?? "");
 
@@ -26,12 +37,10 @@ const checkEncoding = (request: Request, takesGzip: boolean): void => {
 };
 
 /** @throws DomainError PAYLOAD_TOO_LARGE or UNSUPPORTED_MEDIA_TYPE, based on the headers alone */
-export const checkBodyHeaders = (
-  request: Request,
-  { bodyLimit: limit = BODY_LIMIT, takesGzip }: AnyRoute,
-): void => {
+export const checkBodyHeaders = (request: Request, route: AnyRoute): void => {
   if (!hasBody(request)) return;
-  checkEncoding(request, takesGzip === true);
+  checkEncoding(request, route.takesGzip === true);
+  const limit = bodyLimitOf(route);
   if (Number(request.headers["content-length"] ?? 0) > limit) throw tooLarge(limit);
   const charset =
     /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(request.headers["content-type"] ?? "")?.[1] ?? "utf-8";
@@ -43,8 +52,17 @@ export const checkBodyHeaders = (
 const aborted = (): DomainError =>
   new DomainError("VALIDATION_ERROR", "The body ended too early", { reason: "MALFORMED" });
 
-/** A body that is being received: the first `bytes` of `buffer` have come. */
-type Arriving = { buffer: Buffer; bytes: number };
+/** A body that is being received: the first `bytes` of `buffer` have come, in so many chunks. */
+type Arriving = { buffer: Buffer; bytes: number; chunks: number };
+
+/** Chunks that a body of any size may have, and bytes for each one more: a chunk takes CPU of its own. */
+const CHUNKS_FREE = 500;
+export const CHUNK_MIN_BYTES = 64;
+
+const tooManyChunks = (): DomainError =>
+  new DomainError("PAYLOAD_TOO_LARGE", `Send the body in chunks of at least ${CHUNK_MIN_BYTES} bytes`, {
+    reason: "CHUNKS_TOO_SMALL",
+  });
 
 /**
  * Adds a chunk to what has come. A body of many chunks grows in one buffer, since a million chunks of a byte
@@ -53,7 +71,9 @@ type Arriving = { buffer: Buffer; bytes: number };
 const append = (arriving: Arriving, chunk: Buffer, limit: number, hold: Hold): void => {
   const { buffer, bytes } = arriving;
   const upTo = bytes + chunk.length;
+  arriving.chunks += 1;
   if (upTo > limit) throw tooLarge(limit);
+  if (arriving.chunks > CHUNKS_FREE + upTo / CHUNK_MIN_BYTES) throw tooManyChunks();
   if (upTo > buffer.length) {
     const size = bytes === 0 ? upTo : Math.max(upTo, Math.min(limit, 2 * buffer.length));
     hold(size);
@@ -66,7 +86,7 @@ const append = (arriving: Arriving, chunk: Buffer, limit: number, hold: Hold): v
 /** What came of a body that is refused is let go at once, and the rest is read and not kept. */
 const readBytes = async (request: Request, limit: number, hold: Hold): Promise<Buffer> => {
   if (request.destroyed) throw aborted();
-  const arriving: Arriving = { buffer: Buffer.alloc(0), bytes: 0 };
+  const arriving: Arriving = { buffer: Buffer.alloc(0), bytes: 0, chunks: 0 };
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const onData = (chunk: Buffer): void => {
     try {
@@ -93,7 +113,7 @@ const BYTES_AT_ONCE = 256 * 1024;
 const PARTS_AT_ONCE = 20_000;
 
 /** Bounds of a body: bytes, and names and values in its JSON. */
-export type BodyLimits = { bytes?: number | undefined; parts?: number | undefined };
+export type BodyLimits = { bytes: number; parts?: number | undefined };
 
 /** @returns how many names and values the JSON holds @throws DomainError PAYLOAD_TOO_LARGE */
 const checkParts = async (bytes: Uint8Array, max: number): Promise<number> => {
@@ -119,7 +139,7 @@ type Hold = (bytes: number) => void;
  * @returns how many there are @throws DomainError PAYLOAD_TOO_LARGE past `limit` (chunked bodies included),
  * VALIDATION_ERROR MALFORMED if it is cut off; what `hold` throws
  */
-export const receiveBody = async (request: Request, limit = BODY_LIMIT, hold: Hold): Promise<number> => {
+export const receiveBody = async (request: Request, limit: number, hold: Hold): Promise<number> => {
   if (!hasBody(request)) return 0;
   const bytes = await readBytes(request, limit, hold);
   request.body = bytes;
@@ -133,7 +153,7 @@ export const receiveBody = async (request: Request, limit = BODY_LIMIT, hold: Ho
  */
 export const readJson = async (
   request: Request,
-  { bytes: limit = BODY_LIMIT, parts }: BodyLimits,
+  { bytes: limit, parts }: BodyLimits,
   hold: Hold,
 ): Promise<unknown> => {
   const bytes = await inflatedBody(request, limit, hold);

@@ -14,6 +14,7 @@ import { errorBody } from "./errors.ts";
 import { requestIdFrom } from "../domain/kernel/request-id.ts";
 import { SECURITY_HEADERS } from "./observe.ts";
 import { noteRefusal } from "./recorded-status.ts";
+import { boundBody } from "./bound-body.ts";
 
 const HEADERS_TIMEOUT_MS = 10_000;
 /** Time limit for a whole request, including its body. */
@@ -125,6 +126,7 @@ class GuardedServer extends Server {
     const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
     try {
       const error = refusalOf(request);
+      if (event === "request") boundBody(request, other as ServerResponse);
       if (error === undefined) return super.emit(event, ...values);
       if (event === "request") refuseRequest(error, request, other as ServerResponse);
       else writeRaw(other as Socket, answerOf(error, request.headers["x-request-id"]));

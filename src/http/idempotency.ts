@@ -131,9 +131,9 @@ export const runKeyed = async (
         ...app,
         transactAs,
         transact: transactAs(execution.rowScope),
-        ingest: (events) => {
+        ingest: (tenantId, events) => {
           const rowScope = withProjects(execution.rowScope, projectsOf(events));
-          return transactAs(rowScope)((joined) => app.ingestIn(joined)(events));
+          return transactAs(rowScope)((joined) => app.ingestIn(joined)(tenantId, events));
         },
       };
       const made = await runPrepared(own, execution);

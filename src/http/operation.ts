@@ -8,7 +8,7 @@ import { withTimeouts } from "../domain/kernel/timeouts.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { requireAccess } from "./access.ts";
 import { refuseOutsiders } from "./admin-network.ts";
-import { checkBodyHeaders, hasBody, readJson, receiveBody, refuseHostileBody } from "./body.ts";
+import { bodyLimitOf, checkBodyHeaders, hasBody, readJson, receiveBody, refuseHostileBody } from "./body.ts";
 import type { BodyHold, BodyMemory } from "./body-memory.ts";
 import { clientIp, identify } from "./caller.ts";
 import { type Execution, keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
@@ -53,7 +53,7 @@ type Body = { raw: unknown; body: unknown; ignored: string[] };
 /** Returns what reads a body: as received, parsed, and the names of fields that this leaves out. */
 const bodyReader = (route: AnyRoute) => {
   const known = new Set(fieldsOf(route.body));
-  const limits = { bytes: route.bodyLimit, parts: route.bodyPartsMax };
+  const limits = { bytes: bodyLimitOf(route), parts: route.bodyPartsMax };
   return async (request: Request, { hold }: BodyHold): Promise<Body> => {
     if (!takesBody(route)) return { raw: undefined, body: undefined, ignored: [] };
     // Configurations have slots of their own: see LargeWork.
@@ -190,10 +190,10 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     announceEnd(response, route);
     const arrival: Arrival = { request, response, ip: clientIp(app, request) };
     const admitted = await check(arrival, signal);
-    const held = bodies.open(ownerOf(admitted.caller, arrival.ip));
+    const held = bodies.open(admitted.caller, arrival.ip);
     try {
       // Slots are not held while a body arrives, which takes as long as its sender wants.
-      const bytes = takesBody(route) ? await receiveBody(request, route.bodyLimit, held.hold) : 0;
+      const bytes = takesBody(route) ? await receiveBody(request, bodyLimitOf(route), held.hold) : 0;
       const run = () => perform(arrival, admitted, held);
       await (slots ? slots.run({ ...admitted, bytes }, run) : run());
     } finally {

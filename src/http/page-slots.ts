@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { Caller } from "../domain/kernel/caller.ts";
-import { KeyedSemaphore, Semaphore } from "../domain/kernel/semaphore.ts";
+import { SharedSlots } from "../domain/kernel/shared-slots.ts";
 import { busy, createWaitingRoom } from "../domain/kernel/waiting-room.ts";
 import type { AnyRoute } from "./route.ts";
 import { ownerOf } from "./unread.ts";
@@ -21,13 +21,6 @@ const shapeOf = (schema: z.ZodType): object => ("shape" in schema ? (schema.shap
 
 type Slots = { ofOwner: number; ofProcess: number };
 
-const optionsOf = (slots: number) => ({
-  slots,
-  waitingMax: slots * SLOT_WAITING_MAX,
-  waitMaxMs: WAIT_MAX_MS,
-  refusal: busy,
-});
-
 /** Who asks for something large. `bytes`: of the request; `signal`: aborted when they have gone. */
 type Asker = { caller: Caller; ip: string; bytes: number; signal: AbortSignal };
 
@@ -36,20 +29,21 @@ type Asker = { caller: Caller; ip: string; bytes: number; signal: AbortSignal };
  * in the order of their arrival.
  */
 export class LargeWork {
-  readonly #ofOwners: KeyedSemaphore;
-  readonly #ofProcess: Semaphore;
+  readonly #slots: SharedSlots;
 
-  constructor({ ofOwner, ofProcess }: Slots) {
+  constructor(slots: Slots) {
+    const waitingMax = {
+      ofOwner: slots.ofOwner * SLOT_WAITING_MAX,
+      ofProcess: slots.ofProcess * SLOT_WAITING_MAX,
+    };
     const room = createWaitingRoom();
-    this.#ofOwners = new KeyedSemaphore({ ...optionsOf(ofOwner), room });
-    this.#ofProcess = new Semaphore({ ...optionsOf(ofProcess), room });
+    this.#slots = new SharedSlots({ slots, waitingMax, waitMaxMs: WAIT_MAX_MS, refusal: busy, room });
   }
 
   /** @throws DomainError SERVICE_UNAVAILABLE BUSY when too much waits, or for too long */
   run<T>({ caller, ip, bytes, signal }: Asker, make: () => Promise<T>): Promise<T> {
     const tenantId = "tenantId" in caller ? caller.tenantId : undefined;
-    const waiter = { tenantId, bytes, signal };
-    return this.#ofOwners.run(ownerOf(caller, ip), () => this.#ofProcess.run(make, waiter), waiter);
+    return this.#slots.run(ownerOf(caller, ip), make, { tenantId, bytes, signal });
   }
 }
 

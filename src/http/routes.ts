@@ -14,6 +14,7 @@ import { chatWordListRoutes } from "./resources/chat-word-lists.ts";
 import { configurationRoutes } from "./resources/configuration.ts";
 import { definitionRoutes } from "./resources/definitions.ts";
 import { emailLogRoutes } from "./resources/email-logs.ts";
+import { bulkRevertRoutes } from "./resources/bulk-revert.ts";
 import { eventRevertRoutes } from "./resources/event-revert.ts";
 import { eventTypeRoutes } from "./resources/event-types.ts";
 import { eventBacklogRoutes } from "./resources/event-backlog.ts";
@@ -80,6 +81,7 @@ export const routes: readonly AnyRoute[] = [
   ...eventRoutes,
   ...eventTypeRoutes,
   ...eventRevertRoutes,
+  ...bulkRevertRoutes,
   ...playerIdentityRoutes,
   ...playerRoutes,
   ...playerMergeRoutes,

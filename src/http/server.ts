@@ -5,6 +5,7 @@ import { DomainError, notFound } from "../domain/kernel/errors.ts";
 import { BUSY, outageOf } from "../domain/kernel/outages.ts";
 import { isHiddenFrom } from "./admin-network.ts";
 import { clientIp } from "./caller.ts";
+import { type Describe, describeHere } from "./description.ts";
 import { asDomainError, internalError, sendError } from "./errors.ts";
 import { nameRequest, observe } from "./observe.ts";
 import { type MemoryBounds, operation } from "./operation.ts";
@@ -112,12 +113,16 @@ const noPage: RequestHandler = () => {
  * Creates the Express application: `routes` under `/api/v1`, `/v1` and no prefix, the pages for operators,
  * the description at /openapi.json and /docs. Every unsuccessful response has the body of errors.ts.
  */
-export const createHttp = (app: App, routes: readonly AnyRoute[]): express.Express => {
+export const createHttp = (
+  app: App,
+  routes: readonly AnyRoute[],
+  describe: Describe = describeHere(routes),
+): express.Express => {
   checkRoutes(routes);
   const http = bareHttp();
   const unread = new UnreadResponses();
   http.use(nameRequest(app), observe(app), trackUnread(app, unread), refuseNul);
-  http.use(systemRouter(app, routes));
+  http.use(systemRouter(app, describe));
   const bounds = {
     unread,
     bodies: new BodyMemory(),

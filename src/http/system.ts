@@ -4,9 +4,8 @@ import type { App } from "../app.ts";
 import { DomainError, notFound, unauthorized } from "../domain/kernel/errors.ts";
 import { docs } from "./docs.ts";
 import { fixedBody, sendFixed, type FixedBody } from "./compression.ts";
-import { openApiDocument } from "./openapi.ts";
+import type { Describe } from "./description.ts";
 import { playground } from "./playground.ts";
-import type { AnyRoute } from "./route.ts";
 
 /** A dependency that has not answered within this time counts as failing. */
 const READY_TIMEOUT_MS = 2_000;
@@ -29,10 +28,36 @@ const checksOf = async (app: App): Promise<Check[]> => {
   }
 };
 
-const ready =
-  (app: App): RequestHandler =>
-  async (_request, response) => {
-    const checks = await checksOf(app);
+const isSame = (given: string, expected: string): boolean => {
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+  return a.length === b.length && timingSafeEqual(a, b);
+};
+
+/** For how long requests are given the same metrics, which take milliseconds to collect and to write. */
+const METRICS_SHARED_MS = 1_000;
+/** For how long requests are given the same checks, which ask the database and Redis. */
+const CHECKS_SHARED_MS = 250;
+
+/** Returns what `make` does, made once for all that ask while it is made and within `ms` of its begin. */
+const shared = <T>(ms: number, make: () => Promise<T>): (() => Promise<T>) => {
+  let made: Promise<T> | undefined;
+  let isOver = true;
+  let atMs = 0;
+  return () => {
+    if (made === undefined || (isOver && performance.now() - atMs >= ms)) {
+      atMs = performance.now();
+      isOver = false;
+      made = make().finally(() => (isOver = true));
+      made.catch(() => (made = undefined));
+    }
+    return made;
+  };
+};
+
+const ready = (app: App): RequestHandler => {
+  const read = shared(CHECKS_SHARED_MS, () => checksOf(app));
+  return async (_request, response) => {
+    const checks = await read();
     const failing = checks.filter(({ ok }) => !ok);
     if (failing.length > 0) {
       const details = failing.map(({ name, message }) => ({ field: name, message: message ?? "is failing" }));
@@ -45,34 +70,11 @@ const ready =
     }
     response.json({ status: "ok", checks });
   };
-
-const isSame = (given: string, expected: string): boolean => {
-  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
-  return a.length === b.length && timingSafeEqual(a, b);
-};
-
-/** For how long requests are given the same metrics, which take milliseconds to collect and to write. */
-const METRICS_SHARED_MS = 1_000;
-
-/** Returns the process's metrics as text, collected once for all that ask within a second. */
-const sharedMetrics = ({ metrics: { registry } }: App): (() => Promise<string>) => {
-  let collected: Promise<string> | undefined;
-  let atMs = 0;
-  return () => {
-    const nowMs = performance.now();
-    if (collected === undefined || nowMs - atMs >= METRICS_SHARED_MS) {
-      atMs = nowMs;
-      const text = registry.metrics();
-      collected = text;
-      text.catch(() => (collected = undefined));
-    }
-    return collected;
-  };
 };
 
 /** @param isPrivate whether clients do not reach the port, so that no token is needed in production */
 const metrics = (app: App, isPrivate: boolean): RequestHandler => {
-  const read = sharedMetrics(app);
+  const read = shared(METRICS_SHARED_MS, () => app.metrics.registry.metrics());
   return async (request, response) => {
     const { metricsToken, isProduction } = app.config;
     if (metricsToken === undefined && isProduction && !isPrivate) throw notFound("Page");
@@ -83,11 +85,12 @@ const metrics = (app: App, isPrivate: boolean): RequestHandler => {
   };
 };
 
-const openApi = (routes: readonly AnyRoute[]): RequestHandler => {
+const openApi = (describe: Describe): RequestHandler => {
   // One copy for all responses, however many clients read it slowly.
   let body: Promise<FixedBody> | undefined;
   return async (_request, response) => {
-    body ??= fixedBody(Buffer.from(JSON.stringify(openApiDocument(routes))));
+    body ??= describe().then(fixedBody);
+    body.catch(() => (body = undefined));
     const document = await body;
     response.type("json").set("Cache-Control", "no-cache");
     sendFixed(response, document);
@@ -123,22 +126,25 @@ const routerOf = (pages: Pages): Router => {
   return router;
 };
 
-const operatorPages = (app: App, isPrivate: boolean): Pages => ({
-  "/health": ready(app),
-  "/health/live": (_request, response) => void response.json({ status: "ok" }),
-  "/health/ready": ready(app),
-  "/metrics": metrics(app, isPrivate),
-});
+const operatorPages = (app: App, isPrivate: boolean): Pages => {
+  const health = ready(app);
+  return {
+    "/health": health,
+    "/health/live": (_request, response) => void response.json({ status: "ok" }),
+    "/health/ready": health,
+    "/metrics": metrics(app, isPrivate),
+  };
+};
 
 /** The pages that METRICS_PORT serves. */
 export const operatorRouter = (app: App): Router => routerOf(operatorPages(app, true));
 
 /** Pages for operators and documentation; each exists once, without a prefix. */
-export const systemRouter = (app: App, routes: readonly AnyRoute[]): Router =>
+export const systemRouter = (app: App, describe: Describe): Router =>
   routerOf({
     "/": start(app),
     ...operatorPages(app, false),
-    "/openapi.json": openApi(routes),
+    "/openapi.json": openApi(describe),
     ...docs,
     ...(app.config.isProduction ? {} : playground),
   });

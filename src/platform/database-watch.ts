@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { type DomainError, retryLater } from "../domain/kernel/errors.ts";
+import { tooBusy } from "../domain/kernel/connection-slots.ts";
 import { chosenTimeouts, isOfOperators, isOfRequests, type Timeouts } from "../domain/kernel/timeouts.ts";
 import { databaseTime } from "./database-time.ts";
 import { CHECK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
@@ -70,8 +70,6 @@ const answered = async <T>(answer: Promise<T>): Promise<T> => {
 /** The pool's error for a wait that took too long, whether for a free connection or for a new one. */
 const isConnectTimeout = (error: unknown): boolean =>
   error instanceof Error && error.message === "timeout exceeded when trying to connect";
-
-const tooBusy = (): DomainError => retryLater("the server has too much to do right now", "SERVER_BUSY");
 
 /**
  * Whether an error was reported by the server itself and so is no silence: too many connections, a restart.

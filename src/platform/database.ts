@@ -7,6 +7,8 @@ import { createPostgreSqlTypeParsers, type SqlEntityManager } from "@mikro-orm/s
 import { Migrator } from "@mikro-orm/migrations";
 import { sql } from "kysely";
 import type { Logger } from "pino";
+import { LOCKS } from "../domain/kernel/advisory-locks.ts";
+import { CONNECTION_WAIT_MS } from "../domain/kernel/connection-slots.ts";
 import { makeDir } from "../domain/kernel/data-dir.ts";
 import { entities } from "../domain/registries/entities.ts";
 import { isLockConflict } from "../domain/kernel/outages.ts";
@@ -47,8 +49,6 @@ export type Database = {
   close(): Promise<void>;
 };
 
-/** Advisory lock held while a migration runs. */
-const MIGRATION_LOCK = 7_740;
 /**
  * How long a migration waits for a table, in ms: other users of the table queue behind it. Then it gives way,
  * and is retried after a pause. Less than PostgreSQL's deadlock timeout, whose check might end a claim.
@@ -57,8 +57,6 @@ const TABLE_WAIT_MS = 800;
 const GIVEN_WAY_MS = 3_000;
 /** How long a migration keeps giving way before it fails, in ms. */
 const GIVING_WAY_MAX_MS = 600_000;
-/** Time limit for a new connection or a free one in the pool, in ms. */
-const CONNECT_MAX_MS = 3_000;
 /** Idle time after which TCP keepalive checks a connection, in ms. */
 const KEEPALIVE_AFTER_MS = 5_000;
 
@@ -163,7 +161,7 @@ export const openPostgres = async (
     clientUrl: url,
     pool: { min: 0, max: poolMax },
     driverOptions: {
-      connectionTimeoutMillis: CONNECT_MAX_MS,
+      connectionTimeoutMillis: CONNECTION_WAIT_MS,
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEPALIVE_AFTER_MS,
       statement_timeout: timeouts.statementMs,
@@ -188,7 +186,7 @@ export const openPostgres = async (
     withTimeouts(MIGRATION, () =>
       em.fork().transactional(async (tx) => {
         const db = tx.getKysely();
-        await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(db);
+        await sql`select pg_advisory_xact_lock(${LOCKS.MIGRATION}::bigint)`.execute(db);
         await sql`set local lock_timeout = ${sql.lit(TABLE_WAIT_MS)}`.execute(db);
         return run(tx.getTransactionContext());
       }),

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { laurel, linesOf, temporaryDir } from "../support/processes/process.ts";
+import { migratedDataDir } from "../support/processes/data-dir.ts";
+import { laurel, linesOf } from "../support/processes/process.ts";
 
 const run = async (args: string[], env: Record<string, string> = {}) => {
   const { ended, output } = laurel(args, env);
@@ -47,7 +48,7 @@ describe("the command line", () => {
   });
 
   it("ends with 1 and names another port when the port is taken", async () => {
-    const directory = await temporaryDir();
+    const directory = await migratedDataDir();
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { findDataDirHolder, lockDataDir } from "../../src/platform/data-lock.ts";
 import { readSecrets } from "../../src/secrets.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
+import { fillDataDir } from "../support/processes/data-dir.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 describe("the data directory of embedded mode", function () {
@@ -34,6 +35,7 @@ describe("the data directory of embedded mode", function () {
   });
 
   it("stays with the process whose lock file is deleted or damaged, which puts the file back", async () => {
+    await fillDataDir(dir.path);
     const first = await startProcess(["serve"], await settings());
     const damages = [
       () => rm(lockFile()),
@@ -80,6 +82,7 @@ describe("the data directory of embedded mode", function () {
   });
 
   it("ends the server when it is deleted or moved", async () => {
+    await fillDataDir(dir.path);
     const server = await startProcess(["serve"], await settings());
     // The server may write into it meanwhile.
     await rm(dir.path, { recursive: true, maxRetries: 10 });

@@ -5,6 +5,7 @@ import { findDataDirHolder } from "../../src/platform/data-lock.ts";
 import { isRunning } from "../support/documents/commands.ts";
 import { root } from "../support/documents/documents.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { fillDataDir, migratedDataDir } from "../support/processes/data-dir.ts";
 import { freePort, temporaryDir } from "../support/processes/process.ts";
 
 describe("a server and the process that has started it", function () {
@@ -50,6 +51,7 @@ describe("a server and the process that has started it", function () {
 
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"] as const) {
     it(`npm start: ${signal} to npm ends the server in order and frees the data directory`, async () => {
+      if (signal !== "SIGTERM") await fillDataDir(dir.path);
       const npm = await run("npm", ["start"]);
       const ended = once(npm, "close");
       const pid = await ready(npm);
@@ -64,13 +66,14 @@ describe("a server and the process that has started it", function () {
   }
 
   it("goes on without its parent when it was put into the background, and ends with laurel", async () => {
+    await fillDataDir(dir.path);
     const shell = await run("sh", ["-c", `"${process.execPath}" src/main.ts serve & wait`]);
     const pid = await ready(shell);
     shell.kill("SIGKILL");
     await once(shell, "exit");
 
     const other = dir;
-    dir = await temporaryDir();
+    dir = await migratedDataDir();
     const laurel = await run(process.execPath, ["bin/laurel.mjs", "serve"]);
     const server = await ready(laurel);
     laurel.kill("SIGKILL");

@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { type Running, startServer } from "../../src/cli/serve.ts";
 import { createLog } from "../../src/log.ts";
 import { aTenant, testConfig } from "../support/app/app.ts";
+import { migratedCluster } from "../support/domain/migrated-cluster.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { clientOf, must } from "../support/http/client.ts";
 
@@ -12,9 +13,9 @@ import { clientOf, must } from "../support/http/client.ts";
 const PRODUCTION = { NODE_ENV: "production", PUBLIC_URL: "https://api.example.com", EMAIL_MODE: "off" };
 const LINES_MAX = 1_500;
 
-const start = (env: Record<string, string>): Promise<Running> => {
+const start = async (env: Record<string, string>): Promise<Running> => {
   const config = testConfig(env);
-  return startServer(config, createLog(config), { inMemory: true });
+  return startServer(config, createLog(config), { inMemory: true, cluster: await migratedCluster() });
 };
 
 describe("the port of METRICS_PORT", () => {

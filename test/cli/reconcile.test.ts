@@ -4,15 +4,14 @@ import { sql } from "kysely";
 import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type CommandResult, laurel } from "../support/processes/command.ts";
 import { openDomain } from "../support/domain/domain.ts";
-import { temporaryDir } from "../support/processes/process.ts";
+import { migratedDataDir } from "../support/processes/data-dir.ts";
 
 describe("laurel reconcile", function () {
   this.timeout(120_000);
-  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+  let dir: Awaited<ReturnType<typeof migratedDataDir>>;
   before(async () => {
-    dir = await temporaryDir();
+    dir = await migratedDataDir();
     const database = await openEmbeddedDatabase(join(dir.path, "pglite"));
-    await database.migrateUp();
     const domain = openDomain(database);
     const projectId = await domain.addProject();
     await domain.grant(projectId, await domain.addPlayer(projectId, "ada"), 150);

@@ -4,16 +4,17 @@ import { connect } from "node:net";
 import { aPlayer, join, matchmake } from "../support/rooms/sdk.ts";
 import { aTenant } from "../support/app/app.ts";
 import { clientOf } from "../support/http/client.ts";
-import { freePort, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { migratedDataDir } from "../support/processes/data-dir.ts";
+import { freePort, startProcess } from "../support/processes/process.ts";
 
 /** A process that takes longer to stop ends with code 1: less than Node waits for late headers. */
 const SHUTDOWN_TIMEOUT_MS = "8000";
 
 describe("a server that is told to stop", function () {
   this.timeout(120_000);
-  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+  let dir: Awaited<ReturnType<typeof migratedDataDir>>;
   before(async () => {
-    dir = await temporaryDir();
+    dir = await migratedDataDir();
   });
   after(() => dir.remove());
 

@@ -21,6 +21,7 @@ import { openPlatform, type Platform } from "../../src/platform.ts";
 import { testConfig } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { migratedCluster } from "../support/domain/migrated-cluster.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 import { userIn } from "../support/domain/process-parts.ts";
 
@@ -181,7 +182,7 @@ describe("claims of a worker with a dear project", function () {
   const log = createLog(testConfig());
 
   beforeEach(async () => {
-    platform = await openPlatform(testConfig(), log, { inMemory: true });
+    platform = await openPlatform(testConfig(), log, { inMemory: true, cluster: await migratedCluster() });
     await platform.database.migrateUp();
     domain = openDomain(platform.database);
     dear = await domain.addProject();

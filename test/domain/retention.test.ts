@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { idFor, newId } from "../../src/domain/kernel/ids.ts";
+import { idFloor, idFor, newId, NIL_ID } from "../../src/domain/kernel/ids.ts";
 import { ensurePartitions, partitionsOf } from "../../src/domain/registries/partitions.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { retention } from "../../src/jobs/retention.ts";
@@ -147,6 +147,104 @@ describe("retention", function () {
     await pass(60);
     await run();
     assert.equal(await executionsOf(projectId), 0);
+  });
+
+  /** Adds rows of the time of the test, and of a day later: lines that are in no stream, and executions. */
+  const addMany = (projectId: string, count: number, days = 0): Promise<unknown> =>
+    domain.transact(async ({ db }) => {
+      const atMs = nowMs + days * DAY_MS;
+      const id = sql`(left(${idFloor(atMs)}, 24) || lpad(to_hex(n), 12, '0'))::uuid`;
+      const at = sql`${new Date(atMs).toISOString()}::timestamptz`;
+      await sql`
+        insert into outbox (project_id, id, type, data, created_at)
+        select ${projectId}::uuid, ${id}, 'rule.paused', '{}', ${at}
+        from generate_series(1, ${count}::int) as n`.execute(db);
+      await sql`
+        insert into rule_executions
+          (project_id, rule_id, id, rule_version, player_id, event_id, depth, mode, created_at)
+        select ${projectId}::uuid, ${NIL_ID}::uuid, ${id}, 1, ${NIL_ID}::uuid, ${NIL_ID}::uuid, 0, 'LIVE',
+          ${at}
+        from generate_series(1, ${count}::int) as n`.execute(db);
+    });
+  const countOf = (table: string, projectIds: readonly string[]): Promise<number> =>
+    domain.transact(async ({ db }) => {
+      const { rows } = await sql<{ n: string | number }>`
+        select count(*) as n from ${sql.table(table)}
+        where project_id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(db);
+      return Number(rows[0]!.n);
+    });
+
+  it("deletes what nobody keeps of weeks that began while no worker ran, and nothing else", async () => {
+    const ids = [await domain.addProject(), await domain.addProject(), await domain.addProject()];
+    const [waiting] = ids as [string, string, string];
+    nowMs += 100 * DAY_MS;
+    for (const projectId of ids) {
+      await addMany(projectId, 700);
+      await addMany(projectId, 5, 95);
+    }
+    await domain.transact(({ db }) =>
+      sql`insert into outbox_q (project_id, part, outbox_ids)
+        values (${waiting}::uuid, 0, array[${idFor(nowMs, "line")}]::uuid[])`.execute(db),
+    );
+    const counts = async () =>
+      Promise.all(["outbox_default", "rule_executions_default"].map((table) => countOf(table, ids)));
+    assert.deepEqual(await counts(), [2_115, 2_115]);
+    await run();
+    assert.deepEqual(await counts(), [2_115, 2_115]);
+    nowMs += 95 * DAY_MS;
+    await run();
+    assert.deepEqual(await counts(), [715, 15], "lines that wait for the relay are left");
+    await domain.transact(({ db }) => sql`delete from outbox_q`.execute(db));
+    await run();
+    assert.deepEqual(await counts(), [15, 15]);
+  });
+
+  it("deletes what a brief project no longer keeps of such weeks, as of others", async () => {
+    const [brief, long] = [await domain.addProject(), await domain.addProject()];
+    await setDays(brief, { activityDays: 7, executionsDays: 7 });
+    await setDays(long, { activityDays: 400, executionsDays: 400 });
+    nowMs += 100 * DAY_MS;
+    for (const projectId of [brief, long]) await addMany(projectId, 3);
+    // The oldest week that there is begins after the rows.
+    nowMs += 30 * DAY_MS;
+    await domain.transact(({ db }) => sql`drop table outbox_before, rule_executions_before`.execute(db));
+    await pass(0);
+    await run();
+    assert.deepEqual([await countOf("outbox", [brief]), await executionsOf(brief)], [0, 0]);
+    assert.deepEqual([await countOf("outbox", [long]), await executionsOf(long)], [3, 3]);
+  });
+
+  it("takes a few transactions for many projects, and one with much keeps no other waiting", async () => {
+    const long = await domain.addProject();
+    await setDays(long, { activityDays: 400, executionsDays: 400 });
+    const ids: string[] = [];
+    for (let n = 0; n < 150; n++) ids.push(await domain.addProject());
+    for (const projectId of ids) await addMany(projectId, 2);
+    // The first in the database is the first in turn, too.
+    const all = await domain.transact(async ({ db }) => {
+      const { rows } = await sql<{ id: string }>`select id from projects where id <> ${long}::uuid`.execute(
+        db,
+      );
+      return rows.map(({ id }) => id);
+    });
+    const [big] = all as [string];
+    const others = ids.filter((id) => id !== big);
+    await addMany(big, 2_500, 1);
+    await pass(95);
+    let transactions = 0;
+    let leftOfBig: number | undefined;
+    const { app } = await startApp();
+    const transact: Domain["transact"] = async (step) => {
+      transactions++;
+      const result = await domain.transact(step);
+      if (leftOfBig === undefined && (await countOf("outbox", others)) === 0)
+        leftOfBig = await countOf("outbox", [big]);
+      return result;
+    };
+    await retention.run({ ...app, transact }, "*");
+    assert.deepEqual([await countOf("outbox", ids), await countOf("rule_executions", ids)], [0, 0]);
+    assert.ok(leftOfBig! > 1_000, `${leftOfBig} lines of the project with much when the others had none`);
+    assert.ok(transactions < 30, `${transactions} transactions`);
   });
 
   it("refuses a second line of one number in a week of its own", async () => {

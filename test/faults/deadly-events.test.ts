@@ -6,6 +6,7 @@ import { aTenant, type Tenant } from "../support/app/app.ts";
 import { type Client, clientOf, must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
+import { fillDataDir } from "../support/processes/data-dir.ts";
 import { freePort, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 import { supervise, type Supervised } from "../support/processes/supervised.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
@@ -201,6 +202,7 @@ describe("an event that ends the embedded server", function () {
     const dir = await temporaryDir();
     const port = await freePort();
     const env = { DATA_DIR: join(dir.path, "data"), PORT: String(port), DEMO: "off", LOG_LEVEL: "error" };
+    await fillDataDir(env.DATA_DIR);
     const server = supervise(["serve"], { ...env, ...deadly("kill") });
     const api = clientOf(`http://127.0.0.1:${port}`);
     try {

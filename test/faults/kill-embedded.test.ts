@@ -5,6 +5,7 @@ import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertInvariants, readXp } from "../support/domain/invariants.ts";
+import { fillDataDir } from "../support/processes/data-dir.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 import { clientOf } from "../support/http/client.ts";
 import {
@@ -27,6 +28,7 @@ describe("kill -9 of the embedded server at random moments of an import", functi
     const dir = await temporaryDir();
     const port = await freePort();
     const env = { DATA_DIR: join(dir.path, "data"), PORT: String(port), DEMO: "off", LOG_LEVEL: "error" };
+    await fillDataDir(env.DATA_DIR);
     let server = await startProcess(["serve"], env);
     const api = clientOf(`http://127.0.0.1:${port}`);
     const { key } = await aTenant(api);

@@ -65,6 +65,8 @@ describe("event types", function () {
     );
     assert.equal((await get("/event-types?search=AI")).body.pagination.total, 1);
     assert.equal((await get("/event-types?search=nothing")).body.pagination.total, 0);
+    assert.equal((await get("/event-types?enforcement=OFF")).body.pagination.total, 2);
+    assert.equal((await get("/event-types?enforcement=REJECT")).body.pagination.total, 0);
   });
 
   it("with a schema that REJECTs take no event that does not fit, and name where", async () => {

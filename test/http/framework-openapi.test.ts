@@ -5,6 +5,7 @@ import { checkRoutes } from "../../src/http/route-list.ts";
 import { type AnyRoute, route } from "../../src/http/route.ts";
 import { routes as allRoutes } from "../../src/http/routes.ts";
 import { checkResponse } from "../support/http/openapi-check.ts";
+import { startApp } from "../support/app/app.ts";
 import { startTinyHttp } from "../support/http/tiny-http.ts";
 
 const Thing = z
@@ -134,6 +135,12 @@ describe("OpenAPI document", () => {
         .reduce((node, name) => node?.[decodeURIComponent(name)], whole);
       assert(target, ref);
     }
+  });
+
+  it("is made in a thread by a server, and is the same", async () => {
+    const api = await startApp();
+    const answers = await Promise.all([1, 2].map(() => fetch(`${api.url}/openapi.json`)));
+    for (const answer of answers) assert.deepEqual(await answer.json(), plain(allRoutes));
   });
 
   it("is what the server shows, with every operation", async () => {

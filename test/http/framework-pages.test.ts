@@ -65,6 +65,24 @@ describe("HTTP pages for operators", () => {
     }
   });
 
+  it("asks the dependencies once for many that ask whether it is ready, and again later", () => {
+    let times = 0;
+    const health = async () => {
+      times += 1;
+      return [{ name: "database", ok: true }];
+    };
+    return withHttp({ health }, async (http) => {
+      const paths = Array.from({ length: 30 }, (_, index) => (index % 2 === 0 ? "/health" : "/health/ready"));
+      await Promise.all(paths.map((path) => http.send("GET", path)));
+      assert(times < 5, `asked ${times} times`);
+      const before = times;
+      await eventually(async () => {
+        await http.send("GET", "/health/ready");
+        return times > before;
+      });
+    });
+  });
+
   it("measures requests by route template and never by address", () =>
     withHttp({}, async (http) => {
       for (const path of ["/health/live", "/nowhere/1", "/nowhere/2"]) await http.send("GET", path);

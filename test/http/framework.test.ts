@@ -52,6 +52,7 @@ const routes = [
       name: z.string().min(2).default("none"),
       deep: z.object({ list: z.array(z.int()) }).optional(),
     }),
+    bodyLimit: BODY_LIMIT,
     status: 201,
     otherStatus: 200,
     response: Echo,

@@ -45,6 +45,7 @@ describe("a player's inbox", () => {
     assert.ok(read.readAt);
     assert.equal(must(await game.post(`${inbox}/${id}/read`), 200).readAt, read.readAt);
     assert.deepEqual([await titles("?unread=true"), await titles("?unread=false")], [["Two"], ["One"]]);
+    assert.deepEqual([await titles("?type=news"), await titles("?type=other")], [["One"], []]);
     assert.equal((await game.get(`${inbox}?limit=1`)).body.pagination.total, 2);
   });
 

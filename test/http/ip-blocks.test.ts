@@ -189,6 +189,13 @@ describe("blocked addresses", () => {
         [`${second}/32`, `${first}/32`],
       );
       assert(pagination.total >= 2);
+      for (const source of ["MANUAL", "AUTO"]) {
+        const query = `?limit=100&source=${source}`;
+        const listed = must(await api.get(`/api/v1/admin/rate-limits/blocked${query}`, { token }), 200).data;
+        assert(listed.every((one: { source: string }) => one.source === source));
+        const networks = listed.map(({ network }: { network: string }) => network);
+        assert.equal(networks.includes(`${first}/32`), source === "MANUAL");
+      }
     });
 
     it("have a block replaced by the next one", async () => {

@@ -145,6 +145,7 @@ describe("jobs of a project", () => {
       BACKTEST: "backtestRule",
       SEGMENT_REFRESH: "createSegment",
       EVENT_REVERT: "revertEvent",
+      BULK_REVERT: "revertEvents",
       BULK_GRANT: "startBulkGrant",
       LEVEL_RECALC: "putLevelCurve",
     };

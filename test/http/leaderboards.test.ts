@@ -147,6 +147,14 @@ describe("leaderboards over HTTP", () => {
     assert.deepEqual((await api.delete(`${PATH}/scores`, { key })).body, { deleted: true });
     assert.deepEqual((await api.get(PATH, { key })).body.data, []);
     assert.equal((await api.get(`${PATH}?status=ARCHIVED`, { key })).body.data.length, 1);
+    for (const [search, count] of [
+      ["SCOR", 1],
+      ["bes", 1],
+      ["%", 0],
+    ] as const) {
+      const query = new URLSearchParams({ status: "ARCHIVED", search });
+      assert.equal((await api.get(`${PATH}?${query.toString()}`, { key })).body.data.length, count, search);
+    }
     assertError(await submit(playerId, 6), 409, "LEADERBOARD_CLOSED");
     assert.equal((await api.get(`${PATH}/scores/entries`, { key })).body.data[0].score, 5);
   });

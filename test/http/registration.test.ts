@@ -110,12 +110,12 @@ describe("POST /auth/register", () => {
     ]);
   });
 
-  it("does not even hash a password that it does not take, be it a megabyte", async () => {
+  it("does not even hash a password that it does not take, be it of kilobytes", async () => {
     let hashed = 0;
     const hash = (text: string) => (hashed++, api.app.passwords.hash(text));
     const other = await anotherServer(api, {}, { passwords: { ...api.app.passwords, hash } });
     const body = { email: anEmail(), name: "Ada Lovelace" };
-    for (const password of [`Aa1${"x".repeat(1_000_000)}`, "x".repeat(500), "weak"]) {
+    for (const password of [`Aa1${"x".repeat(15_000)}`, "x".repeat(500), "weak"]) {
       const answer = await other.post("/api/v1/auth/register", { ...body, password });
       assert.equal(answer.status, 400);
     }

@@ -1,18 +1,8 @@
 import { sql } from "kysely";
+import { LOCK_SPACES } from "./advisory-locks.ts";
 import { fnv1a } from "./ids.ts";
 import type { Work } from "./work.ts";
 import { kept, unanswered, unansweredKept } from "./statements.ts";
-
-/**
- * First key of the advisory locks that separate evaluation from changes of definitions; the second is the
- * project.
- */
-const LOCK_SPACE = 79;
-
-/**
- * As LOCK_SPACE, for locks that separate claims from jobs on the same events; the second is their partition.
- */
-const EVENTS_SPACE = 89;
 
 const keyOf = (projectId: string): number => fnv1a(projectId) | 0;
 
@@ -33,7 +23,7 @@ export const shareConfig = async ({ db }: Work, projectIds: readonly string[]): 
   await unansweredKept(
     db,
     sql`
-    select pg_advisory_xact_lock_shared(${LOCK_SPACE}::int, k)
+    select pg_advisory_xact_lock_shared(${LOCK_SPACES.DEFINITIONS}::int, k)
     from unnest(${`{${keys.join(",")}}`}::int[]) as u(k)`,
   );
 };
@@ -54,14 +44,15 @@ export const tryShareConfig = async (
     db,
     sql<{ s: number; k: number; ok: boolean }>`
     select s, k, pg_try_advisory_xact_lock_shared(s, k) as ok from (
-      select ${LOCK_SPACE}::int as s, k from unnest(${`{${[...configs].join(",")}}`}::int[]) as u(k)
+      select ${LOCK_SPACES.DEFINITIONS}::int as s, k
+      from unnest(${`{${[...configs].join(",")}}`}::int[]) as u(k)
       union all
-      select ${EVENTS_SPACE}::int, k from unnest(${`{${[...events].join(",")}}`}::int[]) as u(k)) x`,
+      select ${LOCK_SPACES.EVENTS}::int, k from unnest(${`{${[...events].join(",")}}`}::int[]) as u(k)) x`,
   );
   const granted = new Set(result.rows.filter(({ ok }) => ok).map(({ s, k }) => `${s} ${k}`));
   return {
-    hasConfig: (projectId) => granted.has(`${LOCK_SPACE} ${keyOf(projectId)}`),
-    hasEvents: (place) => granted.has(`${EVENTS_SPACE} ${keyOfPartition(place)}`),
+    hasConfig: (projectId) => granted.has(`${LOCK_SPACES.DEFINITIONS} ${keyOf(projectId)}`),
+    hasEvents: (place) => granted.has(`${LOCK_SPACES.EVENTS} ${keyOfPartition(place)}`),
   };
 };
 
@@ -78,7 +69,7 @@ export const holdEvents = async ({ db }: Work, projectId: string, parts: Iterabl
   await unanswered(
     db,
     sql`
-    select pg_advisory_xact_lock(${EVENTS_SPACE}::int, k)
+    select pg_advisory_xact_lock(${LOCK_SPACES.EVENTS}::int, k)
     from unnest(${`{${keys.join(",")}}`}::int[]) as u(k)`,
   );
 };
@@ -108,7 +99,7 @@ export const changeConfig = async (work: Work, projectId: string): Promise<void>
   await unanswered(
     db,
     sql`
-    select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`,
+    select pg_advisory_xact_lock(${LOCK_SPACES.DEFINITIONS}::int, ${key}::int)`,
   );
   await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
 };

@@ -1,5 +1,7 @@
 /** Maximum bytes of a request body, unless its operation says otherwise. */
 export const BODY_LIMIT = 1024 * 1024;
+/** The same of an operation that is open to everyone, unless it says otherwise. */
+export const PUBLIC_BODY_LIMIT = 16 * 1024;
 /**
  * Maximum names and values in the JSON of a request body, unless its operation allows more than BODY_LIMIT.
  */

@@ -9,6 +9,7 @@ import { ACCOUNTS_ROLE, WEB_ROLE } from "./row-roles.ts";
 import { Unprepared } from "./unprepared.ts";
 import { type RowScope, type Transact, type TransactAs, type Work } from "./work.ts";
 import { WorkState } from "./work-state.ts";
+import type { SharedSlots } from "./shared-slots.ts";
 import type { WakeUps } from "./wake-ups.ts";
 import type { Db } from "./db.ts";
 import { asOneMessage, unansweredKept } from "./statements.ts";
@@ -21,6 +22,8 @@ export type TransactParts = {
   onError: (error: unknown) => void;
   /** Shared by all transactions of a process; absent: by those of one Transact. */
   lanes?: Lanes;
+  /** Bounds the connections that one tenant's requests and rooms hold; absent: nothing does. */
+  connections?: SharedSlots;
 };
 
 const open = new AsyncLocalStorage<true>();
@@ -49,6 +52,7 @@ const enter = async (db: Db, rowScope: RowScope): Promise<void> => {
  */
 export const createTransact = (parts: TransactParts, rowScope?: RowScope): Transact => {
   const once = transactOnce(parts, rowScope);
+  const connected = connectedIn(parts, rowScope);
   const lanes = parts.lanes ?? new Lanes();
   const tenantId = rowScope?.role === "web" ? rowScope.tenantId || undefined : undefined;
   const transact: Transact = async (run) => {
@@ -57,7 +61,7 @@ export const createTransact = (parts: TransactParts, rowScope?: RowScope): Trans
     try {
       for (;;) {
         try {
-          return await once({ holds, retained }, run);
+          return await connected(() => once({ holds, retained }, run));
         } catch (error) {
           if (!(error instanceof Unprepared)) throw error;
           holds.undone++;
@@ -69,6 +73,18 @@ export const createTransact = (parts: TransactParts, rowScope?: RowScope): Trans
     }
   };
   return transact;
+};
+
+/** Returns who shares connections: a tenant, the project of a room, or all who are not known yet. */
+const ownerOf = (rowScope: RowScope): string =>
+  rowScope.role === "web" ? rowScope.tenantId || (rowScope.projectIds[0] ?? "") : rowScope.role;
+
+/** Work of the server itself, which has no scope, is bounded by who starts it. */
+const connectedIn = ({ connections }: TransactParts, rowScope: RowScope | undefined) => {
+  if (!connections || !rowScope) return <T>(begin: () => Promise<T>): Promise<T> => begin();
+  const owner = ownerOf(rowScope);
+  const waiter = { signal: rowScope.by?.waits?.signal };
+  return <T>(begin: () => Promise<T>): Promise<T> => connections.run(owner, begin, waiter);
 };
 
 /** What the tries of one `transact` share. */

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 import type { Board } from "../evaluation/boards/board.ts";
+import { lineCause } from "../progression/ledger-line.ts";
 import type { List } from "../evaluation/boards/list.ts";
 import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX, listOf } from "../evaluation/boards/lists.ts";
 import { makePeriods } from "./make-periods.ts";
@@ -28,9 +29,9 @@ export const fillFromXp = async (work: Work, projectId: string, board: Board): P
     from players p
     join json_to_recordset(${rows}::json) as w(id uuid, v text) on w.v = ${valueOf(board)}
     left join lateral (
-      select cause->>'eventId' as event_id, created_at from ledger_entries
-      where project_id = p.project_id and player_id = p.id and asset = 'XP'
-      order by seq desc limit 1) l on true
+      select (${lineCause("x")})->>'eventId' as event_id, x.created_at from ledger_entries x
+      where x.project_id = p.project_id and x.player_id = p.id and x.asset = 'XP'
+      order by x.seq desc limit 1) l on true
     left join tracked_events e on e.project_id = p.project_id and e.id = l.event_id::uuid
     cross join lateral (
       select coalesce(least(e.occurred_at, l.created_at), p.created_at) as at) t

@@ -9,6 +9,7 @@ import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { isId, newId, NIL_ID } from "../kernel/ids.ts";
 import { type PageQuery, offsetOf } from "../kernel/paging.ts";
+import { containing } from "../kernel/search.ts";
 import { entityOrder, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import type { BoardStatus } from "../evaluation/boards/board.ts";
@@ -100,7 +101,11 @@ export const LEADERBOARD_ORDERS = {
 } as const;
 
 export type ListLeaderboards = PageQuery &
-  Ordered<SortOf<typeof LEADERBOARD_ORDERS>> & { status?: BoardStatus | undefined };
+  Ordered<SortOf<typeof LEADERBOARD_ORDERS>> & {
+    status?: BoardStatus | undefined;
+    /** Part of the name or key, in any case. */
+    search?: string | undefined;
+  };
 
 /** Lists leaderboards, newest first; archived ones only on request. */
 export const listLeaderboards = async (
@@ -108,9 +113,14 @@ export const listLeaderboards = async (
   projectId: string,
   query: ListLeaderboards,
 ): Promise<{ leaderboards: Leaderboard[]; total: number }> => {
+  const $ilike = query.search === undefined ? "%" : containing(query.search);
   const [leaderboards, total] = await em.findAndCount(
     Leaderboard,
-    { projectId, status: query.status ?? { $ne: "ARCHIVED" } },
+    {
+      projectId,
+      status: query.status ?? { $ne: "ARCHIVED" },
+      $or: [{ name: { $ilike } }, { key: { $ilike } }],
+    },
     { orderBy: entityOrder(LEADERBOARD_ORDERS, query), limit: query.limit, offset: offsetOf(query) },
   );
   return { leaderboards, total };

@@ -1,10 +1,8 @@
 import { sql } from "kysely";
+import { LOCK_SPACES } from "../kernel/advisory-locks.ts";
 import { fnv1a } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { unanswered } from "../kernel/statements.ts";
-
-/** First key of the advisory locks of merges; the second is the project. */
-const LOCK_SPACE = 83;
 
 /**
  * Serializes merges and aliases of a project: each may change whom the others are about. Must be the first
@@ -18,6 +16,6 @@ export const lockMerges = async ({ db }: Work, projectId: string): Promise<void>
   await unanswered(
     db,
     sql`
-    select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`,
+    select pg_advisory_xact_lock(${LOCK_SPACES.MERGES}::int, ${key}::int)`,
   );
 };

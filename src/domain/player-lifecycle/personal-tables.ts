@@ -3,6 +3,7 @@ import { ERASURE_TYPE } from "../delivery/webhooks/persons.ts";
 import { HOLDING_LIFE } from "./holdings.ts";
 import { byPlayer, inLists, ofPlayer, type PersonalTable } from "./personal-table.ts";
 import { type Person, texts, uuids } from "../players/person.ts";
+import { lineCause, lineReason } from "../progression/ledger-line.ts";
 
 const byName = ({ projectId, names }: Person): RawBuilder<unknown> =>
   sql`t.project_id = ${projectId} and t.external_user_id = any(${texts(names)})`;
@@ -40,7 +41,11 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
   ofPlayer("player_states", "player_id"),
   ...Object.values(HOLDING_LIFE).map(({ table }) => table),
   ofPlayer("currency_holds", "id"),
-  ofPlayer("ledger_entries", "player_id, seq", "KEPT"),
+  {
+    ...ofPlayer("ledger_entries", "player_id, seq", "KEPT"),
+    exported: sql`to_jsonb(t)
+      || jsonb_build_object('reason', ${lineReason("t")}, 'cause', ${lineCause("t")})`,
+  },
   ofPlayer("badge_awards", "id"),
   ofPlayer("streak_runs", "id"),
   ofPlayer("reward_grants", "id", "KEPT"),

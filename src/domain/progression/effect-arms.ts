@@ -2,6 +2,7 @@ import { insertOutbox, insertOutboxQueue } from "../kernel/outbox-insert.ts";
 import { sql } from "kysely";
 import { partitionOf } from "../kernel/ids.ts";
 import { type OutboxRow, outboxQueueRows } from "../kernel/outbox-row.ts";
+import { storedLine } from "./ledger-line.ts";
 import { at, type Arm } from "./parts/part.ts";
 import type { Effects } from "../evaluation/effects.ts";
 
@@ -26,7 +27,7 @@ const outboxArms = (outbox: readonly OutboxRow[]): Arm[] => [
 
 const ledgerArm = ({ ledger }: Effects): Arm => ({
   name: "lg",
-  rows: ledger,
+  rows: ledger.map((row) => ({ ...row, ...storedLine(row) })),
   write: (rows, now) => sql`
     insert into ledger_entries (project_id, player_id, seq, id, asset, currency_key, amount, balance_after,
       reason, idempotency_key, cause, tx_id, reverses, event_id, hash, created_at)

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { LOCK_SPACES } from "../kernel/advisory-locks.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { PARTITIONS, NIL_ID } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
@@ -6,8 +7,6 @@ import { kept, unanswered } from "../kernel/statements.ts";
 import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
 import { storedBytes } from "../kernel/stored-bytes.ts";
 
-/** First key of the advisory locks that assign a partition to one worker. */
-const LOCK_SPACE = 77;
 /** Projects of a partition served by one claim; the next claim continues with the following ones. */
 export const CLAIM_PROJECTS = 4;
 
@@ -106,7 +105,8 @@ export const lockPartitions = async (
           limit ${each}) q)
         else -1 end as n) c
       cross join lateral (
-        select case when c.n > 0 then pg_try_advisory_xact_lock(${LOCK_SPACE}::int, x.p::int) end as ok) l)
+        select case when c.n > 0
+          then pg_try_advisory_xact_lock(${LOCK_SPACES.QUEUE}::int, x.p::int) end as ok) l)
     select w.o, w.n, w.ok, exists (
       select 1 from event_q q where q.part = x.p and q.project_id = any(${`{${closed.join(",")}}`}::uuid[])
     ) as more
@@ -124,7 +124,7 @@ export const holdPartition = async ({ db }: Work, part: number): Promise<void> =
   await unanswered(
     db,
     sql`
-    select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${part}::int)`,
+    select pg_advisory_xact_lock(${LOCK_SPACES.QUEUE}::int, ${part}::int)`,
   );
 };
 

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { LOCKS } from "../kernel/advisory-locks.ts";
 import { idFloor, timeOfId } from "../kernel/ids.ts";
 import type { Db } from "../kernel/db.ts";
 import type { Work } from "../kernel/work.ts";
@@ -6,8 +7,6 @@ import type { Work } from "../kernel/work.ts";
 const WEEK_MS = 7 * 86_400_000;
 /** Weeks ahead for which partitions exist; the job that creates them runs every hour. */
 const WEEKS_AHEAD = 4;
-/** Advisory lock that keeps two starting processes from creating the same partition. */
-const LOCK = 7_741;
 
 /**
  * Tables partitioned by week. Ids are time-ordered, so a week is a range of ids. A unique index that does not
@@ -51,7 +50,7 @@ const boundOf = (text: string, side: "FROM" | "TO"): number | null => {
  * the default partition has rows already: it keeps such weeks, since a partition cannot be made over them.
  */
 export const ensurePartitions = async ({ db, now }: Work): Promise<void> => {
-  await sql`select pg_advisory_xact_lock(${LOCK}::bigint)`.execute(db);
+  await sql`select pg_advisory_xact_lock(${LOCKS.PARTITIONS}::bigint)`.execute(db);
   const first = Math.floor(now.getTime() / WEEK_MS) * WEEK_MS;
   for (const { table, uniqueIndex } of PARTITIONED) {
     const existing = await partitionsOf(db, table);

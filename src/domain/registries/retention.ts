@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { idFloor } from "../kernel/ids.ts";
 import { limitsOf, type Plan, type PlanLimits } from "../kernel/plans.ts";
 import { DEFAULT_SETTINGS } from "../evaluation/project-settings.ts";
@@ -14,7 +14,7 @@ type Retained = {
   table: string;
   /** The setting of a project, and the limit of its plan. */
   days: "activityDays" | "executionsDays";
-  /** Columns that identify a row of a project. */
+  /** Columns that identify a row of a project, in the order of the primary key. */
   key: readonly string[];
   /** Whether rows wait for the relay, which needs them. */
   isRelayed: boolean;
@@ -28,29 +28,40 @@ export const RETAINED: readonly Retained[] = [
 /** Rows of a project that are no longer kept: those before the id. */
 export type Expired = { projectId: string; beforeId: string };
 
+/** Where a page of a partition begins: after the row with this key. */
+export type AfterRow = readonly string[];
+
 type Days = Retained["days"];
 type Row = { ids: string[]; days: string | null; plan: Plan; planOverrides: Partial<PlanLimits> };
 
 /**
- * Returns what is no longer kept of a table: partitions of which no project keeps anything, and projects with
- * older rows in the others. Deleted projects keep nothing for longer.
+ * Returns what is no longer kept of a table: partitions of which no project keeps anything, projects with
+ * older rows in the others, and the id before which no project keeps a row of the default partition, if that
+ * has any. Deleted projects keep nothing for longer.
  */
 export const findExpired = async (
   work: Work,
   { table, days }: Retained,
-): Promise<{ partitions: string[]; rows: Expired[] }> => {
+): Promise<{ partitions: string[]; rows: Expired[]; beforeId?: string }> => {
   const kept = await readKept(work, days);
   const longest = Math.max(...kept.map((one) => one.days), 0) || DEFAULT_SETTINGS[days];
   const nowMs = work.now.getTime();
   const partitions = await partitionsOf(work.db, table);
   const isOver = (toMs: number | null): boolean => toMs !== null && toMs <= nowMs - longest * DAY_MS;
   const [oldest] = partitions.filter(({ toMs }) => !isOver(toMs));
+  const { rows: strays } = await sql`select from ${sql.ref(defaultOf(table))} limit 1`.execute(work.db);
+  const hasStrays = strays.length > 0;
+  const oldestMs = hasStrays ? -Infinity : (oldest?.fromMs ?? -Infinity);
   const rows = kept
-    .filter((one) => one.days < longest && (oldest?.fromMs ?? -Infinity) < nowMs - one.days * DAY_MS)
+    .filter((one) => one.days < longest && oldestMs < nowMs - one.days * DAY_MS)
     .flatMap(({ ids, days: ofProject }) =>
       ids.map((projectId) => ({ projectId, beforeId: idFloor(nowMs - ofProject * DAY_MS) })),
     );
-  return { partitions: partitions.filter(({ toMs }) => isOver(toMs)).map(({ name }) => name), rows };
+  return {
+    partitions: partitions.filter(({ toMs }) => isOver(toMs)).map(({ name }) => name),
+    rows,
+    ...(hasStrays ? { beforeId: idFloor(nowMs - longest * DAY_MS) } : {}),
+  };
 };
 
 /** Returns all projects, or one, by the number of days that they keep. */
@@ -99,28 +110,79 @@ export const dropPartition = async (
   return true;
 };
 
-/** Whether the relay has yet to publish rows before an id, of all projects or of one. */
-const isAwaited = async (db: Work["db"], beforeId: string, projectId?: string): Promise<boolean> => {
-  const those = projectId === undefined ? sql`true` : sql`project_id = ${projectId}::uuid`;
+/** Whether the relay has yet to publish rows before an id. */
+const isAwaited = async (db: Work["db"], beforeId: string): Promise<boolean> => {
   const { rows } = await sql`
-    select from outbox_q where outbox_ids[1] < ${beforeId}::uuid and ${those} limit 1`.execute(db);
+    select from outbox_q where outbox_ids[1] < ${beforeId}::uuid limit 1`.execute(db);
   return rows.length > 0;
 };
 
-/** Deletes up to `limit` rows of a project that are no longer kept. @returns the number of deleted rows */
+/** Whether the relay needs no rows of a project before an id. */
+const isFree = ({ isRelayed }: Retained, projectId: RawBuilder<unknown>, beforeId: RawBuilder<unknown>) =>
+  isRelayed
+    ? sql`not exists (
+        select from outbox_q q where q.project_id = ${projectId} and q.outbox_ids[1] < ${beforeId})`
+    : sql`true`;
+
+/**
+ * Deletes up to `limit` rows of projects that are no longer kept, the same number of each at most. Projects
+ * with lines that wait for the relay are left out, and rows that another process deletes.
+ * @returns the projects of which there may be more
+ */
 export const deleteExpired = async (
   { db }: Work,
-  { table, key, isRelayed }: Retained,
-  { projectId, beforeId, limit }: Expired & { limit: number },
-): Promise<number> => {
-  if (isRelayed && (await isAwaited(db, beforeId, projectId))) return 0;
-  const columns = sql.raw(key.join(", "));
-  const { rows } = await sql`
-    delete from ${sql.ref(table)} t using (
-      select ${columns} from ${sql.ref(table)}
-      where project_id = ${projectId}::uuid and id < ${beforeId}::uuid limit ${limit}) old
-    where t.project_id = ${projectId}::uuid
-      and ${sql.raw(key.map((column) => `t.${column} = old.${column}`).join(" and "))}
-    returning 1`.execute(db);
-  return rows.length;
+  retained: Retained,
+  { expired, limit }: { expired: readonly Expired[]; limit: number },
+): Promise<Expired[]> => {
+  const { table, key } = retained;
+  const each = Math.max(1, Math.floor(limit / expired.length));
+  const given = expired.map(({ projectId, beforeId }) => ({ p: projectId, b: beforeId }));
+  const { rows } = await sql<{ project_id: string }>`
+    with old as materialized (
+      select o.* from json_to_recordset(${JSON.stringify(given)}::json) as x(p uuid, b uuid)
+      cross join lateral (
+        select project_id, ${columnsOf(key)} from ${sql.ref(table)}
+        where project_id = x.p and id < x.b limit ${each} for update skip locked) o
+      where ${isFree(retained, sql`x.p`, sql`x.b`)}),
+    gone as (
+      delete from ${sql.ref(table)} t using old
+      where t.project_id = old.project_id and ${isSame(key)})
+    select project_id from old group by project_id having count(*) = ${each}`.execute(db);
+  const more = new Set(rows.map((row) => row.project_id));
+  return expired.filter(({ projectId }) => more.has(projectId));
 };
+
+/**
+ * Deletes rows before an id from a page of the default partition, which is never dropped: it has the weeks
+ * that began while no worker ran. Lines that wait for the relay stay for the next time.
+ * @returns where the next page begins; undefined after the last one
+ */
+export const deleteStrays = async (
+  { db }: Work,
+  retained: Retained,
+  { beforeId, after, limit }: { beforeId: string; after: AfterRow; limit: number },
+): Promise<AfterRow | undefined> => {
+  const all = ["project_id", ...retained.key];
+  const columns = columnsOf(all);
+  const [strays, before] = [sql.ref(defaultOf(retained.table)), sql`${beforeId}::uuid`];
+  const values = sql.join(after.map((value) => sql`${value}::uuid`));
+  const isLater = after.length === 0 ? sql`true` : sql`(${columns}) > (${values})`;
+  const { rows } = await sql<Record<string, string>>`
+    with page as materialized (
+      select ${columns} from ${strays} where ${isLater} order by ${columns} limit ${limit}),
+    old as materialized (
+      select ${columns} from ${strays}
+      where (${columns}) in (select ${columns} from page p where p.id < ${before}
+        and ${isFree(retained, sql`p.project_id`, before)})
+      for update skip locked),
+    gone as (
+      delete from ${strays} t using old where t.project_id = old.project_id and ${isSame(retained.key)})
+    select ${columns} from page order by ${columns}`.execute(db);
+  const last = rows.at(-1);
+  return last && rows.length === limit ? all.map((column) => last[column]!) : undefined;
+};
+
+const defaultOf = (table: string): string => `${table}_default`;
+const columnsOf = (key: readonly string[]) => sql.raw(key.join(", "));
+const isSame = (key: readonly string[]) =>
+  sql.raw(key.map((column) => `t.${column} = old.${column}`).join(" and "));

@@ -16,41 +16,68 @@ import type { CounterStarts } from "./reverse-counters.ts";
 /** The player whose counters are meant, and the project. */
 export type Owner = { player: PlayerState; project: ProjectPlan };
 
-/** A counter that has counted the event. */
+/** An event to be reverted, as it was counted, with those derived from it. */
+export type CountedEvent = { id: string; receivedMs: number; past: readonly PastEvent[] };
+
+/** A counter that has counted events. */
 export type Touched = {
   metric: CompiledMetric;
-  /** As stored, with the event. */
+  /** As stored, with the events. */
   stored: CounterState;
-  /** Without the event; as stored where a sample cannot be subtracted. */
+  /** Without the events; as stored where a sample cannot be subtracted. */
   state: CounterState | undefined;
-  /** Of the event. */
-  moment: Moment;
+  /** Of the events, each once. */
+  moments: readonly Moment[];
+  /** Ids of the reverted events. */
+  by: ReadonlySet<string>;
 };
 
 /** Returns the player's counter as stored. */
 export const storedCounter = ({ player }: Owner, { id }: CompiledMetric): CounterState | undefined =>
   player.doc.c?.[id] as CounterState | undefined;
 
+type Touching = Omit<Touched, "moments" | "by"> & { moments: Map<number, Moment>; by: Set<string> };
+
 /** Returns the counters that the events have changed, with what they are without those. */
 export const countersWithout = (
   owner: Owner,
-  events: readonly PastEvent[],
-  { starts, receivedMs }: { starts: CounterStarts; receivedMs: number },
+  events: readonly CountedEvent[],
+  starts: CounterStarts,
 ): Touched[] => {
-  const touched = new Map<string, Touched>();
-  for (const event of events) {
-    for (const metric of owner.project.metrics.forEvent(event.type)) {
-      const stored = storedCounter(owner, metric);
-      const counted = sampleOfEvent(metric, owner, event);
-      if (stored === undefined || !counted || receivedMs < (starts.get(metric.id) ?? -Infinity)) continue;
-      const { sample, moment } = counted;
-      const before = touched.get(metric.id)?.state ?? stored;
-      const state = isReversible(metric) ? subtractFromCounter(metric, before, sample, moment) : before;
-      touched.set(metric.id, { metric, stored, state, moment });
+  const touched = new Map<string, Touching>();
+  for (const { id, receivedMs, past } of events) {
+    for (const event of past) {
+      for (const metric of owner.project.metrics.forEvent(event.type)) {
+        if (receivedMs < (starts.get(metric.id) ?? -Infinity)) continue;
+        touch(owner, metric, { id, event, touched });
+      }
     }
   }
-  return [...touched.values()];
+  return [...touched.values()].map((one) => ({ ...one, moments: [...one.moments.values()] }));
 };
+
+type Touch = { id: string; event: PastEvent; touched: Map<string, Touching> };
+
+const touch = (owner: Owner, metric: CompiledMetric, { id, event, touched }: Touch): void => {
+  const stored = storedCounter(owner, metric);
+  const counted = sampleOfEvent(metric, owner, event);
+  if (stored === undefined || !counted) return;
+  const { sample, moment } = counted;
+  const before = touched.get(metric.id) ?? {
+    metric,
+    stored,
+    state: stored,
+    moments: new Map<number, Moment>(),
+    by: new Set<string>(),
+  };
+  before.by.add(id);
+  before.moments.set(isForAllTime(metric) ? 0 : moment.at, moment);
+  if (isReversible(metric)) before.state = subtractFromCounter(metric, before.state, sample, moment);
+  touched.set(metric.id, before);
+};
+
+const isForAllTime = ({ window }: CompiledMetric): boolean =>
+  window.type === "LIFETIME" || window.type === "SINCE";
 
 /** A badge that follows a counter, with what the player has of it. */
 export type Follower = { badge: CompiledBadge; held: BadgeState };
@@ -66,22 +93,29 @@ export const followersOf = ({ player, project }: Owner, { id }: CompiledMetric):
 export const progressOf = (metric: CompiledMetric, state: CounterState | undefined, moment: Moment): number =>
   Math.max(0, readCounter(metric, state, moment) ?? 0);
 
+type Standing = Pick<Touched, "metric" | "state" | "moments">;
+
+/** Returns the least progress of badges that follow a counter, at the times of the events. */
+export const leastProgress = ({ metric, state, moments }: Standing): number =>
+  Math.min(...moments.map((moment) => progressOf(metric, state, moment)));
+
 /**
  * Returns the tier that a badge has by a counter as it is; undefined where that depends on what the counter
  * was before: it may have been higher.
  */
 export const tierNow = (
-  { metric, state, moment }: Pick<Touched, "metric" | "state" | "moment">,
+  { metric, state, moments }: Standing,
   { badge, held }: Follower,
 ): number | undefined => {
-  const due = dueTier(badge.definition, progressOf(metric, state, moment));
+  const progress = Math.max(...moments.map((moment) => progressOf(metric, state, moment)));
+  const due = dueTier(badge.definition, progress);
   if (due >= held.tier) return held.tier;
   return neverFalls(metric) && isAlwaysAvailable(badge) ? due : undefined;
 };
 
 /** A count of all events falls by a revert alone. */
-export const neverFalls = ({ aggregate, window }: CompiledMetric): boolean =>
-  aggregate === "count" && (window.type === "LIFETIME" || window.type === "SINCE");
+export const neverFalls = (metric: CompiledMetric): boolean =>
+  metric.aggregate === "count" && isForAllTime(metric);
 
 export const isAlwaysAvailable = ({ fromMs, untilMs }: CompiledBadge): boolean =>
   fromMs === -Infinity && untilMs === Infinity;

@@ -1,64 +1,71 @@
 import { sql } from "kysely";
-import type { PastEvent } from "../evaluation/metrics/count.ts";
-import { type CounterState, isReversible } from "../evaluation/metrics/counters.ts";
+import type { CounterState } from "../evaluation/metrics/counters.ts";
+import { isReversible } from "../evaluation/metrics/counters.ts";
+import type { CompiledMetric } from "../evaluation/metrics/compile.ts";
 import type { Work } from "../kernel/work.ts";
-import { loadStates } from "../progression/load-states.ts";
-import { entries } from "../progression/parts/entries.ts";
 import {
+  type CountedEvent,
   countersWithout,
   type Follower,
   followersOf,
+  leastProgress,
   type Owner,
-  progressOf,
   tierNow,
   type Touched,
 } from "./counters-without.ts";
-import { readRewardsOfTiers } from "./read-tier-rewards.ts";
-import { type Recounted, recount } from "./recount.ts";
-import type { CausedGrant, FollowedBadge, LostRewards } from "./record.ts";
+import { openRecount, type Recounted, type Recounting } from "./recount.ts";
+import type { FollowedBadge } from "./record.ts";
 import type { CounterStarts } from "./reverse-counters.ts";
 
-/** What the counters of an event, and the badges that follow them, are without it. */
+/** What the counters of a player's events, and the badges that follow them, are without all of these. */
 export type Followed = {
   recounted: ReadonlyMap<string, CounterState | undefined>;
-  followed: ReadonlyMap<string, FollowedBadge>;
-  lost: readonly LostRewards[];
-  /** Of tiers that are lost. */
-  grants: readonly CausedGrant[];
+  followed: Map<string, FollowedBadge>;
+  /** Keys of the badges that follow counters of an event, by its id. */
+  badgesOf: ReadonlyMap<string, ReadonlySet<string>>;
   /** What cannot be determined, in words. */
   left: readonly string[];
 };
 
-type Reverted = {
-  event: { id: string; receivedMs: number };
-  /** The event as it was counted, with those derived from it. */
-  past: readonly PastEvent[];
-  starts: CounterStarts;
-  /** All events that are reverted together. */
-  eventIds: readonly string[];
-};
+type Reverted = { events: readonly CountedEvent[]; starts: CounterStarts };
 
 /**
- * Determines the tiers that badges have without an event. A badge keeps its tier while the counter meets its
- * threshold, or has met it, whichever event gave the tier; also a tier that was awarded otherwise.
+ * Determines the tiers that badges have without events. A badge keeps its tier while the counter meets its
+ * threshold, or has met it, whichever event gave the tier.
  */
-export const readFollowed = async (work: Work, owner: Owner, reverted: Reverted): Promise<Followed> => {
-  const { event, past, starts } = reverted;
-  const touched = countersWithout(owner, past, { starts, receivedMs: event.receivedMs });
-  const unsure = touched.filter((one) => isUnsure(owner, one)).map(({ metric }) => metric);
-  const recounts =
-    unsure.length === 0
-      ? new Map<string, Recounted>()
-      : await recount(work, owner, { metrics: unsure, starts, eventId: event.id });
-  const found: Found = { recounted: new Map(), followed: new Map(), left: [] };
-  for (const one of touched) addFollowers(owner, one, { again: recounts.get(one.metric.id), found });
-  return { ...found, ...(await readLost(work, owner, { ...reverted, followed: found.followed })) };
+export type Following = {
+  /** Counts the player's events again; undefined where that is not needed. */
+  recounting: Recounting | undefined;
+  /** @param recounts undefined where the events could not be counted again */
+  result(recounts: ReadonlyMap<string, Recounted> | undefined): Followed;
+};
+
+/** Opens determining what badges are without events: it may need the player's others. */
+export const openFollowing = (owner: Owner, { events, starts }: Reverted): Following => {
+  const touched = countersWithout(owner, events, starts);
+  const metrics: CompiledMetric[] = touched.filter((one) => isUnsure(owner, one)).map(({ metric }) => metric);
+  const eventIds = new Set(events.map(({ id }) => id));
+  return {
+    recounting: metrics.length === 0 ? undefined : openRecount(owner, { metrics, starts, eventIds }),
+    result: (recounts) => followedBy(owner, touched, recounts ?? new Map()),
+  };
 };
 
 type Found = {
   recounted: Map<string, CounterState | undefined>;
   followed: Map<string, FollowedBadge>;
+  badgesOf: Map<string, Set<string>>;
   left: string[];
+};
+
+const followedBy = (
+  owner: Owner,
+  touched: readonly Touched[],
+  recounts: ReadonlyMap<string, Recounted>,
+): Followed => {
+  const found: Found = { recounted: new Map(), followed: new Map(), badgesOf: new Map(), left: [] };
+  for (const one of touched) addFollowers(owner, one, { again: recounts.get(one.metric.id), found });
+  return found;
 };
 
 const addFollowers = (
@@ -73,8 +80,15 @@ const addFollowers = (
   for (const follower of followersOf(owner, metric)) {
     const { key } = follower.badge.definition;
     const tier = known && tierOf(known, follower, again);
-    if (tier === undefined) found.left.push(`badge ${key}: whether its tier was reached without the event`);
-    else found.followed.set(key, { tier, progress: progressOf(metric, known!.state, known!.moment) });
+    if (tier === undefined) {
+      found.left.push(`badge ${key}: whether its tier was reached without the event`);
+      continue;
+    }
+    found.followed.set(key, { tier, progress: leastProgress(known!) });
+    for (const id of touched.by) {
+      const keys = found.badgesOf.get(id) ?? new Set();
+      found.badgesOf.set(id, keys.add(key));
+    }
   }
 };
 
@@ -88,71 +102,40 @@ const tierOf = (one: Touched, follower: Follower, again: Recounted | undefined):
   return Math.min(follower.held.tier, again.tiers.get(follower.badge.definition.key) ?? 0);
 };
 
-type Lost = Reverted & { followed: Map<string, FollowedBadge> };
-
-/** Raises the tiers to those that were awarded otherwise, and reads what was given for the lost ones. */
-const readLost = async (
-  work: Work,
-  owner: Owner,
-  { eventIds, followed }: Lost,
-): Promise<Pick<Followed, "lost" | "grants">> => {
-  const falling = (): string[] =>
-    [...followed].filter(([key, { tier }]) => tier < owner.player.badges.get(key)!.tier).map(([key]) => key);
-  const keys = falling();
-  if (keys.length === 0) return { lost: [], grants: [] };
-  for (const [key, tier] of await readOtherTiers(work, owner, { keys, eventIds })) {
-    const badge = followed.get(key)!;
-    followed.set(key, { ...badge, tier: Math.max(badge.tier, tier) });
-  }
-  const tiers = new Map(falling().map((key) => [key, followed.get(key)!.tier]));
-  const rewards = await readRewardsOfTiers(work, owner.player, { tiers, eventIds });
-  await loadListsOf(work, owner, rewards.lost);
-  return rewards;
+type Query = {
+  /** Keys of badges, by player. */
+  keysOf: ReadonlyMap<string, readonly string[]>;
+  eventIds: readonly string[];
 };
-
-/** Loads the lists of boards of those times, on which the rewards were gained. */
-const loadListsOf = async (
-  work: Work,
-  { player, project }: Owner,
-  lost: readonly LostRewards[],
-): Promise<void> => {
-  if (lost.length === 0 || project.boardIndex.gains.length === 0) return;
-  const then = { ...player, timesMs: lost.map(({ atMs }) => atMs), lists: new Map(), entries: new Map() };
-  await loadStates(work, [then], [project], [entries]);
-  for (const [id, list] of then.lists) {
-    if (player.lists.has(id)) continue;
-    player.lists.set(id, list);
-    const entry = then.entries.get(id);
-    if (entry) player.entries.set(id, entry);
-  }
-};
-
-type Query = { keys: readonly string[]; eventIds: readonly string[] };
 
 /**
  * Reads the highest tiers that badges have by awards other than those of their counters: of rules, requests,
- * levels and merges, since each badge was last revoked.
+ * levels and merges, since each badge was last revoked; by player and key.
  */
 export const readOtherTiers = async (
   { db }: Work,
-  { player: { id, projectId } }: { player: { id: string; projectId: string } },
-  { keys, eventIds }: Query,
-): Promise<Map<string, number>> => {
-  const found = await sql<{ key: string; tier: number }>`
-    select a.badge_key as key, max(a.tier) as tier
-    from badge_awards a left join lateral (
+  projectId: string,
+  { keysOf, eventIds }: Query,
+): Promise<Map<string, Map<string, number>>> => {
+  const wanted = [...keysOf].flatMap(([i, keys]) => keys.map((k) => ({ i, k })));
+  const found = await sql<{ playerId: string; key: string; tier: number }>`
+    select a.player_id as "playerId", a.badge_key as key, max(a.tier) as tier
+    from json_to_recordset(${JSON.stringify(wanted)}::json) as w(i uuid, k text)
+    join badge_awards a on a.project_id = ${projectId} and a.player_id = w.i and a.badge_key = w.k
+    left join lateral (
       select r.created_at, r.id from badge_awards r
       where r.project_id = a.project_id and r.player_id = a.player_id and r.badge_key = a.badge_key
         and r.action = 'REVOKED'
       order by r.created_at desc, r.id desc limit 1) r on true
-    where a.project_id = ${projectId} and a.player_id = ${id} and a.action = 'AWARDED'
-      and a.badge_key in (select json_array_elements_text(${JSON.stringify(keys)}::json))
-      and not (a.cause->>'kind' = 'BADGE' and a.cause->>'refKey' = a.badge_key)
+    where a.action = 'AWARDED' and not (a.cause->>'kind' = 'BADGE' and a.cause->>'refKey' = a.badge_key)
       and (r.id is null or (a.created_at, a.id) > (r.created_at, r.id))
       and (a.event_id is null or a.idempotency_key like 'lvl:%'
         or a.event_id <> all(${`{${eventIds.join(",")}}`}::uuid[]))
       and not exists (select 1 from event_results e where e.project_id = a.project_id
         and e.event_id = a.event_id and e.status = 'REVERTED')
-    group by a.badge_key`.execute(db);
-  return new Map(found.rows.map(({ key, tier }) => [key, tier]));
+    group by a.player_id, a.badge_key`.execute(db);
+  const byPlayer = Map.groupBy(found.rows, ({ playerId }) => playerId);
+  return new Map(
+    [...byPlayer].map(([playerId, rows]) => [playerId, new Map(rows.map(({ key, tier }) => [key, tier]))]),
+  );
 };

@@ -1,13 +1,14 @@
 import { sql } from "kysely";
-import type { Cause, Json } from "../kernel/events/events.ts";
+import type { Cause } from "../kernel/events/events.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
 import { metricId } from "../evaluation/metrics/metric-id.ts";
 import { needsOf } from "../evaluation/language/needs.ts";
 import { mapInSlices } from "../kernel/slices.ts";
+import { lineCause } from "../progression/ledger-line.ts";
 import type { Work } from "../kernel/work.ts";
 import { type OwnedAward, readAwards } from "./read-awards.ts";
-import type { CausedFiring, CausedGrant, CausedLine, CausedEvent, RevertedEvent } from "./record.ts";
+import type { CausedEvent, CausedFiring, CausedGrant, CausedLine } from "./record.ts";
 import type { CounterStarts } from "./reverse-counters.ts";
 import { controlsOf, type FiredRules, firingKey } from "./reverse-firings.ts";
 import type { BoardStarts } from "./reverse-scores.ts";
@@ -28,57 +29,6 @@ export type Caused = {
 };
 
 const idsOf = (ids: readonly string[]): string => `{${ids.join(",")}}`;
-
-type EventRow = {
-  id: string;
-  event_type: string;
-  external_user_id: string;
-  properties: Json;
-  occurred_at: Date | string;
-  received_at: Date | string;
-};
-
-const eventOf = (row: EventRow): RevertedEvent => {
-  const receivedMs = new Date(row.received_at).getTime();
-  return {
-    id: row.id,
-    type: row.event_type,
-    at: Math.min(new Date(row.occurred_at).getTime(), receivedMs),
-    receivedMs,
-    properties: row.properties,
-    externalUserId: row.external_user_id,
-  };
-};
-
-const COLUMNS = sql.raw("e.id, e.event_type, e.external_user_id, e.properties, e.occurred_at, e.received_at");
-
-/**
- * Maximum number of events that one event may have sent directly and indirectly; more are too much for one
- * transaction.
- */
-export const SENT_EVENTS_MAX = 1_000;
-
-/**
- * Reads an event and all events that it has sent to other players or later times, directly and indirectly.
- */
-export const readEvents = async (
-  { db }: Work,
-  projectId: string,
-  eventId: string,
-): Promise<RevertedEvent[]> => {
-  const found = await sql<EventRow>`
-    with recursive sent(id, n) as (
-      select ${eventId}::uuid, 0
-      union
-      select e.id, s.n + 1 from sent s
-      join tracked_events e on e.project_id = ${projectId} and e.properties->>'rootEventId' = s.id::text
-        and e.event_type in ('system.grant', 'system.delayed_action')
-      where s.n < 10)
-    select ${COLUMNS} from tracked_events e
-    where e.project_id = ${projectId} and e.id in (select id from sent limit ${SENT_EVENTS_MAX + 1})
-    order by e.id`.execute(db);
-  return found.rows.map(eventOf);
-};
 
 /**
  * Maximum number of rows of a kind that the reverted events may have caused together: those of two floods of
@@ -159,14 +109,14 @@ const readLines = async (
     .filter(({ status }) => status === "CLAIMED" || status === "FULFILLED")
     .map(({ playerId, key, eventId }) => ({ i: playerId, k: `${key}:`, e: eventId }));
   const columns = sql.raw(`l.id, l.seq, l.asset, l.currency_key as "currencyKey", l.amount,
-    l.idempotency_key as key, l.cause, l.player_id as "playerId"`);
+    l.idempotency_key as key, l.player_id as "playerId"`);
   const isOpen = sql`l.reverses is null and not exists (select 1 from ledger_entries r
     where r.project_id = l.project_id and r.player_id = l.player_id and r.idempotency_key = 'rev:' || l.id)`;
   const found = await sql<LineRow>`
-    select ${columns}, l.event_id as "eventId" from ledger_entries l
+    select ${columns}, ${lineCause("l")} as cause, l.event_id as "eventId" from ledger_entries l
     where l.project_id = ${projectId} and l.event_id = any(${idsOf(eventIds)}::uuid[]) and ${isOpen}
     union all
-    select ${columns}, x.e
+    select ${columns}, ${lineCause("l")}, x.e
     from json_to_recordset(${JSON.stringify(claimed)}::json) as x(i uuid, k text, e uuid)
     join ledger_entries l on l.project_id = ${projectId} and l.player_id = x.i
       and starts_with(l.idempotency_key, x.k) and l.event_id is null
@@ -174,13 +124,15 @@ const readLines = async (
   return found.rows.map((row) => ({ ...row, seq: Number(row.seq), amount: Number(row.amount) }));
 };
 
+/** Rules that fired, and what remains of a firing of each, in words. */
+export type ReadRules = { rules: FiredRules; leftBy(firing: CausedFiring): readonly string[] };
+
 /** Reads the rules that fired, in the version of that time, and which of their actions cannot be reverted. */
 export const readRules = async (
   { db }: Work,
   projectId: string,
   firings: readonly CausedFiring[],
-): Promise<{ rules: FiredRules; left: string[] }> => {
-  const unrecorded = new Set(firings.filter(({ scores }) => scores === null).map(firingKey));
+): Promise<ReadRules> => {
   const fired = new Map(firings.map((firing) => [firingKey(firing), firing]));
   const wanted = [...fired.values()].map(({ ruleId, ruleVersion }) => ({ r: ruleId, v: ruleVersion }));
   const found = await sql<{ id: string; key: string; version: number; definition: RuleDocument }>`
@@ -190,16 +142,16 @@ export const readRules = async (
     join rules r on r.id = v.rule_id and r.project_id = ${projectId}`.execute(db);
   const read = await mapInSlices(found.rows, ({ id, key, version, definition }) => {
     const name = firingKey({ ruleId: id, ruleVersion: version });
-    const left = leftBy(definition, { isRecorded: !unrecorded.has(name) });
-    return {
-      name,
-      controls: controlsOf(id, key, definition),
-      left: left.map((what) => `${what} by rule ${key}`),
-    };
+    const [recorded, unrecorded] = [true, false].map((isRecorded) =>
+      leftBy(definition, { isRecorded }).map((what) => `${what} by rule ${key}`),
+    );
+    return { name, controls: controlsOf(id, key, definition), left: { recorded, unrecorded } };
   });
+  const leftOf = new Map(read.map(({ name, left }) => [name, left]));
   return {
     rules: new Map(read.map(({ name, controls }) => [name, controls])),
-    left: [...new Set(read.flatMap(({ left }) => left))],
+    leftBy: (firing) =>
+      leftOf.get(firingKey(firing))?.[firing.scores === null ? "unrecorded" : "recorded"] ?? [],
   };
 };
 
@@ -255,14 +207,18 @@ export const readBoardStarts = async ({ db }: Work, projectId: string): Promise<
   return new Map(found.rows.map(({ id, at }) => [id, new Date(at).getTime()]));
 };
 
-/** Reads the longest archived runs of a player's streaks. */
+/** Reads the longest archived runs of players' streaks, by player and key of the streak. */
 export const readLongestRuns = async (
   { db }: Work,
   projectId: string,
-  playerId: string,
-): Promise<Map<string, number>> => {
-  const found = await sql<{ key: string; length: number }>`
-    select streak_key as key, max(length) as length from streak_runs
-    where project_id = ${projectId} and player_id = ${playerId} group by streak_key`.execute(db);
-  return new Map(found.rows.map(({ key, length }) => [key, length]));
+  playerIds: readonly string[],
+): Promise<Map<string, Map<string, number>>> => {
+  if (playerIds.length === 0) return new Map();
+  const found = await sql<{ playerId: string; key: string; length: number }>`
+    select player_id as "playerId", streak_key as key, max(length) as length from streak_runs
+    where project_id = ${projectId} and player_id = any(${idsOf(playerIds)}::uuid[])
+    group by player_id, streak_key`.execute(db);
+  const runs = new Map<string, Map<string, number>>(playerIds.map((id) => [id, new Map()]));
+  for (const { playerId, key, length } of found.rows) runs.get(playerId)?.set(key, length);
+  return runs;
 };

@@ -1,6 +1,6 @@
 import { idFloor } from "../kernel/ids.ts";
 import type { Board } from "../evaluation/boards/board.ts";
-import type { List, NoList } from "../evaluation/boards/list.ts";
+import type { List } from "../evaluation/boards/list.ts";
 import { findList } from "../evaluation/boards/lists.ts";
 import { isEnough } from "../evaluation/boards/record.ts";
 import type { EntryState, PlayerState } from "../evaluation/player-state.ts";
@@ -8,12 +8,18 @@ import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import { pastEvent } from "../evaluation/rule-event.ts";
 import type { StepBudget } from "../kernel/step-budget.ts";
 import { nextEntry, toRankScore, toUs } from "../evaluation/boards/scoring.ts";
-import type { Work } from "../kernel/work.ts";
-import { readHistory } from "./read-history.ts";
+import type { HistoryEvent } from "../rules/insight/history.ts";
+import type { HistoryVisitor } from "./read-history.ts";
 import type { OtherScores, RevertedEvent } from "./record.ts";
-import { type BoardStarts, countsEvents, isFrom } from "./reverse-scores.ts";
+import { type BoardStarts, clamp, countsEvents, isFrom } from "./reverse-scores.ts";
 
-type ScoredPlayer = { plan: ProjectPlan; player: PlayerState; event: RevertedEvent; starts: BoardStarts };
+type ScoredPlayer = {
+  plan: ProjectPlan;
+  player: PlayerState;
+  /** The player's events that are reverted together, in the order in which that is done. */
+  events: readonly RevertedEvent[];
+  starts: BoardStarts;
+};
 
 /** An entry as the player's events give it, with the reverted one and without. */
 type Folded = { withEvent: EntryState | undefined; without: EntryState | undefined };
@@ -27,24 +33,32 @@ type Scoring = {
   all: Folded;
 };
 
+/** Adds up the scores of a player's other events. */
+export type OtherScoring = HistoryVisitor & {
+  /** To be called after the last event. */
+  result(): Map<string, OtherScores>;
+};
+
 /**
- * Computes the scores of the player's other events, by list: of boards whose entry the reverted event may
- * have made by itself. Omits those that cannot be determined.
+ * Opens the computation of the scores of the player's other events, by list: of boards whose entry the
+ * reverted events may have made by themselves; undefined where there is none. Omits those that cannot be
+ * determined.
  */
-export const readOtherScores = async (work: Work, whose: ScoredPlayer): Promise<Map<string, OtherScores>> => {
+export const openOtherScores = (whose: ScoredPlayer): OtherScoring | undefined => {
   const scorings = scoringsOf(whose);
-  const scores = new Map<string, OtherScores>();
-  if (scorings.size === 0) return scores;
-  const { plan, player } = whose;
-  const isAll = await readHistory(work, { projectId: plan.projectId, playerId: player.id }, (other, steps) =>
-    addScores(whose, { scorings, other, steps }),
-  );
-  if (!isAll) return scores;
-  for (const scoring of scorings.values()) {
-    const known = otherOf(scoring);
-    if (known !== undefined) scores.set(scoring.list.id, known);
-  }
-  return scores;
+  if (scorings.size === 0) return undefined;
+  const reverted = new Set(whose.events.map(({ id }) => id));
+  return {
+    visit: (other, steps) => addScores(whose, { scorings, other, reverted, steps }),
+    result: () => {
+      const scores = new Map<string, OtherScores>();
+      for (const [listId, scoring] of scorings) {
+        const known = otherOf(scoring);
+        if (known !== undefined) scores.set(listId, known);
+      }
+      return scores;
+    },
+  };
 };
 
 /** The entry without the event; null where there would be none, undefined where that is not known. */
@@ -56,40 +70,59 @@ const otherOf = ({ stored, since, all }: Scoring): OtherScores | undefined => {
   return first ? { rankScore: first.rankScore, rankTie: first.rankTie, latestUs: first.latestUs } : null;
 };
 
-/** The relevant lists, by board: an event is in one list of a board. */
-const scoringsOf = ({ plan, player, event, starts }: ScoredPlayer): Map<Board, Scoring> =>
-  new Map(
-    plan.boardIndex.forEvent(event.type).flatMap(({ board, scoreOf }) => {
-      const list = findList(board, player, event.at);
-      const stored = typeof list === "string" ? undefined : player.entries.get(list.id);
+/** The relevant lists, by id. */
+const scoringsOf = (whose: ScoredPlayer): Map<string, Scoring> => {
+  const scorings = new Map<string, Scoring>();
+  const rest = new Map<string, number>();
+  for (const event of whose.events) {
+    for (const { board, scoreOf } of whose.plan.boardIndex.forEvent(event.type)) {
       const score = scoreOf(pastEvent(event));
-      if (typeof list === "string" || !stored || score === undefined || countsEvents(board)) return [];
-      if (event.receivedMs < (starts.get(board.id) ?? -Infinity)) return [];
-      const scoring = { board, list, stored, since: nothing(), all: nothing() };
-      return isFrom(board, stored, { rankScore: toRankScore(board, score), at: event.at })
-        ? [[board, scoring] as const]
-        : [];
-    }),
-  );
+      const scored = score === undefined ? undefined : scoredOn(whose, board, event);
+      if (score === undefined || !scored) continue;
+      const { list, stored } = scored;
+      const entry = { ...stored, rankScore: rest.get(list.id) ?? stored.rankScore };
+      const rankScore = toRankScore(board, score);
+      if (board.operator === "SUM") rest.set(list.id, clamp(entry.rankScore - rankScore));
+      if (!scorings.has(list.id) && isFrom(board, entry, { rankScore, at: event.at }))
+        scorings.set(list.id, { board, list, stored, since: nothing(), all: nothing() });
+    }
+  }
+  return scorings;
+};
+
+/** The list on which an event has counted, with the player's entry; undefined where that does not matter. */
+const scoredOn = (
+  { player, starts }: ScoredPlayer,
+  board: Board,
+  { at, receivedMs }: RevertedEvent,
+): { list: List; stored: EntryState } | undefined => {
+  if (countsEvents(board) || receivedMs < (starts.get(board.id) ?? -Infinity)) return undefined;
+  const list = findList(board, player, at);
+  const stored = typeof list === "string" ? undefined : player.entries.get(list.id);
+  return typeof list === "string" || !stored ? undefined : { list, stored };
+};
 
 const nothing = (): Folded => ({ withEvent: undefined, without: undefined });
 
-const isIn = (list: List, other: List | NoList): boolean => typeof other !== "string" && other.id === list.id;
-
-type Other = { id: string; type: string; at: number; properties: RevertedEvent["properties"] };
-type Adding = { scorings: ReadonlyMap<Board, Scoring>; other: Other; steps: StepBudget };
+type Adding = {
+  scorings: ReadonlyMap<string, Scoring>;
+  other: HistoryEvent;
+  /** Ids of the reverted events. */
+  reverted: ReadonlySet<string>;
+  steps: StepBudget;
+};
 
 const addScores = (
-  { plan, player, event, starts }: ScoredPlayer,
-  { scorings, other, steps }: Adding,
+  { plan, player, starts }: ScoredPlayer,
+  { scorings, other, reverted, steps }: Adding,
 ): void => {
   for (const { board, scoreOf, steps: cost } of plan.boardIndex.forEvent(other.type)) {
     steps.spend(cost);
-    const scoring = scorings.get(board);
-    if (!scoring || !isIn(scoring.list, findList(board, player, other.at))) continue;
-    const score = scoreOf(pastEvent(other));
-    if (score === undefined) continue;
-    const given = { rankScore: toRankScore(board, score), at: other.at, isReverted: other.id === event.id };
+    const list = findList(board, player, other.at);
+    const scoring = typeof list === "string" ? undefined : scorings.get(list.id);
+    const score = scoring && scoreOf(pastEvent(other));
+    if (!scoring || score === undefined) continue;
+    const given = { rankScore: toRankScore(board, score), at: other.at, isReverted: reverted.has(other.id) };
     add(board, scoring.all, given);
     // Ids are in order of arrival.
     if (other.id >= idFloor(starts.get(board.id) ?? 0)) add(board, scoring.since, given);

@@ -1,3 +1,4 @@
+import type { AggregateState } from "../evaluation/metrics/aggregates.ts";
 import type { CounterState } from "../evaluation/metrics/counters.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import type { Board } from "../evaluation/boards/board.ts";
@@ -6,6 +7,8 @@ import type { LedgerRow, RecordedScore } from "../evaluation/effects.ts";
 /** A tracked event to revert, as evaluation saw it. */
 export type RevertedEvent = {
   id: string;
+  /** The event that has sent it, or itself. */
+  rootId: string;
   type: string;
   /** The event's time in ms, no later than its arrival. */
   at: number;
@@ -65,16 +68,39 @@ export type FollowedBadge = { tier: number; progress: number };
 /** What other events have given at a time for tiers of badges that are lost; in ms. */
 export type LostRewards = { atMs: number; ledger: readonly CausedLine[] };
 
+/** A period of a streak as the player's other events have made it. */
+export type StreakDay = {
+  states: readonly (AggregateState | null)[];
+  /** Whether an event that is reverted has completed the period. */
+  isExtendedHere: boolean;
+};
+
+/** By number of the period. */
+export type StreakDays = ReadonlyMap<number, StreakDay>;
+
+/** What events that are reverted together share for one player. */
+export type RevertedTogether = {
+  /** Awards by any of the events. */
+  awards: readonly LoggedAward[];
+  /** Keys of awards that were taken back so far. */
+  taken: Set<string>;
+  /** Tiers to which badges have fallen so far, by key of the badge. */
+  fallen: Map<string, number>;
+};
+
 /** Everything that one event has caused for one player, as far as it was stored. */
 export type PlayerRecord = {
   event: RevertedEvent;
   ledger: readonly CausedLine[];
   awards: readonly LoggedAward[];
+  together: RevertedTogether;
   grants: readonly CausedGrant[];
   firings: readonly CausedFiring[];
   emitted: readonly CausedEvent[];
   /** Lengths of the longest archived runs, by key of the streak. */
   longestRuns: ReadonlyMap<string, number>;
+  /** Periods without the reverted events, where known, by key of the streak; see read-streak-days.ts. */
+  days: ReadonlyMap<string, StreakDays>;
   /** Counters that a sample cannot be subtracted from, without the event, by id of the metric. */
   recounted: ReadonlyMap<string, CounterState | undefined>;
   /** Badges that follow the event's counters, by key. */

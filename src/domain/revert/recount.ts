@@ -7,7 +7,7 @@ import type { StepBudget } from "../kernel/step-budget.ts";
 import type { Work } from "../kernel/work.ts";
 import type { HistoryEvent } from "../rules/insight/history.ts";
 import { type Follower, followersOf, type Owner, progressOf, storedCounter } from "./counters-without.ts";
-import { readHistory } from "./read-history.ts";
+import { type HistoryVisitor, visitHistories } from "./read-history.ts";
 import type { CounterStarts } from "./reverse-counters.ts";
 
 /** A counter as the player's other events give it, and the highest tiers that badges reach by it, by key. */
@@ -25,20 +25,22 @@ type Counting = {
 type Recount = {
   metrics: readonly CompiledMetric[];
   starts: CounterStarts;
-  /** The event that is left out; null for none. */
-  eventId: string | null;
+  /** The events that are left out. */
+  eventIds: ReadonlySet<string>;
+};
+
+/** Counts a player's events again, one by one. */
+export type Recounting = HistoryVisitor & {
+  /** To be called after the last event. */
+  result(): Map<string, Recounted>;
 };
 
 /**
- * Counts a player's events again, in the order of their arrival, without one of them. Omits counters for
- * which the events do not give what is stored: those also count what Laurel sent itself, or what was merged,
- * or began under another time zone.
+ * Opens counting a player's events again, in the order of their arrival, without some of them. The result
+ * omits counters for which the events do not give what is stored: those also count what Laurel sent itself,
+ * or what was merged, or began under another time zone.
  */
-export const recount = async (
-  work: Work,
-  owner: Owner,
-  { metrics, starts, eventId }: Recount,
-): Promise<Map<string, Recounted>> => {
+export const openRecount = (owner: Owner, { metrics, starts, eventIds }: Recount): Recounting => {
   const countings = new Map<string, Counting>(
     metrics.map((metric) => [
       metric.id,
@@ -52,30 +54,44 @@ export const recount = async (
       },
     ]),
   );
-  if (countings.size === 0) return new Map();
-  const whose = { projectId: owner.project.projectId, playerId: owner.player.id };
-  const isAll = await readHistory(work, whose, (event, steps) => {
-    for (const { id } of owner.project.metrics.forEvent(event.type)) {
-      const counting = countings.get(id);
-      if (counting && event.id >= counting.fromId) count(owner, counting, { event, steps, eventId });
-    }
-  });
-  const found = new Map<string, Recounted>();
-  if (!isAll) return found;
-  for (const [id, { metric, withEvent, without, tiers }] of countings)
-    if (isSame(withEvent, storedCounter(owner, metric))) found.set(id, { state: without, tiers });
-  return found;
+  return {
+    visit: (event, steps) => {
+      for (const { id } of owner.project.metrics.forEvent(event.type)) {
+        const counting = countings.get(id);
+        if (counting && event.id >= counting.fromId) count(owner, counting, { event, steps, eventIds });
+      }
+    },
+    result: () => {
+      const found = new Map<string, Recounted>();
+      for (const [id, { metric, withEvent, without, tiers }] of countings)
+        if (isSame(withEvent, storedCounter(owner, metric))) found.set(id, { state: without, tiers });
+      return found;
+    },
+  };
 };
 
-type Counted = { event: HistoryEvent; steps: StepBudget; eventId: string | null };
+/** Counts all of a player's events again, as `openRecount`; nothing is known of a player with too many. */
+export const recount = async (
+  work: Work,
+  owner: Owner,
+  query: Omit<Recount, "eventIds">,
+): Promise<Map<string, Recounted>> => {
+  if (query.metrics.length === 0) return new Map();
+  const counting = openRecount(owner, { ...query, eventIds: new Set() });
+  const { id: playerId } = owner.player;
+  const read = await visitHistories(work, owner.project.projectId, [{ playerId, ...counting }]);
+  return read.has(playerId) ? counting.result() : new Map();
+};
 
-const count = (owner: Owner, counting: Counting, { event, steps, eventId }: Counted): void => {
+type Counted = { event: HistoryEvent; steps: StepBudget; eventIds: ReadonlySet<string> };
+
+const count = (owner: Owner, counting: Counting, { event, steps, eventIds }: Counted): void => {
   const { metric, followers, tiers } = counting;
   const counted = sampleOfEvent(metric, owner, event, steps);
   if (!counted) return;
   const { sample, moment } = counted;
   counting.withEvent = addToCounter(metric, counting.withEvent, sample, moment);
-  if (event.id === eventId) return;
+  if (eventIds.has(event.id)) return;
   counting.without = addToCounter(metric, counting.without, sample, moment);
   steps.spend(metric.steps * (1 + followers.length));
   const progress = progressOf(metric, counting.without, moment);

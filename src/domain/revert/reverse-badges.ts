@@ -1,7 +1,7 @@
 import { revokeBadge } from "../evaluation/badges/award.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
-import type { FollowedBadge, LoggedAward, PlayerRecord, Reversal } from "./record.ts";
+import type { FollowedBadge, LoggedAward, PlayerRecord, Reversal, RevertedTogether } from "./record.ts";
 
 const BADGE_KEY = /^bdg:([^:]+):\d+:(\d+)/;
 
@@ -90,7 +90,7 @@ const giveBackNumber = (
 /** Lowers badges that follow a counter of the event to the tiers that they have without it. */
 export const reverseFollowed = (
   turn: Turn,
-  { followed, awards }: Pick<PlayerRecord, "followed" | "awards">,
+  { followed, together }: Pick<PlayerRecord, "followed" | "together">,
   reversal: Reversal,
 ): Map<string, number> => {
   const tiers = new Map<string, number>();
@@ -99,7 +99,7 @@ export const reverseFollowed = (
     if (!before) continue;
     const isFalling = before.tier > tier;
     if (isFalling) {
-      noteOthers(turn, { badgeKey, tier, awards, reversal });
+      noteOthers(turn, { badgeKey, tier, together, reversal });
       take(turn, badgeKey, { tier, reversal });
     }
     tiers.set(badgeKey, Math.min(before.tier, tier));
@@ -114,11 +114,11 @@ export const reverseFollowed = (
 /** What is taken back of a tier's rewards. */
 const TAKEN_BACK: ReadonlySet<string> = new Set(["xp", "currencies", "lives", "rewards"]);
 
-type Falling = { badgeKey: string; tier: number; awards: readonly LoggedAward[]; reversal: Reversal };
+type Falling = { badgeKey: string; tier: number; together: RevertedTogether; reversal: Reversal };
 
 /** Notes what stays of tiers that other events have reached. */
-const noteOthers = ({ project, player }: Turn, { badgeKey, tier, awards, reversal }: Falling): void => {
-  const own = awards.filter((award) => award.isOfEvent && award.badgeKey === badgeKey);
+const noteOthers = ({ project, player }: Turn, { badgeKey, tier, together, reversal }: Falling): void => {
+  const own = together.awards.filter((award) => award.badgeKey === badgeKey);
   const others = (project.badges.get(badgeKey)?.definition.tiers ?? []).filter(
     (one) => one.tier > tier && one.tier <= player.badges.get(badgeKey)!.tier && !own.some(isOf(one)),
   );

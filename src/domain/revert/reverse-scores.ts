@@ -21,7 +21,8 @@ export type ScoreContext = {
   reversal: Reversal;
 };
 
-const clamp = (value: number): number => Math.max(-RANK_MAX, Math.min(RANK_MAX, value));
+/** Limits a score to what boards keep. */
+export const clamp = (value: number): number => Math.max(-RANK_MAX, Math.min(RANK_MAX, value));
 
 /** Whether a board counts events, so that nobody on it has 0. */
 export const countsEvents = ({ metric }: Board): boolean =>

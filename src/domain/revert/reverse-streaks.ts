@@ -7,21 +7,22 @@ import type { CompiledStreak } from "../evaluation/streaks/compile.ts";
 import { deadlineAfter, periodAt, periodName } from "../evaluation/streaks/periods.ts";
 import { isEnough, statesOf } from "../evaluation/streaks/progress.ts";
 import { type Run, type Streak, without } from "../evaluation/streaks/state.ts";
-import type { CausedEvent, PlayerRecord, Reversal } from "./record.ts";
+import type { CausedEvent, PlayerRecord, Reversal, StreakDay, StreakDays } from "./record.ts";
 
 type Extended = { streakKey: string; current: number; period: string; milestone: number | null };
 
-const extensionsOf = (emitted: readonly CausedEvent[]): Extended[] =>
+/** Returns the periods that an event has completed. */
+export const extensionsOf = (emitted: readonly CausedEvent[]): Extended[] =>
   emitted.filter(({ type }) => type === "player.streak_extended").map(({ data }) => data as Extended);
 
 /**
- * Removes the event from the streaks that counted it, and a period that it alone has completed, if that is
- * the latest one of the run. Its other effects on streaks remain, and are reported.
+ * Removes the event from the streaks that counted it, and the latest period of the run if no other event
+ * completes that. Its other effects on streaks remain, and are reported.
  * @returns keys of the streaks that lost a period, whose rewards for that length are taken back too
  */
 export const reverseStreaks = (
   turn: Turn,
-  { event, emitted, longestRuns }: PlayerRecord,
+  { event, emitted, longestRuns, days }: PlayerRecord,
   reversal: Reversal,
 ): ReadonlySet<string> => {
   const shortened = new Set<string>();
@@ -30,25 +31,50 @@ export const reverseStreaks = (
     const { key } = streak.definition;
     const extended = extensions.get(key);
     if (!extended && !streak.listensTo(event.type)) continue;
-    const isShorter = reverseStreak(turn, streak, { extended, longest: longestRuns.get(key) ?? 0 });
-    if (isShorter) shortened.add(key);
+    const fate = reverseStreak(turn, streak, {
+      extended,
+      longest: longestRuns.get(key) ?? 0,
+      days: days.get(key),
+    });
+    if (fate === "STAYS") continue;
+    if (fate !== undefined) reversal.streaks.add(key);
+    if (fate === "FALLS") shortened.add(key);
+    else if (fate === "FALLS_LATE") reversal.left.add(`streak ${key}: what its length has given`);
     else if (extended) reversal.left.add(`streak ${key}: the period that it extended`);
   }
-  for (const key of shortened) reversal.streaks.add(key);
   return shortened;
 };
 
-type Was = { extended: Extended | undefined; longest: number };
+type Was = { extended: Extended | undefined; longest: number; days: StreakDays | undefined };
 
-/** @returns whether a period was removed */
-const reverseStreak = (turn: Turn, streak: CompiledStreak, { extended, longest }: Was): boolean => {
+/**
+ * What becomes of the period: other events complete it; it falls with what it gave; it falls, but an event
+ * that was reverted before has completed it, whose rewards stayed. Undefined where nothing falls.
+ */
+type Fate = "STAYS" | "FALLS" | "FALLS_LATE" | undefined;
+
+const reverseStreak = (turn: Turn, streak: CompiledStreak, { extended, longest, days }: Was): Fate => {
   const before = stateOf(streak, turn);
-  const less = withoutEvent(streak, before, turn);
-  if (!less) return false;
-  const isShorter = extended && isLatest(streak, before, extended) && !isEnough(streak, less.states);
-  if (isShorter) shorten(turn, streak, { state: less.state, longest });
-  else storeStreak(turn, streak, less.state);
-  return isShorter === true;
+  const less = withoutEvent(streak, before, { turn, days });
+  if (!less) return undefined;
+  const { state, day } = less;
+  const fate = fateOf(streak, before, { extended, less });
+  if (fate === "FALLS" || fate === "FALLS_LATE")
+    shorten(turn, streak, { state, longest, isGivenAgain: fate === "FALLS" });
+  else storeStreak(turn, streak, state);
+  return fate ?? (extended && day && isEnough(streak, day.states) ? "STAYS" : undefined);
+};
+
+const fateOf = (
+  streak: CompiledStreak,
+  before: Streak,
+  { extended, less }: { extended: Extended | undefined; less: StreakWithoutEvent },
+): Fate => {
+  const { states, period, day } = less;
+  if (isEnough(streak, states)) return undefined;
+  if (extended) return isLatest(streak, before, extended) ? "FALLS" : undefined;
+  // The event that has completed it falls with it where both are reverted together.
+  return day && !day.isExtendedHere && before.doc.run?.last === period ? "FALLS_LATE" : undefined;
 };
 
 const isLatest = ({ definition }: CompiledStreak, { current, doc }: Streak, extended: Extended): boolean =>
@@ -56,17 +82,46 @@ const isLatest = ({ definition }: CompiledStreak, { current, doc }: Streak, exte
   current === extended.current &&
   periodName(definition.period, doc.run.last) === extended.period;
 
-type StreakWithoutEvent = { state: Streak; states: readonly (AggregateState | null)[] };
+type StreakWithoutEvent = {
+  state: Streak;
+  period: number;
+  states: readonly (AggregateState | null)[];
+  /** The period without all events that are reverted together, where it is known. */
+  day: StreakDay | undefined;
+};
 
 /** Returns the streak with its period's progress without the event; undefined where that is not known. */
-const withoutEvent = (streak: CompiledStreak, state: Streak, turn: Turn): StreakWithoutEvent | undefined => {
-  const { event } = turn;
+const withoutEvent = (
+  streak: CompiledStreak,
+  state: Streak,
+  { turn, days }: { turn: Turn; days: StreakDays | undefined },
+): StreakWithoutEvent | undefined => {
   const { progress, zone } = state.doc;
   if (streak.definition.mode !== "PERIODIC" || !progress || zone === undefined) return undefined;
-  const period = periodAt(streak.calendar, zone, event.at);
-  if (!progress.periods.some(([one]) => one === period)) return undefined;
+  const period = periodAt(streak.calendar, zone, turn.event.at);
+  const day = days?.get(period);
+  const isStored = progress.periods.some(([one]) => one === period);
+  const states = day?.states ?? (isStored ? statesWithout(streak, state, { turn, period }) : undefined);
+  if (!states) return undefined;
+  const periods = progress.periods.map((entry) =>
+    entry[0] === period ? ([period, states] as const) : entry,
+  );
+  return {
+    states,
+    period,
+    day,
+    state: { ...state, doc: { ...state.doc, progress: { ...progress, periods } } },
+  };
+};
+
+/** Takes the event's samples from the stored progress; undefined where they cannot be subtracted. */
+const statesWithout = (
+  streak: CompiledStreak,
+  { doc: { progress } }: Streak,
+  { turn, period }: { turn: Turn; period: number },
+): readonly (AggregateState | null)[] | undefined => {
   const states = [...statesOf(streak, progress, period)];
-  for (const place of streak.impactOf(event.type).parts) {
+  for (const place of streak.impactOf(turn.event.type).parts) {
     const { metric } = streak.definition.qualify.parts[place]!;
     const sample = compileSample(metric)(turn);
     const old = states[place];
@@ -74,10 +129,7 @@ const withoutEvent = (streak: CompiledStreak, state: Streak, turn: Turn): Streak
     if (!isSubtractable(metric.aggregate)) return undefined;
     states[place] = subtractSample(metric.aggregate, old, sample);
   }
-  const periods = progress.periods.map((entry) =>
-    entry[0] === period ? ([period, states] as const) : entry,
-  );
-  return { states, state: { ...state, doc: { ...state.doc, progress: { ...progress, periods } } } };
+  return states;
 };
 
 /** Returns the last completed period before the removed one. */
@@ -91,14 +143,14 @@ const doneBefore = ({ first, last, frozen }: Run): number => {
 const shorten = (
   turn: Turn,
   streak: CompiledStreak,
-  { state, longest }: { state: Streak; longest: number },
+  { state, longest, isGivenAgain }: { state: Streak; longest: number; isGivenAgain: boolean },
 ): void => {
   const { key } = streak.definition;
   const current = state.current - 1;
   const others = Math.max(current, longest, state.doc.lost?.length ?? 0);
   const next: Streak = {
     ...state,
-    ...runBefore(streak, state),
+    ...runBefore(streak, state, isGivenAgain),
     current,
     longest: state.longest === state.current ? others : state.longest,
     freezes: state.freezes - earnedBy(streak, state),
@@ -119,16 +171,18 @@ const shorten = (
 const runBefore = (
   { calendar }: CompiledStreak,
   { current, doc }: Streak,
+  isGivenAgain: boolean,
 ): Pick<Streak, "deadlineMs" | "doc"> => {
   const run = doc.run!;
   if (current === 1) return { deadlineMs: null, doc: without(doc, "run") };
   const last = doneBefore(run);
   const covered = Math.max(last, run.frozen.at(-1) ?? last);
-  // Under another name, so that a milestone that is reached again gives its rewards again.
+  // Under another name, so that a milestone whose rewards are taken back gives them again when it is reached.
   const [name, times = "0"] = run.name.split("~") as [string, string?];
+  const nextName = isGivenAgain ? `${name}~${Number(times) + 1}` : run.name;
   return {
     deadlineMs: deadlineAfter(calendar, doc.zone!, covered),
-    doc: { ...doc, run: { ...run, last, name: `${name}~${Number(times) + 1}` } },
+    doc: { ...doc, run: { ...run, last, name: nextName } },
   };
 };
 

@@ -26,18 +26,22 @@ type Standing = SubmittedScores & { board: NonNullable<SubmittedScores["board"]>
 const takeBack = (turn: Turn, standing: Standing, reversal: Reversal): void => {
   const { player } = turn;
   const { listId, board, other } = standing;
-  const next = other === null ? null : nextOf(standing);
+  const next = isLast(standing) ? null : nextOf(standing);
   if (next === undefined) reversal.left.add(`leaderboard ${board.key}: other scores than the one reverted`);
   else reversal.scores.add(board.key);
   if (next === null) return leaveList(player, listId);
   const entry = withoutCounts(next ?? standing.entry, standing);
-  if (next?.rankScore === 0 && !other && isAdding(standing))
+  if (next?.rankScore === 0 && other === undefined && isAdding(standing))
     reversal.left.add(`leaderboard ${board.key}: a place with 0`);
   player.entries.set(listId, { ...entry, version: entry.version + 1 });
   player.dirty.entries.add(listId);
 };
 
 const isAdding = ({ board: { operator } }: Standing): boolean => operator === "SUM" || operator === "DECR";
+
+/** Whether nothing has scored besides; on boards that add up, once all reverted events are taken back. */
+const isLast = (standing: Standing): boolean =>
+  standing.other === null && (!isAdding(standing) || standing.entry.recorded === standing.scores.length);
 
 /** Returns the entry without the scores; undefined where it is one of them, and the others are not known. */
 const nextOf = (standing: Standing): EntryState | undefined => {

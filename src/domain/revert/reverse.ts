@@ -60,7 +60,13 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
   const lost = takeLevelsBack(turn, record.emitted, reversal);
   const kept: IsKept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
   const awards = log.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
-  const fallen = new Map([...tiers, ...reverseBadges(turn, awards, { followed: record.followed, reversal })]);
+  const { fallen, taken } = record.together;
+  for (const { key, action, isOfEvent } of awards) if (isOfEvent && action === "AWARDED") taken.add(key);
+  for (const [badgeKey, tier] of [
+    ...tiers,
+    ...reverseBadges(turn, awards, { followed: record.followed, reversal }),
+  ])
+    fallen.set(badgeKey, tier);
   const isGone = ({ key }: { key: string }) => !kept(key) && !isOfKeptBadge(key, fallen);
   const grants = record.grants.filter(isGone);
   yield* reverseHoldings(turn, ledger.filter(isGone), reversal);

@@ -2,8 +2,7 @@ import { z } from "zod";
 import { ADMINS } from "../kernel/access.ts";
 import { jobKind } from "../long-work/job-kind.ts";
 import { revertEvent } from "./revert-event.ts";
-
-export const ON_SHORTFALL = ["CLAMP", "REJECT"] as const;
+import { ON_SHORTFALL } from "./revert-result.ts";
 
 /** Reverts one event; all of it is one step. */
 export const eventRevert = jobKind({

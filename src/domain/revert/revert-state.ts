@@ -11,40 +11,43 @@ import type { Effects } from "../evaluation/effects.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
 import { type PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
 import type { Work } from "../kernel/work.ts";
-import {
-  type Caused,
-  readBoardStarts,
-  readCounterStarts,
-  readLongestRuns,
-  readRules,
-} from "./read-record.ts";
-import { readFollowed } from "./read-followed.ts";
-import { readHasOtherXp } from "./read-other-xp.ts";
-import { readSubmitted } from "./read-submitted.ts";
-import { readOtherScores } from "./read-scores.ts";
-import type { PlayerRecord, Reversal, RevertedEvent } from "./record.ts";
-import { pastEvents, type ReverseContext } from "./reverse.ts";
+import type { OwnedAward } from "./read-awards.ts";
+import { type Caused, readBoardStarts, readCounterStarts, type ReadRules, readRules } from "./read-record.ts";
+import type { RevertedEvent } from "./record.ts";
+import type { ReverseContext } from "./reverse.ts";
 import { type FiredRules, sharedKeysOfFirings } from "./reverse-firings.ts";
 
-/** Returns the player of an external id; a merged player resolves to the other one. */
-export const playerIdOf = async (
+/** Returns the players of external ids; a merged player resolves to the other one. */
+export const playerIdsOf = async (
   { db }: Work,
   projectId: string,
-  externalUserId: string,
-): Promise<string | undefined> => {
-  const found = await sql<{ id: string }>`
-    select coalesce(merged_into, id) as id from players
-    where project_id = ${projectId} and external_user_id = ${externalUserId}`.execute(db);
-  return found.rows[0]?.id;
+  externalUserIds: readonly string[],
+): Promise<Map<string, string>> => {
+  const found = await sql<{ id: string; name: string }>`
+    select coalesce(p.merged_into, p.id) as id, p.external_user_id as name
+    from json_array_elements_text(${JSON.stringify([...new Set(externalUserIds)])}::json) as x(u)
+    join players p on p.project_id = ${projectId} and p.external_user_id = x.u`.execute(db);
+  return new Map(found.rows.map(({ id, name }) => [name, id]));
 };
 
-type Reached = { caused: Caused; root: RevertedEvent; ownerId: string | undefined };
+type Reached = {
+  caused: Caused;
+  /** The players whose own events are reverted, by external id. */
+  ownerIds: ReadonlyMap<string, string>;
+  done: readonly RevertedEvent[];
+};
+
+const isRoot = ({ id, rootId }: RevertedEvent): boolean => id === rootId;
+
+/** Returns the id of the player whose own event is reverted; undefined for one that another has sent. */
+export const ownerIdOf = (event: RevertedEvent, ownerIds: ReadonlyMap<string, string>): string | undefined =>
+  isRoot(event) ? ownerIds.get(event.externalUserId) : undefined;
 
 /** Locks all players affected by the events, with their state at the times of those. */
 export const lockAll = async (
   work: Work,
   plan: ProjectPlan,
-  { caused, root, ownerId, done }: Reached & { done: readonly RevertedEvent[] },
+  { caused, ownerIds, done }: Reached,
 ): Promise<Map<string, PlayerState>> => {
   const atOf = new Map(done.map(({ id, at }) => [id, at]));
   const timesOf = new Map<string, Set<number>>();
@@ -52,7 +55,11 @@ export const lockAll = async (
     const times = timesOf.get(playerId) ?? new Set();
     timesOf.set(playerId, at === undefined ? times : times.add(at));
   };
-  if (ownerId !== undefined) note(ownerId, root.at);
+  for (const event of done) {
+    const ownerId = ownerIdOf(event, ownerIds);
+    if (ownerId !== undefined) note(ownerId, event.at);
+  }
+  for (const ownerId of ownerIds.values()) note(ownerId, undefined);
   for (const rows of Object.values(caused))
     for (const { playerId, eventId } of rows) note(playerId, atOf.get(eventId ?? ""));
   const players = await lockPlayersById(work, plan.projectId, [...timesOf.keys()]);
@@ -62,13 +69,16 @@ export const lockAll = async (
   return players;
 };
 
-type OfPlayer = Omit<Caused, "awards">;
+/** What one event has caused for one player, besides awards. */
+export type OfPlayer = Omit<Caused, "awards">;
 
 /** Effects of events, by event and player, and the logs of badges by player. */
 type Sorted = {
   byEvent: ReadonlyMap<string, ReadonlyMap<PlayerState, OfPlayer>>;
-  logs: ReadonlyMap<PlayerState | undefined, Caused["awards"]>;
+  logs: ReadonlyMap<PlayerState | undefined, OwnedAward[]>;
 };
+
+const nothing = (): OfPlayer => ({ ledger: [], grants: [], firings: [], emitted: [] });
 
 const sorted = ({ awards, ...caused }: Caused, players: ReadonlyMap<string, PlayerState>): Sorted => {
   const byEvent = new Map<string, Map<PlayerState, OfPlayer>>();
@@ -78,7 +88,7 @@ const sorted = ({ awards, ...caused }: Caused, players: ReadonlyMap<string, Play
     let ofEvent = byEvent.get(eventId);
     if (!ofEvent) byEvent.set(eventId, (ofEvent = new Map()));
     let place = ofEvent.get(player);
-    if (!place) ofEvent.set(player, (place = { ledger: [], grants: [], firings: [], emitted: [] }));
+    if (!place) ofEvent.set(player, (place = nothing()));
     return place;
   };
   for (const row of caused.ledger) placeOf(row)?.ledger.push(row);
@@ -89,48 +99,44 @@ const sorted = ({ awards, ...caused }: Caused, players: ReadonlyMap<string, Play
   return { byEvent, logs: Map.groupBy(awards, ({ playerId }) => players.get(playerId)) };
 };
 
-/** The context in which events are reverted. */
-export type RevertState = Omit<ReverseContext, "reversal"> & {
-  plan: ProjectPlan;
-  /** By the id under which they were affected. */
-  players: ReadonlyMap<string, PlayerState>;
-  caused: Sorted;
-  shared: SharedCounters;
-  effects: Effects;
-  reversal: Reversal;
-  /** Ids of all events that are reverted together. */
-  eventIds: readonly string[];
-  /** Step budget for reverting all of them. */
-  steps: PacedBudget;
-};
+/** The context in which events are reverted together. */
+export type RevertState = Omit<ReverseContext, "reversal"> &
+  Pick<ReadRules, "leftBy"> & {
+    plan: ProjectPlan;
+    /** By the id under which they were affected. */
+    players: ReadonlyMap<string, PlayerState>;
+    ownerIds: ReadonlyMap<string, string>;
+    caused: Sorted;
+    shared: SharedCounters;
+    effects: Effects;
+    /** The events, in the order of their arrival. */
+    done: readonly RevertedEvent[];
+    /** Step budget for reverting all of them. */
+    steps: PacedBudget;
+  };
 
-type RevertInput = Pick<RevertState, "players" | "reversal" | "steps"> & {
-  caused: Caused;
-  done: readonly RevertedEvent[];
-};
+type RevertInput = Pick<RevertState, "players" | "ownerIds" | "done" | "steps"> & { caused: Caused };
 
-/** Reads everything else needed, and locks what the players share. */
+/** Reads everything else needed that does not depend on a player, and locks what players share. */
 export const readRevertState = async (
   work: Work,
   plan: ProjectPlan,
-  { done, caused, players, reversal, steps }: RevertInput,
+  { caused, ...input }: RevertInput,
 ): Promise<RevertState> => {
   const { projectId } = plan;
-  const { rules, left } = await readRules(work, projectId, caused.firings);
-  for (const what of left) reversal.left.add(what);
+  const { players, done, steps } = input;
+  const { rules, leftBy } = await readRules(work, projectId, caused.firings);
   const keys = await paced(sharedKeysOf(plan, { done, caused, rules }), steps);
   return {
     plan,
-    players,
+    ...input,
     caused: sorted(caused, players),
-    eventIds: done.map(({ id }) => id),
     rules,
+    leftBy,
     counterStarts: await readCounterStarts(work, projectId, plan),
     boardStarts: await readBoardStarts(work, projectId),
     shared: await lockSharedCounters(work, keys),
     effects: noEffects(),
-    reversal,
-    steps,
   };
 };
 
@@ -157,45 +163,26 @@ function* sharedKeysOf(
   return [...keys, ...ofBadges, ...ofRewards];
 }
 
-/** Returns the players affected by an event. */
-export const reachedBy = (
-  { caused }: Pick<RevertState, "caused">,
-  { id }: RevertedEvent,
-  owner: PlayerState | undefined,
-): Set<PlayerState> => new Set([...(owner ? [owner] : []), ...(caused.byEvent.get(id)?.keys() ?? [])]);
+/** What one event has caused for one player. */
+export type EventPart = { event: RevertedEvent; player: PlayerState; isOwn: boolean; own: OfPlayer };
 
-/** Returns what one event has caused for one player. */
-export const recordOf = async (
-  work: Work,
-  state: RevertState,
-  { event, player, isOwn }: { event: RevertedEvent; player: PlayerState; isOwn: boolean },
-): Promise<PlayerRecord> => {
-  const { plan, caused, boardStarts, counterStarts, eventIds, reversal } = state;
-  const own = caused.byEvent.get(event.id)?.get(player) ?? {
-    ledger: [],
-    grants: [],
-    firings: [],
-    emitted: [],
-  };
-  const past = pastEvents({ project: plan }, { event, emitted: own.emitted, isOwn });
-  const { grants, left, ...followed } = await readFollowed(
-    work,
-    { player, project: plan },
-    { event, past, starts: counterStarts, eventIds },
-  );
-  for (const what of left) reversal.left.add(what);
-  const lines = [own, ...followed.lost].flatMap(({ ledger }) => ledger);
-  const isOnXpBoard = plan.boardIndex.xp.length > 0 && lines.some(({ asset }) => asset === "XP");
-  return {
-    event,
-    ...own,
-    ...followed,
-    submitted: await readSubmitted(work, { player, project: plan }, { firings: own.firings, eventIds }),
-    hasOtherXp: isOnXpBoard && (await readHasOtherXp(work, player, { ledger: lines, eventIds })),
-    grants: [...own.grants, ...grants],
-    awards: caused.logs.get(player) ?? [],
-    longestRuns: isOwn ? await readLongestRuns(work, plan.projectId, player.id) : new Map(),
-    scores: isOwn ? await readOtherScores(work, { plan, player, event, starts: boardStarts }) : new Map(),
-    isOwn,
-  };
+/** Returns what the events have caused, in the order in which it is reverted: the latest root first. */
+export const partsOf = ({ done, caused, players, ownerIds }: RevertState): EventPart[] => {
+  const latestFirst = done.toSorted((a, b) => compare(b.rootId, a.rootId) || compare(b.id, a.id));
+  return latestFirst.flatMap((event) => {
+    const owner = players.get(ownerIdOf(event, ownerIds) ?? "");
+    const ofEvent = caused.byEvent.get(event.id);
+    const reached = new Set([...(owner ? [owner] : []), ...(ofEvent?.keys() ?? [])]);
+    return [...reached].map((player) => ({
+      event,
+      player,
+      isOwn: player === owner,
+      own: ofEvent?.get(player) ?? nothing(),
+    }));
+  });
+};
+
+const compare = (a: string, b: string): number => {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
 };

@@ -64,6 +64,7 @@ export type ListEventTypes = PageQuery &
   Ordered<SortOf<typeof EVENT_TYPE_ORDERS>> & {
     /** Case-insensitive part of the name. */
     search?: string | undefined;
+    enforcement?: Enforcement | undefined;
   };
 
 /** Returns a page of a project's event types, by name. */
@@ -74,7 +75,8 @@ export const listEventTypes = async (
 ): Promise<Total & { types: EventTypeView[] }> => {
   const like = query.search === undefined ? null : containing(query.search);
   const rows = sql`event_types where project_id = ${projectId}
-    and (${like}::text is null or name ilike ${like})`;
+    and (${like}::text is null or name ilike ${like})
+    and ${query.enforcement === undefined ? sql`true` : sql`enforcement = ${query.enforcement}`}`;
   const page = await sql<Row>`
     select * from ${rows} order by ${orderBy(EVENT_TYPE_ORDERS, query, sql`name`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);

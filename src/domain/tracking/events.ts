@@ -93,7 +93,7 @@ const YEAR_1_MS = Date.parse("0001-01-01T00:00:00Z");
 const YEAR_9999_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
 /** Converts a bound of a range for PostgreSQL, which supports fewer years and zone offsets than ISO 8601. */
-const boundOf = (text: string | undefined): string | null =>
+export const boundOf = (text: string | undefined): string | null =>
   text === undefined
     ? null
     : new Date(Math.min(YEAR_9999_MS, Math.max(YEAR_1_MS, Date.parse(text)))).toISOString();
@@ -185,6 +185,21 @@ export const getEvent = async (
 /** The first effects of an event; `effectsLeftOut` more did not fit. */
 export type EffectsShown = { effects: Effect[]; effectsLeftOut?: number };
 export type StatusOfEvent = { eventId: string; status: EventStatus; error: string | null } & EffectsShown;
+
+/** Reads the statuses of events alone, by id; unknown ids are left out. */
+export const readPlainStatuses = async (
+  { db }: Work,
+  projectId: string,
+  eventIds: readonly string[],
+): Promise<Map<string, EventStatus>> => {
+  const { rows } = await sql<{ id: string; status: EventStatus }>`
+    select e.id, ${STATUS} as status from tracked_events e
+    left join event_q q on q.project_id = e.project_id and q.event_id = e.id
+    left join event_due w on w.project_id = e.project_id and w.event_id = e.id
+    left join event_results r on r.project_id = e.project_id and r.event_id = e.id
+    where e.project_id = ${projectId} and e.id = any(${`{${eventIds.join(",")}}`}::uuid[])`.execute(db);
+  return new Map(rows.map(({ id, status }) => [id, status]));
+};
 
 type StatusRow = {
   id: string;

@@ -1,11 +1,11 @@
-import { DomainError } from "../kernel/errors.ts";
+import { retryLater } from "../kernel/errors.ts";
 import { outageOf } from "../kernel/outages.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import { type NewEvent, partsOf } from "./event-input.ts";
 import { type Ingested, storeEvents } from "./ingest.ts";
 
-/** Stores the events of one request durably; the results are in their order. */
-export type Ingest = (events: readonly NewEvent[]) => Promise<Ingested[]>;
+/** Stores the events of one request of a tenant durably; the results are in their order. */
+export type Ingest = (tenantId: string, events: readonly NewEvent[]) => Promise<Ingested[]>;
 
 export type GroupCommitOptions = {
   transact: Transact;
@@ -15,7 +15,10 @@ export type GroupCommitOptions = {
   statementRows: number;
   /** Maximum concurrent transactions. */
   concurrency: number;
-  /** Maximum waiting events; beyond it requests are rejected with a retry hint. */
+  /**
+   * Maximum waiting events, of which one tenant's may be half; beyond it requests are rejected with a retry
+   * hint. A tenant of which fewer than OWN_WAITING wait is accepted all the same.
+   */
   maxWaiting: number;
   /** Called before the next transaction starts; a single-connection engine serves the sockets here. */
   pause?: () => Promise<void>;
@@ -33,7 +36,7 @@ type Request = {
 export const ingestIn =
   ({ statementRows, onStored }: Pick<GroupCommitOptions, "statementRows" | "onStored">) =>
   (work: Work): Ingest =>
-  async (events) => {
+  async (_tenantId, events) => {
     if (events.length === 0) return [];
     const results = await storeEvents(work, events, statementRows);
     work.afterCommit(() => onStored(partsOf(events)));
@@ -62,37 +65,83 @@ const commitGroup = async (options: GroupCommitOptions, group: readonly Request[
   }
 };
 
+/** Waiting events that a tenant may have however many wait of others. */
+const OWN_WAITING = 2_000;
+
+type Line = { requests: Request[]; events: number };
+
+/** Requests that wait to be stored, in a line for each tenant. */
+class WaitingRequests {
+  /** Who is to be served next comes first. */
+  readonly #lines = new Map<string, Line>();
+  readonly #max: number;
+  #events = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get isEmpty(): boolean {
+    return this.#lines.size === 0;
+  }
+
+  /** @throws DomainError SERVICE_UNAVAILABLE SERVER_BUSY when too many events wait */
+  add(tenantId: string, request: Request): void {
+    const line = this.#lines.get(tenantId) ?? { requests: [], events: 0 };
+    const count = request.events.length;
+    const isTenantsFull = line.events > 0 && line.events + count > this.#max / 2;
+    const isFull = this.#events + count > this.#max && line.events + count > OWN_WAITING;
+    if (isTenantsFull || isFull)
+      throw retryLater("too many events are waiting to be stored: try again", "SERVER_BUSY");
+    line.requests.push(request);
+    line.events += count;
+    this.#events += count;
+    this.#lines.set(tenantId, line);
+  }
+
+  /**
+   * Takes requests of at most `max` events, or one that has more: of each tenant in turn one, as long as any
+   * fits, so that a newcomer waits for one request of each other tenant, however many theirs are.
+   */
+  takeGroup(max: number): Request[] {
+    const group: Request[] = [];
+    let events = 0;
+    // A line that has been served comes again, after all others, as long as it has more.
+    for (const [tenantId, line] of this.#lines) {
+      if (events >= max) break;
+      const count = line.requests[0]!.events.length;
+      if (group.length > 0 && events + count > max) continue;
+      group.push(this.#takeFirst(tenantId, line));
+      events += count;
+    }
+    return group;
+  }
+
+  #takeFirst(tenantId: string, line: Line): Request {
+    const request = line.requests.shift()!;
+    line.events -= request.events.length;
+    this.#events -= request.events.length;
+    this.#lines.delete(tenantId);
+    if (line.requests.length > 0) this.#lines.set(tenantId, line);
+    return request;
+  }
+}
+
 /**
  * Group commit: requests that arrive during a transaction wait and share the next one, so the cost of a
  * durable commit is paid once for all of them. A group that fails is retried request by request, so that a
  * request can fail only by itself.
  */
 export const createIngest = (options: GroupCommitOptions): Ingest => {
-  const waiting: Request[] = [];
-  let waitingEvents = 0;
+  const waiting = new WaitingRequests(options.maxWaiting);
   let running = 0;
-
-  const takeGroup = (): Request[] => {
-    const group: Request[] = [];
-    let events = 0;
-    while (
-      waiting.length > 0 &&
-      (group.length === 0 || events + waiting[0]!.events.length <= options.maxEvents)
-    ) {
-      const request = waiting.shift()!;
-      events += request.events.length;
-      group.push(request);
-    }
-    waitingEvents -= events;
-    return group;
-  };
 
   const pump = async (): Promise<void> => {
     if (running >= options.concurrency) return;
     running++;
     try {
-      while (waiting.length > 0) {
-        await commitGroup(options, takeGroup());
+      while (!waiting.isEmpty) {
+        await commitGroup(options, waiting.takeGroup(options.maxEvents));
         await options.pause?.();
       }
     } finally {
@@ -100,15 +149,10 @@ export const createIngest = (options: GroupCommitOptions): Ingest => {
     }
   };
 
-  return (events) => {
+  return (tenantId, events) => {
     if (events.length === 0) return Promise.resolve([]);
-    if (waitingEvents + events.length > options.maxWaiting) {
-      const message = "too many events are waiting to be stored: try again";
-      return Promise.reject(new DomainError("SERVICE_UNAVAILABLE", message, { retryAfterSeconds: 1 }));
-    }
     return new Promise((resolve, reject) => {
-      waiting.push({ events, resolve, reject });
-      waitingEvents += events.length;
+      waiting.add(tenantId, { events, resolve, reject });
       void pump();
     });
   };

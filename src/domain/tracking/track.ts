@@ -23,16 +23,18 @@ export type Tracked<T> = {
   settle: (parts: Pick<TrackParts, "transact" | "topics">) => Promise<T>;
 };
 
+type Batch = { tenantId: string; inputs: readonly (NewEvent | DomainError)[] };
+
 /**
- * Stores the valid events of a batch and returns a result for each in order; an input that is an error is
- * REJECTED with its message.
+ * Stores the valid events of a tenant's batch and returns a result for each in order; an input that is an
+ * error is REJECTED with its message.
  */
 export const trackBatch = async (
   parts: Pick<TrackParts, "ingest" | "metrics">,
-  inputs: readonly (NewEvent | DomainError)[],
+  { tenantId, inputs }: Batch,
 ): Promise<Tracked<BatchResult>> => {
   const events = inputs.filter((input): input is NewEvent => !(input instanceof DomainError));
-  const stored = await parts.ingest(events);
+  const stored = await parts.ingest(tenantId, events);
   let next = 0;
   const results = inputs.map((input) =>
     input instanceof DomainError ? rejected(input) : resultOf(stored[next++]!, input.w),

@@ -16,6 +16,7 @@ import {
   DOCUMENT_PARTS_MAX,
   LARGE_BODY_PARTS_MAX,
   MATCHMAKE_BODY_LIMIT,
+  PUBLIC_BODY_LIMIT,
   PLAYER_SOCKETS_MAX,
   PROBLEMS_MAX,
   PROJECT_ROOMS_MAX,
@@ -32,6 +33,12 @@ import { type Limit, limit } from "./limit.ts";
 /** Limits of requests in general, of rooms together, of evaluation and of pages. */
 export const GENERAL_LIMITS: readonly Limit[] = [
   limit("request.body", BODY_LIMIT, "bytes", "the body of a request, unless another limit is named"),
+  limit(
+    "request.publicBody",
+    PUBLIC_BODY_LIMIT,
+    "bytes",
+    "the same of an operation that is open to everyone",
+  ),
   limit("request.body.parts", BODY_PARTS_MAX, "items", "names and values in the JSON of a body"),
   limit(
     "request.body.parts.large",

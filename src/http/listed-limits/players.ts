@@ -19,7 +19,10 @@ import { EXPORT_BYTES_MAX, EXPORT_ROWS_MAX } from "../../domain/player-lifecycle
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { IDENTITIES_MAX } from "../../domain/progression/players/identities.ts";
 import { UPSERT_MAX } from "../../domain/progression/players/upsert.ts";
-import { SENT_EVENTS_MAX } from "../../domain/revert/read-record.ts";
+import { BULK_EVENTS_MAX } from "../../domain/revert/bulk/bulk-revert.ts";
+import { REFUSED_MAX } from "../../domain/revert/bulk/revert-next.ts";
+import { BULK_EVENT_IDS_MAX } from "../../domain/revert/bulk/start-bulk-revert.ts";
+import { SENT_EVENTS_MAX } from "../../domain/revert/read-events.ts";
 import { type Limit, limit } from "./limit.ts";
 
 /** Limits of the numbers that a plan does not decide. */
@@ -54,5 +57,8 @@ export const PLAYER_LIMITS: readonly Limit[] = [
   limit("reward.codes.batch", CODES_MAX, "items", "codes of one request"),
   limit("segment.members.batch", MEMBERS_CHANGED_MAX, "items", "players that one request adds or removes"),
   limit("revert.sent", SENT_EVENTS_MAX, "items", "events that an event to be reverted may have sent"),
+  limit("revert.bulk.ids", BULK_EVENT_IDS_MAX, "items", "events that a bulk revert may name"),
+  limit("revert.bulk.events", BULK_EVENTS_MAX, "items", "events that a bulk revert may match"),
+  limit("revert.bulk.refused", REFUSED_MAX, "items", "events that a bulk revert may leave as they are"),
   limit("job.open", JOBS_MAX, "items", "jobs of a project that wait or run"),
 ];

@@ -3,14 +3,15 @@ import { ADMINS } from "../../domain/kernel/access.ts";
 import { actorOf } from "../../domain/kernel/caller.ts";
 import { retryEvent } from "../../domain/tracking/retry.ts";
 import { requestRevert } from "../../domain/revert/request-revert.ts";
-import { ON_SHORTFALL } from "../../domain/revert/revert-job.ts";
+import { ON_SHORTFALL } from "../../domain/revert/revert-result.ts";
 import { route } from "../route.ts";
 import { EventResult } from "./events.ts";
 import { JobBody } from "./project-jobs.ts";
 
 const common = { tag: "Events", project: "caller", method: "post" } as const;
 const Params = z.object({ eventId: z.string().max(64) });
-const REASON_MAX = 200;
+/** Maximum length of the reason of a revert. */
+export const REASON_MAX = 200;
 
 export const eventRevertRoutes = [
   route({

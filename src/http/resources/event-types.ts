@@ -52,7 +52,11 @@ export const eventTypeRoutes = [
     path: "/event-types",
     id: "listEventTypes",
     summary: "List event types and the schemas of their properties",
-    query: PageQuery.extend({ ...sortedBy(EVENT_TYPE_ORDERS), search: Search }),
+    query: PageQuery.extend({
+      ...sortedBy(EVENT_TYPE_ORDERS),
+      search: Search,
+      enforcement: z.enum(ENFORCEMENTS).optional(),
+    }),
     response: pageBody(EventType),
     run: (app, { projectId, query }) =>
       app.transact(async (work) => {

@@ -131,7 +131,7 @@ const track = async (
 ): Promise<{ result: Batch; outcome: (app: App) => Promise<Batch> }> => {
   const events = inputs.filter((input): input is NewEvent => !(input instanceof DomainError));
   const projectIds = projectsOf(events);
-  const { result, settle } = await trackBatch(app, inputs);
+  const { result, settle } = await trackBatch(app, { tenantId: tenantOf(actor.caller), inputs });
   return {
     result,
     outcome: (later) => settle({ ...later, transact: within(later, actor, projectIds) }),

@@ -57,7 +57,7 @@ export const inboxRoutes = [
     summary: "List the messages of a player",
     description: "Newest first, without those that have ended.",
     params: PlayerParams,
-    query: PageQuery.extend({ ...sortedBy(INBOX_ORDERS), unread: Flag }),
+    query: PageQuery.extend({ ...sortedBy(INBOX_ORDERS), unread: Flag, type: Key.optional() }),
     response: pageBody(InboxMessage),
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => {

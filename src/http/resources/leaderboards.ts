@@ -17,7 +17,7 @@ import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
 import { LeaderboardParams } from "./leaderboard-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
-import { sortedBy } from "./list-bodies.ts";
+import { Search, sortedBy } from "./list-bodies.ts";
 
 const Status = z.enum(["ACTIVE", "PAUSED", "ARCHIVED"]);
 
@@ -83,6 +83,7 @@ const definitionRoutes = [
     query: PageQuery.extend({
       ...sortedBy(LEADERBOARD_ORDERS),
       status: Status.optional().meta({ description: "Default: all but ARCHIVED" }),
+      search: Search.meta({ description: "Part of the name or key, in any case" }),
     }),
     response: pageBody(LeaderboardBody),
     run: (app, { projectId, query }) =>

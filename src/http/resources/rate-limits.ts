@@ -183,7 +183,7 @@ export const rateLimitRoutes = [
     id: "listIpBlocks",
     summary: "List blocked addresses",
     description: "Blocks in force, newest first.",
-    query: PageQuery.extend(sortedBy(IP_BLOCK_ORDERS)),
+    query: PageQuery.extend({ ...sortedBy(IP_BLOCK_ORDERS), source: z.enum(BLOCK_SOURCES).optional() }),
     response: pageBody(IpBlockBody),
     run: (app, { query }) =>
       app.transact(async (work) => {

@@ -5,6 +5,8 @@ import { type Config, readConfig } from "../../../src/config.ts";
 import { openApiDocument } from "../../../src/http/openapi.ts";
 import { routes } from "../../../src/http/routes.ts";
 import { createLog } from "../../../src/log.ts";
+import type { PlatformOptions } from "../../../src/platform.ts";
+import { migratedCluster } from "../domain/migrated-cluster.ts";
 import { type Client, clientOf, must } from "../http/client.ts";
 import { startMailbox } from "../mail/mailbox.ts";
 import { checkResponse } from "../http/openapi-check.ts";
@@ -62,14 +64,14 @@ const startShared = async (): Promise<TestApp> => {
     // Receivers of tests are on this machine.
     WEBHOOKS_ALLOW_LOCAL: "on",
   };
-  return startTestApp(testConfig(env), { inMemory: true });
+  return startTestApp(testConfig(env), { inMemory: true, cluster: await migratedCluster() });
 };
 
 /**
  * A server of its own; the caller stops it. One process holds one server at a time: Colyseus is a module-wide
  * thing.
  */
-export const startTestApp = async (config: Config, options: { inMemory?: boolean } = {}): Promise<TestApp> =>
+export const startTestApp = async (config: Config, options: PlatformOptions = {}): Promise<TestApp> =>
   testAppOf(await startServer(config, createLog(config), options));
 
 const testAppOf = ({ app, address, stop }: Running): TestApp => ({

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type RawBuilder, sql } from "kysely";
 import { DEFAULT_CURVE, type LevelCurve, levelOf } from "../../../src/domain/evaluation/xp/levels.ts";
+import { lineCause } from "../../../src/domain/progression/ledger-line.ts";
 
 const one = async <T>(em: SqlEntityManager, query: RawBuilder<T>): Promise<T> =>
   (await query.execute(em.fork().getKysely())).rows[0]!;
@@ -81,7 +82,7 @@ const assertExecutions = async (zero: Zero): Promise<void> => {
       where l.idempotency_key like 'evt:%:r:%' and not exists (
         select from rule_executions e where e.project_id = l.project_id and e.mode = 'LIVE'
           and e.rule_id = (l.cause->>'ruleId')::uuid and e.player_id = l.player_id
-          and e.event_id = (l.cause->>'rootEventId')::uuid)`,
+          and e.event_id = ((${lineCause("l")})->>'rootEventId')::uuid)`,
   );
   await zero(
     "rules that fired more often for one event than they may",

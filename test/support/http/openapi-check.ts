@@ -49,7 +49,15 @@ const toJsonSchema = (value: unknown, isPart = false): unknown => {
 };
 
 type Responses = Record<string, { $ref?: string; content?: object }>;
-type Checker = { ajv: Ajv; validators: Map<string, ValidateFunction>; document: Document };
+/** A template of the document, and the methods that it has. */
+type Template = { template: string; names: readonly string[]; methods: object };
+type Checker = {
+  ajv: Ajv;
+  validators: Map<string, ValidateFunction>;
+  document: Document;
+  /** By the number of segments; those with the fewest parameters first. */
+  templates: ReadonlyMap<number, readonly Template[]>;
+};
 const checkers = new WeakMap<Document, Checker>();
 
 const checkerOf = (document: Document): Checker => {
@@ -58,7 +66,8 @@ const checkerOf = (document: Document): Checker => {
   const ajv = new Ajv({ strict: false, allErrors: true });
   addFormats.default(ajv);
   ajv.addSchema({ $id: "laurel:", ...(toJsonSchema(document) as Node) });
-  const checker = { ajv, validators: new Map<string, ValidateFunction>(), document };
+  const templates = templatesOf(document);
+  const checker = { ajv, validators: new Map<string, ValidateFunction>(), document, templates };
   checkers.set(document, checker);
   return checker;
 };
@@ -67,20 +76,28 @@ const checkerOf = (document: Document): Checker => {
 const barePath = (url: string): string =>
   new URL(url, "http://localhost").pathname.replace(/^\/(api\/)?v1(?=\/)/, "").replace(/(?<=.)\/$/, "");
 
-const isMatch = (template: string, path: string): boolean => {
-  const [parts, names] = [path.split("/"), template.split("/")];
-  return (
-    parts.length === names.length && names.every((name, at) => name.startsWith("{") || name === parts[at])
+const templatesOf = ({ paths = {} }: Document): Checker["templates"] => {
+  const all = Object.entries(paths).map(([template, methods]: [string, object]) => ({
+    template,
+    names: template.split("/"),
+    methods,
+  }));
+  const parameters = ({ template }: Template) => template.split("{").length;
+  return Map.groupBy(
+    all.toSorted((a, b) => parameters(a) - parameters(b)),
+    ({ names }) => names.length,
   );
 };
 
-const templateOf = (document: Document, path: string, method: string): string | undefined => {
-  const paths = Object.entries((document.paths ?? {}) as Record<string, Node>);
-  const matches = paths.filter(
-    ([template, item]) => (template === path || isMatch(template, path)) && method in item,
-  );
-  const parameters = (template: string) => template.split("{").length;
-  return matches.map(([template]) => template).toSorted((a, b) => parameters(a) - parameters(b))[0];
+const templateOf = ({ templates }: Checker, path: string, method: string): string | undefined => {
+  const parts = path.split("/");
+  return templates
+    .get(parts.length)
+    ?.find(
+      ({ template, names, methods }) =>
+        method in methods &&
+        (template === path || names.every((name, at) => name.startsWith("{") || name === parts[at])),
+    )?.template;
 };
 
 const pointer = (...parts: string[]): string =>
@@ -131,9 +148,10 @@ export const checkResponse = (
 ): void => {
   const verb = method.toLowerCase();
   const path = target.includes("{") ? target : barePath(target);
-  const template = templateOf(document, path, verb);
+  const checker = checkerOf(document);
+  const template = templateOf(checker, path, verb);
   if (template === undefined) throw new Error(`${method} ${path} is not in the OpenAPI document`);
-  const validate = validatorOf(checkerOf(document), template, verb, status);
+  const validate = validatorOf(checker, template, verb, status);
   if (validate(body)) return;
   const problems = (validate.errors ?? []).map(describeError).join("\n");
   throw new Error(

@@ -7,6 +7,7 @@ import { createLog } from "../../../src/log.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { openPlatform } from "../../../src/platform.ts";
 import { testConfig } from "../app/app.ts";
+import { migratedCluster } from "../domain/migrated-cluster.ts";
 import { type Arrived, startSmtp } from "./mailbox.ts";
 
 /** An app without HTTP and without running jobs: a test sets its clock and runs its worker by hand. */
@@ -43,7 +44,7 @@ export const openMailApp = async (env: Record<string, string> = {}): Promise<Mai
   const config = { ...testConfig(settings), logLevel: "info" as const };
   const lines: string[] = [];
   const log = createLog(config, { write: (line) => void lines.push(line) });
-  const platform = await openPlatform(config, log, { inMemory: true });
+  const platform = await openPlatform(config, log, { inMemory: true, cluster: await migratedCluster() });
   await platform.database.migrateUp();
   let nowMs = Date.UTC(2030, 0, 1);
   const app = createApp({ config, log, metrics: createMetrics(), platform, clock: () => new Date(nowMs) });

@@ -16,6 +16,17 @@ export const eventOperations: Record<string, Known> = {
       body: { reason: "swept", onShortfall: "CLAMP" },
     }),
   },
+  revertEvents: {
+    call: async (side) => ({
+      path: "/events/revert",
+      body: {
+        filter: { eventIds: [await side.event()], to: new Date().toISOString() },
+        reason: "swept",
+        onShortfall: "REJECT",
+        dryRun: true,
+      },
+    }),
+  },
   listEventTypes: { call: () => ({ path: "/event-types" }) },
   getEventType: {
     call: async (side) => {

@@ -97,6 +97,7 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   getEvent: reads("events:read"),
   retryEvent: { roles: "OA", scope: "events:write" },
   revertEvent: { roles: "OA", scope: "players:write" },
+  revertEvents: { roles: "OA", scope: "players:write" },
   listEventTypes: reads("events:read"),
   getEventType: reads("events:read"),
   putEventType: { roles: "OAG", scope: "config:manage" },

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { reconcile } from "../../../src/domain/registries/reconcile/reconcile.ts";
-import { type RevertResult, revertEvent } from "../../../src/domain/revert/revert-event.ts";
+import { revertEvent } from "../../../src/domain/revert/revert-event.ts";
+import type { RevertResult } from "../../../src/domain/revert/revert-result.ts";
 import type { Domain } from "../domain/domain.ts";
 import { define, processAll, publish, rowsOf } from "../domain/rule-projects.ts";
 

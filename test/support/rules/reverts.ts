@@ -11,7 +11,7 @@ import { newReversal, type PlayerRecord } from "../../../src/domain/revert/recor
 import {
   countersWithout,
   followersOf,
-  progressOf,
+  leastProgress,
   tierNow,
 } from "../../../src/domain/revert/counters-without.ts";
 import { reversePlayer } from "../../../src/domain/revert/reverse.ts";
@@ -114,7 +114,15 @@ export const apply = (player: PlayerState, sent: Sent, shared?: Turn["shared"]) 
 export const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: PlayerState): PlayerRecord => {
   const { id, type, at, properties } = turn.event;
   return {
-    event: { id, type, at, properties, receivedMs: NOW, externalUserId: turn.player.externalUserId },
+    event: {
+      id,
+      rootId: id,
+      type,
+      at,
+      properties,
+      receivedMs: NOW,
+      externalUserId: turn.player.externalUserId,
+    },
     ledger: effects.ledger.filter(({ eventId }) => eventId === id),
     awards: [
       // What the player held before rests on other awards.
@@ -143,7 +151,9 @@ export const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: Pl
     recounted: new Map(),
     followed: followedBy(turn),
     longestRuns: new Map(),
+    days: new Map(),
     lost: [],
+    together: { awards: [], taken: new Set(), fallen: new Map() },
     submitted: [],
     scores: new Map([["wins", null]]),
     isOwn: true,
@@ -153,12 +163,13 @@ export const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: Pl
 /** What the badge that follows the counter of wins has without the turn's event. */
 const followedBy = ({ project, player, event }: PlanTurn): PlayerRecord["followed"] => {
   const owner = { project, player };
-  const touched = countersWithout(owner, [event], { starts: new Map(), receivedMs: NOW });
+  const { id } = event;
+  const touched = countersWithout(owner, [{ id, receivedMs: NOW, past: [event] }], new Map());
   return new Map(
     touched.flatMap((one) =>
       followersOf(owner, one.metric).map((follower) => [
         follower.badge.definition.key,
-        { tier: tierNow(one, follower)!, progress: progressOf(one.metric, one.state, one.moment) },
+        { tier: tierNow(one, follower)!, progress: leastProgress(one) },
       ]),
     ),
   );

@@ -10,6 +10,7 @@ import { Webhook } from "../../../src/domain/delivery/webhooks/webhook.ts";
 import { createLog } from "../../../src/log.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { openPlatform } from "../../../src/platform.ts";
+import { migratedCluster } from "../domain/migrated-cluster.ts";
 import { mailedTo } from "../mail/mail-log.ts";
 
 /** A tenant of a test's own, with a project and people who can be mailed. */
@@ -67,7 +68,7 @@ export const hookConfig = (env: Record<string, string> = {}): Config => ({
 export const openWebhookApp = async (from = Date.UTC(2030, 0, 1)): Promise<WebhookApp> => {
   const config = hookConfig();
   const log = createLog(config);
-  const platform = await openPlatform(config, log, { inMemory: true });
+  const platform = await openPlatform(config, log, { inMemory: true, cluster: await migratedCluster() });
   await platform.database.migrateUp();
   let nowMs = from;
   const app = createApp({ config, log, metrics: createMetrics(), platform, clock: () => new Date(nowMs) });

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { LOCKS } from "../../kernel/advisory-locks.ts";
 import { checkExpiry } from "../api-keys/checks.ts";
 import type { ApiKeyHasher } from "../api-keys/secret.ts";
 import { audit } from "../audit/audit.ts";
@@ -15,8 +16,6 @@ export const GRANTABLE_SCOPES = ["blog:sync"] as const satisfies readonly AdminS
 export const ACTIVE_PLATFORM_TOKENS_MAX = 100;
 /** Maximum entries of the list, newest first. */
 export const LISTED_PLATFORM_TOKENS_MAX = 500;
-/** An arbitrary number that no other advisory lock uses. */
-const TOKENS_LOCK = 7_742;
 
 export type NewPlatformToken = {
   name: string;
@@ -95,7 +94,7 @@ export const listPlatformTokens = ({ em }: Work): Promise<PlatformToken[]> =>
 
 /** Serialises changes of tokens, so that their limit is exact and each is revoked only once. */
 const lockTokens = ({ db }: Work): Promise<unknown> =>
-  sql`select pg_advisory_xact_lock(${TOKENS_LOCK}::bigint)`.execute(db);
+  sql`select pg_advisory_xact_lock(${LOCKS.PLATFORM_TOKENS}::bigint)`.execute(db);
 
 /** Revokes a token for good. @throws NOT_FOUND, CONFLICT INVALID_STATE */
 export const revokePlatformToken = async (work: Work, tokenId: string): Promise<PlatformToken> => {

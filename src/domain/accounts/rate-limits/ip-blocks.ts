@@ -106,9 +106,12 @@ export const IP_BLOCK_ORDERS = { by: { createdAt: "createdAt" }, usual: "desc" }
 /** Returns the blocks in force, newest first. */
 export const listBlocks = async (
   work: Work,
-  query: PageQuery & Ordered<SortOf<typeof IP_BLOCK_ORDERS>>,
+  query: PageQuery & Ordered<SortOf<typeof IP_BLOCK_ORDERS>> & { source?: BlockSource | undefined },
 ): Promise<Total & { inForce: readonly IpBlock[] }> => {
-  const where: FilterQuery<IpBlock> = { $or: [{ expiresAt: null }, { expiresAt: { $gt: work.now } }] };
+  const where: FilterQuery<IpBlock> = {
+    $or: [{ expiresAt: null }, { expiresAt: { $gt: work.now } }],
+    ...(query.source === undefined ? {} : { source: query.source }),
+  };
   const page = { limit: query.limit, offset: offsetOf(query) };
   const inForce = await work.em.find(IpBlock, where, {
     ...page,

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { LOCK_SPACES } from "../../kernel/advisory-locks.ts";
 import { conflict } from "../../kernel/errors.ts";
 import { fnv1a } from "../../kernel/ids.ts";
 import { COUNTERS_MAX, KEPT_MAX_BYTES, PROJECT_MAX_BYTES } from "../../kernel/limits.ts";
@@ -52,9 +53,6 @@ export const changeRunning = async <T>(
   }
 };
 
-/** First key of the advisory locks under which drafts of a project become larger. */
-const DRAFTS_SPACE = 91;
-
 /**
  * Refuses a draft that has become larger when the project keeps too much with it. One transaction of a
  * project at a time does so, until it has ended: others would not see its draft. To be called when the draft
@@ -65,7 +63,7 @@ export const refuseLargeDraft = async (work: Work, projectId: string): Promise<v
   await unanswered(
     work.db,
     sql`
-    select pg_advisory_xact_lock(${DRAFTS_SPACE}::int, ${fnv1a(projectId) | 0}::int)`,
+    select pg_advisory_xact_lock(${LOCK_SPACES.DRAFTS}::int, ${fnv1a(projectId) | 0}::int)`,
   );
   if ((await readKeptBytes(work, projectId)) > KEPT_MAX_BYTES) throw keepsTooMuch("RULE_LIMIT");
 };

@@ -63,7 +63,8 @@ const current = ({ projectId, id }: PlayerKey, now: Date) => sql`
 /** Orders of the list. */
 export const INBOX_ORDERS = { by: { createdAt: sql`id` }, usual: "desc" } as const;
 
-export type ListInbox = PageQuery & Ordered<SortOf<typeof INBOX_ORDERS>> & { unread?: boolean | undefined };
+export type ListInbox = PageQuery &
+  Ordered<SortOf<typeof INBOX_ORDERS>> & { unread?: boolean | undefined; type?: string | undefined };
 
 /** Lists a player's messages, newest first. */
 export const listInbox = async (
@@ -73,7 +74,8 @@ export const listInbox = async (
 ): Promise<Total & { messages: InboxMessage[] }> => {
   const read =
     query.unread === undefined ? sql`true` : query.unread ? sql`read_at is null` : sql`read_at is not null`;
-  const source = sql`inbox_messages where ${current(player, work.now)} and ${read}`;
+  const ofType = query.type === undefined ? sql`true` : sql`type = ${query.type}`;
+  const source = sql`inbox_messages where ${current(player, work.now)} and ${read} and ${ofType}`;
   const page = await sql<Row>`
     select * from ${source} order by ${orderBy(INBOX_ORDERS, query, sql`id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);

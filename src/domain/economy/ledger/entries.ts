@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Cause } from "../../kernel/events/events.ts";
 import type { LedgerRow } from "../../evaluation/effects.ts";
 import type { Work } from "../../kernel/work.ts";
+import { lineCause, lineReason } from "../../progression/ledger-line.ts";
 import type { PlayerKey } from "../../progression/reference.ts";
 
 /** A line of a player's ledger as the API shows it. */
@@ -70,9 +71,9 @@ export const listEntries = async (
   if (from) conditions.push(sql`created_at >= ${from.toISOString()}::timestamptz`);
   if (to) conditions.push(sql`created_at < ${to.toISOString()}::timestamptz`);
   const result = await sql<Row>`
-    select id, seq, asset, currency_key, amount, balance_after, reason, tx_id, reverses, cause, hash,
-      created_at
-    from ledger_entries where ${sql.join(conditions, sql` and `)}
+    select id, seq, asset, currency_key, amount, balance_after, ${lineReason("l")} as reason, tx_id, reverses,
+      ${lineCause("l")} as cause, hash, created_at
+    from ledger_entries l where ${sql.join(conditions, sql` and `)}
     order by seq desc limit ${limit + 1}`.execute(db);
   const entries = result.rows.slice(0, limit).map(show);
   return { entries, nextCursor: result.rows.length > limit ? String(entries.at(-1)!.seq) : null };

@@ -111,7 +111,7 @@ export const causeOf = (
   rootEventId = root.id,
 ): Cause => ({ kind: "RULE", eventId: event.id, rootEventId, ruleId, ruleKey, ruleVersion, actionId });
 
-export const reasonOf = ({ ruleKey }: Firing): string => `rule:${ruleKey}`;
+export const reasonOf = ({ ruleKey }: Pick<Firing, "ruleKey">): string => `rule:${ruleKey}`;
 
 /** Length of a digest of 128 bits and more, as base64url. */
 const DIGEST_LENGTH = 22;

@@ -5,6 +5,7 @@ import { levelRecalculation } from "../../economy/levels/relevel.ts";
 import { bulkGrant } from "../../economy/rewards/bulk-grant.ts";
 import { backfill } from "../../rules/insight/backfill.ts";
 import { backtest } from "../../rules/insight/backtest.ts";
+import { bulkRevert } from "../../revert/bulk/bulk-revert.ts";
 import { eventRevert } from "../../revert/revert-job.ts";
 import type { JobKind } from "../../long-work/job-kind.ts";
 
@@ -16,6 +17,7 @@ export const JOB_KINDS: readonly JobKind[] = [
   backtest,
   segmentRefresh,
   eventRevert,
+  bulkRevert,
   bulkGrant,
   levelRecalculation,
 ];

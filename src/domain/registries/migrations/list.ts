@@ -19,6 +19,7 @@ import { Migration20261123000001 } from "./20261123000001-draft-sizes.ts";
 import { Migration20261123000002 } from "./20261123000002-weekly-partitions.ts";
 import { Migration20261123000003 } from "./20261123000003-audit-actors.ts";
 import { Migration20261123000004 } from "./20261123000004-recorded-scores.ts";
+import { Migration20261123000005 } from "./20261123000005-short-lines.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -43,4 +44,5 @@ export const migrations = [
   { name: "20261123000002-weekly-partitions", class: Migration20261123000002 },
   { name: "20261123000003-audit-actors", class: Migration20261123000003 },
   { name: "20261123000004-recorded-scores", class: Migration20261123000004 },
+  { name: "20261123000005-short-lines", class: Migration20261123000005 },
 ];

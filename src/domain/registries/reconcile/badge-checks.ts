@@ -119,13 +119,17 @@ const unexplained = async (
   const [player] = (await lockPlayersById(work, plan.projectId, [playerId])).values();
   if (!player) return [];
   const keys = above.map(({ badge }) => badge.definition.key);
-  const others = await readOtherTiers(work, { player }, { keys, eventIds: [] });
+  const found = await readOtherTiers(work, plan.projectId, {
+    keysOf: new Map([[player.id, keys]]),
+    eventIds: [],
+  });
+  const others = found.get(player.id) ?? new Map<string, number>();
   const doubtful = above.filter(({ badge, tier }) => (others.get(badge.definition.key) ?? 0) < tier);
   const metrics = doubtful.filter((one) => !isSure(one)).map(({ metric }) => metric);
   await loadStates(work, [player], [plan], [...PLAYER_PARTS]);
   const starts =
     metrics.length === 0 ? new Map<string, number>() : await readCounterStarts(work, plan.projectId, plan);
-  const recounts = await recount(work, { player, project: plan }, { metrics, starts, eventId: null });
+  const recounts = await recount(work, { player, project: plan }, { metrics, starts });
   return doubtful.flatMap((one) => {
     const { key } = one.badge.definition;
     const reached = isSure(one)

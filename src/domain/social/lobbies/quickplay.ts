@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
+import { LOCK_SPACES } from "../../kernel/advisory-locks.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import { fnv1a } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -32,8 +33,6 @@ export const Quickplay = z.object({
 });
 export type Quickplay = z.output<typeof Quickplay>;
 
-/** First key of the advisory locks under which quickplay creates a project's lobbies of a mode. */
-const LOCK_SPACE = 83;
 /** Maximum number of searches that wait for others before a lobby is created anyway. */
 const LOOKS_MAX = 20;
 
@@ -96,7 +95,7 @@ const lockMode = async ({ db }: Work, { projectId, mode }: Search): Promise<void
   await unanswered(
     db,
     sql`
-    select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`,
+    select pg_advisory_xact_lock(${LOCK_SPACES.QUICKPLAY}::int, ${key}::int)`,
   );
 };
 

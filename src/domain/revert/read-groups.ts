@@ -1,0 +1,212 @@
+import type { PastEvent } from "../evaluation/metrics/count.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import type { Work } from "../kernel/work.ts";
+import type { OwnedAward } from "./read-awards.ts";
+import { type Followed, openFollowing } from "./read-followed.ts";
+import { visitHistories } from "./read-history.ts";
+import { readLost } from "./read-lost.ts";
+import { readHasOtherXp } from "./read-other-xp.ts";
+import { readLongestRuns } from "./read-record.ts";
+import { openOtherScores } from "./read-scores.ts";
+import { openStreakDays, readStreakStarts, type StreakStarts } from "./read-streak-days.ts";
+import { type OthersOfLists, readSubmitted, submittedBy } from "./read-submitted.ts";
+import type { Rewards } from "./read-tier-rewards.ts";
+import type { PlayerRecord, Reversal, RevertedTogether } from "./record.ts";
+import { pastEvents } from "./reverse.ts";
+import { tierOfKey } from "./reverse-badges.ts";
+import type { EventPart, RevertState } from "./revert-state.ts";
+
+/** What one player has without all events that are reverted together. */
+type PlayerGroup = {
+  followed: Followed;
+  rewards: Rewards | undefined;
+  hasOtherXp: boolean;
+  /** What matters only for the player's own events. */
+  own: Pick<PlayerRecord, "longestRuns" | "days" | "scores">;
+  others: OthersOfLists | undefined;
+  /** The player's log of awards. */
+  log: readonly OwnedAward[];
+  together: RevertedTogether;
+  /** Keys of the badges that follow counters of an event reverted so far. */
+  seen: Set<string>;
+  /** What cannot be determined, in words, until it was noted. */
+  left: string[];
+};
+
+export type PlayerGroups = ReadonlyMap<PlayerState, PlayerGroup>;
+
+type Part = EventPart & { past: readonly PastEvent[] };
+
+/** Reads what the players have without the events: once for each player, whatever the number of events. */
+export const readGroups = async (
+  work: Work,
+  state: RevertState,
+  parts: readonly EventPart[],
+): Promise<PlayerGroups> => {
+  const { plan, done } = state;
+  const eventIds = done.map(({ id }) => id);
+  const counted = parts.map((part) => ({ ...part, past: pastOf(state, part) }));
+  const byPlayer = [...Map.groupBy(counted, ({ player }) => player)];
+  const starts = await readStreakStarts(work, plan);
+  const computed = await compute(work, state, { byPlayer, starts });
+  const rewards = await readLost(work, plan, {
+    players: computed.map(({ player, followed: { followed } }) => ({ player, followed })),
+    eventIds,
+  });
+  const players = byPlayer.map(([player, own]) => ({
+    player,
+    firings: own.flatMap(({ own: { firings } }) => firings),
+  }));
+  const others = await readSubmitted(work, { plan, players, eventIds });
+  const hasOtherXp = await readOtherXp(work, state, { byPlayer, rewards, eventIds });
+  const owners = byPlayer.filter(([, own]) => own.some(({ isOwn }) => isOwn)).map(([{ id }]) => id);
+  const longestRuns = await readLongestRuns(work, plan.projectId, owners);
+  return new Map(
+    computed.map(({ player, followed, scores, days }) => {
+      const log = state.caused.logs.get(player) ?? [];
+      return [
+        player,
+        {
+          followed,
+          own: { scores, days, longestRuns: longestRuns.get(player.id) ?? new Map() },
+          rewards: rewards.get(player.id),
+          hasOtherXp: hasOtherXp.has(player.id),
+          others: others.get(player.id),
+          log,
+          together: {
+            awards: log.filter(({ isOfEvent }) => isOfEvent),
+            taken: new Set(),
+            fallen: new Map(),
+          },
+          seen: new Set(),
+          left: [...followed.left],
+        },
+      ];
+    }),
+  );
+};
+
+const pastOf = ({ plan }: RevertState, { event, own, isOwn }: EventPart): PastEvent[] =>
+  pastEvents({ project: plan }, { event, emitted: own.emitted, isOwn });
+
+type Computed = Pick<PlayerRecord, "scores" | "days"> & { player: PlayerState; followed: Followed };
+
+type Computing = {
+  byPlayer: readonly (readonly [PlayerState, readonly Part[]])[];
+  starts: StreakStarts;
+};
+
+/** Computes what follows from the players' other events, which are read once for all of it. */
+const compute = async (
+  work: Work,
+  { plan, counterStarts, boardStarts, steps }: RevertState,
+  { byPlayer, starts }: Computing,
+): Promise<Computed[]> => {
+  const opened = [];
+  for (const [player, parts] of byPlayer) {
+    steps.charge(stepsOf(plan, parts));
+    await steps.pause();
+    const events = parts.map(({ event: { id, receivedMs }, past }) => ({ id, receivedMs, past }));
+    const following = openFollowing({ player, project: plan }, { events, starts: counterStarts });
+    const own = parts.filter(({ isOwn }) => isOwn);
+    const ownEvents = own.map(({ event }) => event);
+    const scoring = openOtherScores({ plan, player, events: ownEvents, starts: boardStarts });
+    const gathering = openStreakDays({ plan, player, parts: own, starts });
+    opened.push({ player, following, scoring, gathering });
+  }
+  const readings = opened
+    .filter(({ following, scoring, gathering }) => following.recounting ?? scoring ?? gathering)
+    .map(({ player: { id: playerId }, following, scoring, gathering }) => ({
+      playerId,
+      visit: (...event: Parameters<NonNullable<typeof scoring>["visit"]>): void => {
+        following.recounting?.visit(...event);
+        scoring?.visit(...event);
+        gathering?.visit(...event);
+      },
+    }));
+  const read = await visitHistories(work, plan.projectId, readings);
+  return opened.map(({ player, following, scoring, gathering }) => {
+    const isKnown = read.has(player.id);
+    return {
+      player,
+      followed: following.result(isKnown ? following.recounting?.result() : undefined),
+      scores: (isKnown ? scoring?.result() : undefined) ?? new Map(),
+      days: (isKnown ? gathering?.result() : undefined) ?? new Map(),
+    };
+  });
+};
+
+const stepsOf = ({ metrics, boardIndex }: RevertState["plan"], parts: readonly Part[]): number => {
+  let steps = 0;
+  for (const { past } of parts)
+    for (const { type } of past) {
+      for (const metric of metrics.forEvent(type)) steps += metric.steps;
+      for (const board of boardIndex.forEvent(type)) steps += board.steps;
+    }
+  return steps;
+};
+
+type Given = {
+  byPlayer: readonly (readonly [PlayerState, readonly Part[]])[];
+  rewards: ReadonlyMap<string, Rewards>;
+  eventIds: readonly string[];
+};
+
+/** Reads which players on boards of XP have other XP than what is reverted. */
+const readOtherXp = async (
+  work: Work,
+  { plan }: RevertState,
+  { byPlayer, rewards, eventIds }: Given,
+): Promise<Set<string>> => {
+  if (plan.boardIndex.xp.length === 0) return new Set();
+  const lines = byPlayer.flatMap(([{ id: playerId }, parts]) =>
+    [...parts.map(({ own }) => own), ...(rewards.get(playerId)?.lost ?? [])]
+      .flatMap(({ ledger }) => ledger)
+      .filter(({ asset }) => asset === "XP")
+      .map(({ id }) => ({ id, playerId })),
+  );
+  return readHasOtherXp(work, plan.projectId, {
+    playerIds: [...new Set(lines.map(({ playerId }) => playerId))],
+    lineIds: lines.map(({ id }) => id),
+    eventIds,
+  });
+};
+
+const NOT_OWN: PlayerGroup["own"] = { longestRuns: new Map(), days: new Map(), scores: new Map() };
+
+/** Returns what is to be reverted of one event for one player; to be called in the order of the parts. */
+export const nextRecord = (
+  { plan }: RevertState,
+  groups: PlayerGroups,
+  { part: { event, player, isOwn, own }, reversal }: { part: EventPart; reversal: Reversal },
+): PlayerRecord => {
+  const group = groups.get(player)!;
+  const { followed, rewards, together, hasOtherXp, seen } = group;
+  const keys = followed.badgesOf.get(event.id) ?? new Set();
+  const isNew = ({ key }: { key: string }): boolean => {
+    const badgeKey = tierOfKey(key)?.badgeKey ?? "";
+    return keys.has(badgeKey) && !seen.has(badgeKey);
+  };
+  const lost = (rewards?.lost ?? [])
+    .map(({ atMs, ledger }) => ({ atMs, ledger: ledger.filter(isNew) }))
+    .filter(({ ledger }) => ledger.length > 0);
+  const grants = [...own.grants, ...(rewards?.grants ?? []).filter(isNew)];
+  for (const key of keys) seen.add(key);
+  for (const what of group.left.splice(0)) reversal.left.add(what);
+  return {
+    event,
+    ...own,
+    isOwn,
+    recounted: followed.recounted,
+    followed: new Map([...followed.followed].filter(([key]) => keys.has(key))),
+    lost,
+    submitted: submittedBy(plan, { player, firings: own.firings }, group.others),
+    hasOtherXp,
+    grants,
+    awards: group.log
+      .filter(({ key }) => !together.taken.has(key))
+      .map((award) => ({ ...award, isOfEvent: award.eventId === event.id && award.isOfEvent })),
+    together,
+    ...(isOwn ? group.own : NOT_OWN),
+  };
+};

@@ -1,0 +1,194 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
+import { JobSteps, LEASE_MS } from "../../src/domain/long-work/step-job.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
+import { bulkRevert } from "../../src/domain/revert/bulk/bulk-revert.ts";
+import { GROUP_MAX } from "../../src/domain/revert/bulk/sums.ts";
+import { startBulkRevert } from "../../src/domain/revert/bulk/start-bulk-revert.ts";
+import { revertEvents } from "../../src/domain/revert/revert-events.ts";
+import type { Database } from "../../src/platform/database.ts";
+import { runJob } from "../support/domain/backfill.ts";
+import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { listen } from "../support/domain/listen.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { aHistoryProject, findingsOf, standingOf } from "../support/reverts/histories.ts";
+
+/** The players that an event may reach besides its own. */
+const FRIENDS = Object.fromEntries([1, 2, 3, 4, 5, 6].map((n) => [`friend${n}`, `friend-${n}`]));
+const STILL_HERE = "/* unanswered */ select";
+
+describe("the job of a bulk revert", function () {
+  this.timeout(120_000);
+  let database: Database;
+  let domain: Domain;
+  let crashing: Crashing;
+  let statements: string[];
+  let aheadMs = 0;
+
+  before(async () => {
+    database = await openMemoryDatabase();
+    domain = openDomain(database, () => new Date(Date.now() + aheadMs));
+    crashing = await makeCrashing(database);
+    statements = await listen(database);
+  });
+  after(() => database.close());
+
+  const paramsOf = (filter: Json): Json => ({
+    filter,
+    upTo: newId(),
+    reason: "test",
+    onShortfall: "CLAMP",
+    dryRun: false,
+  });
+  const play = async (projectId: string, users: readonly string[], each: number): Promise<string[]> => {
+    const sent = Array.from({ length: each }, (_, i) =>
+      users.map((user) => ({
+        user,
+        type: "won",
+        properties: { score: 1 + (i % 3), game: "abc"[i % 3]!, ...FRIENDS },
+      })),
+    );
+    const ids = await domain.track(projectId, sent.flat());
+    await processAll(domain);
+    return ids;
+  };
+  const names = (count: number, kind = "player"): string[] =>
+    Array.from({ length: count }, (_, i) => `${kind}-${i}`);
+  const toldOf = async (projectId: string): Promise<string[]> => {
+    const rows = await rowsOf(
+      domain,
+      sql<{ id: string }>`
+        select data->>'eventId' as id from outbox
+        where project_id = ${projectId} and type = 'event.reverted'`,
+    );
+    return rows.map(({ id }) => id).toSorted();
+  };
+
+  it("is resumed wherever its process dies, and reverts each event exactly once", async () => {
+    const projectId = await aHistoryProject(domain);
+    const stays = await play(projectId, ["stays", "player-0"], 1);
+    const start = await standingOf(domain, projectId, "player-0");
+    const ids = await play(projectId, names(3), 3);
+    const { transact } = domain;
+    const job = await transact((work) =>
+      startBulkRevert(work, projectId, {
+        filter: { eventIds: ids },
+        reason: "test",
+        onShortfall: "CLAMP",
+        dryRun: false,
+        actor: "test",
+      }),
+    );
+    const jobs = new JobSteps({ transact, kinds: JOB_KINDS, onError: () => undefined });
+    const statusOf = async () => {
+      const [row] = await rowsOf(
+        domain,
+        sql<{ status: string; result: Json }>`select status, result from project_jobs where id = ${job.id}`,
+      );
+      return row!;
+    };
+    let deaths = 0;
+    for (let at = 1; (await statusOf()).status !== "SUCCEEDED"; at++) {
+      assert.ok(at < 200, "it ends");
+      const died = await crashing.crashAt(at, at % 2 === 0, () => jobs.step());
+      if (died) deaths++;
+      // An attempt that has died counts: four in a row are the end of a job.
+      await rowsOf(domain, sql`update project_jobs set attempts = 0 where id = ${job.id}`);
+      aheadMs += LEASE_MS + 1_000;
+    }
+    assert.ok(deaths > 20, `it has died ${deaths} times`);
+    assert.deepEqual((await statusOf()).result["reverted"], ids.length);
+    assert.deepEqual(await toldOf(projectId), ids.toSorted());
+    assert.deepEqual(await standingOf(domain, projectId, "player-0"), start);
+    for (const user of ["player-1", "player-2"])
+      assert.deepEqual((await standingOf(domain, projectId, user))!.xp, 0);
+    assert.equal(stays.length, 2);
+    assert.deepEqual(await findingsOf(domain, projectId), []);
+  });
+
+  it("takes as many statements for many events of many players as for one of each", async () => {
+    const projectId = await aHistoryProject(domain);
+    const counts: number[] = [];
+    for (const [players, each] of [
+      [1, 2],
+      [2, 2],
+      [10, 1],
+      [10, 10],
+    ] as const) {
+      const eventIds = await play(projectId, names(players, `of-${players}-${each}`), each);
+      statements.length = 0;
+      const how = { reason: "test", onShortfall: "CLAMP", actor: "test" } as const;
+      const { results } = await domain.transact((work) =>
+        revertEvents(work, projectId, { eventIds, ...how }),
+      );
+      assert.ok(results.every(({ isReverted }) => isReverted));
+      counts.push(statements.filter((text) => !text.startsWith(STILL_HERE)).length);
+    }
+    // The first loads the definitions too.
+    const [first, ...others] = counts as [number, ...number[]];
+    assert.ok(first < 40, `${first} statements`);
+    assert.equal(new Set(others).size, 1, counts.join());
+  });
+
+  it("reverts fewer events together where all are too much for a transaction", async () => {
+    const projectId = await domain.addProject();
+    for (const key of ["shared", "shared-again"])
+      await publish(domain, projectId, {
+        key,
+        triggers: [{ kind: "EVENT", eventTypes: ["won"] }],
+        actions: [1, 2, 3, 4, 5, 6].map((n) => ({
+          type: "grant_xp",
+          amount: n,
+          target: { externalUserId: { $ref: `event.properties.friend${n}` } },
+        })),
+      });
+    await domain.track(
+      projectId,
+      Object.values(FRIENDS).map((user) => ({ user, type: "seen" })),
+    );
+    const ids = await play(projectId, names(20), 12);
+    const xp = async () => {
+      const rows = await rowsOf(
+        domain,
+        sql<{ xp: string }>`select sum(xp) as xp from players where project_id = ${projectId}`,
+      );
+      return Number(rows[0]!.xp);
+    };
+    assert.equal(await xp(), ids.length * 42);
+    const params = paramsOf({ receivedFrom: new Date(0).toISOString(), eventType: "won" });
+    const { result, steps } = await runJob(domain, projectId, { kind: bulkRevert, params });
+    assert.deepEqual([result["reverted"], result["skipped"], await xp()], [ids.length, {}, 0]);
+    assert.ok(steps > 1 + Math.ceil(ids.length / GROUP_MAX) + 1, `${steps} steps`);
+    assert.deepEqual(await toldOf(projectId), ids.toSorted());
+  });
+
+  it("is over when it is cancelled, and what was reverted before stays so", async () => {
+    const projectId = await aHistoryProject(domain, { badges: [], boards: [] });
+    const ids = await play(projectId, names(40), 10);
+    const { transact } = domain;
+    const params = paramsOf({ eventIds: ids.toSorted() });
+    const { id } = await transact((work) =>
+      queueJob(work, projectId, { kind: bulkRevert, params, createdBy: "test" }),
+    );
+    const jobs = new JobSteps({ transact, kinds: JOB_KINDS, onError: (error) => assert.fail(String(error)) });
+    for (const _ of [1, 2]) await jobs.step();
+    const [{ progress }] = (await rowsOf(
+      domain,
+      sql<{ progress: number }>`select progress from project_jobs where id = ${id}`,
+    )) as [{ progress: number }];
+    assert.ok(progress > 10 && progress < 100, `${progress} percent`);
+    await rowsOf(domain, sql`update project_jobs set status = 'CANCELLED' where id = ${id}`);
+    assert.equal(await jobs.step(), false);
+    const told = await toldOf(projectId);
+    assert.ok(told.length > 0 && told.length < ids.length, `${told.length} reverted`);
+    const { result } = await runJob(domain, projectId, { kind: bulkRevert, params });
+    const { reverted, skipped } = result as { reverted: number; skipped: Record<string, number> };
+    assert.deepEqual([reverted, skipped], [ids.length - told.length, { REVERTED: told.length }]);
+    assert.deepEqual(await toldOf(projectId), ids.toSorted());
+  });
+});

@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sql } from "kysely";
+import { listEntries } from "../../src/domain/economy/ledger/entries.ts";
+import { verifyLedger } from "../../src/domain/economy/ledger/verify.ts";
+import type { LedgerRow } from "../../src/domain/evaluation/effects.ts";
+import { noEffects } from "../../src/domain/evaluation/evaluate.ts";
+import { CAUSE_KINDS, type Cause } from "../../src/domain/kernel/events/events.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { PERSONAL_TABLES } from "../../src/domain/player-lifecycle/personal-tables.ts";
+import { eraseLedger } from "../../src/domain/player-lifecycle/erase-rows.ts";
+import { effectArms } from "../../src/domain/progression/effect-arms.ts";
+import { storedLine } from "../../src/domain/progression/ledger-line.ts";
+import type { Database } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
+
+type Line = Pick<LedgerRow, "reason" | "cause" | "eventId" | "key">;
+
+const IDS = Array.from({ length: 3 }, newId);
+const anId = fc.constantFrom(...IDS);
+const text = fc.oneof(fc.stringMatching(/^[a-z:-]{1,12}$/), fc.constantFrom("rule:r", "rule:", "erased"));
+const actionId = fc.constantFrom("a1", "a2", "a:3", "");
+const ruleCause: fc.Arbitrary<Cause> = fc.record(
+  {
+    kind: fc.constant("RULE"),
+    eventId: anId,
+    rootEventId: anId,
+    ruleId: anId,
+    ruleKey: fc.oneof(fc.constant("r"), text),
+    ruleVersion: fc.nat(9),
+    actionId,
+  },
+  { noNullPrototype: true },
+);
+const otherCause: fc.Arbitrary<Cause> = fc.record(
+  {
+    kind: fc.constantFrom(...CAUSE_KINDS.filter((kind) => kind !== "RULE")),
+    eventId: anId,
+    rootEventId: anId,
+    refKey: text,
+    actor: text,
+    actionId,
+  },
+  { requiredKeys: ["kind"], noNullPrototype: true },
+);
+const keyOf = (id: string, action: string, n: number): string[] => [
+  `evt:digest:r:${action}`,
+  `evt:digest:r:${action}:${n}`,
+  `tgt:${id}:${id}:${action}`,
+  `rev:${id}`,
+  "k",
+];
+const aLine: fc.Arbitrary<Line> = fc
+  .record({
+    reason: text,
+    cause: fc.oneof(ruleCause, ruleCause, otherCause),
+    eventId: fc.option(anId),
+    keys: fc.tuple(anId, actionId, fc.nat(9)).map((given) => keyOf(...given)),
+    isOwn: fc.boolean(),
+    n: fc.nat(4),
+  })
+  .map(({ isOwn, keys, n, ...line }) => {
+    const reason = isOwn && line.cause.ruleKey !== undefined ? `rule:${line.cause.ruleKey}` : line.reason;
+    return { ...line, reason, key: keys[n]! };
+  });
+
+describe("lines of the ledger", function () {
+  this.timeout(60_000);
+  let database: Database;
+  let domain: Domain;
+  before(async () => {
+    database = await openMemoryDatabase();
+    domain = openDomain(database);
+  });
+  after(() => database.close());
+
+  const read = async (projectId: string, id: string) =>
+    (await domain.transact((work) => listEntries(work, { projectId, id }, { limit: 100 }))).entries;
+
+  /** Writes a line for a new player, as saving does or as all lines were once written. @returns the player */
+  const write = async (projectId: string, line: Line, isWhole: boolean): Promise<string> => {
+    const playerId = newId();
+    const amounts = { seq: 1, asset: "XP" as const, currencyKey: null, amount: 1, balanceAfter: 1 };
+    const row = {
+      ...line,
+      ...amounts,
+      id: newId(),
+      projectId,
+      playerId,
+      txId: null,
+      reverses: null,
+      hash: "",
+    };
+    const arm = effectArms({ ...noEffects(), ledger: [row] }, []).find(({ name }) => name === "lg")!;
+    const rows = JSON.stringify(isWhole ? [row] : arm.rows);
+    await domain.transact(({ db }) => arm.write(sql`${rows}`, sql`now()`).execute(db));
+    return playerId;
+  };
+
+  it("are read as they were given, however they are stored", async () => {
+    const projectId = await domain.addProject();
+    await fc.assert(
+      fc.asyncProperty(aLine, fc.boolean(), async (line, isWhole) => {
+        const [entry] = await read(projectId, await write(projectId, line, isWhole));
+        assert.deepEqual([entry!.reason, entry!.cause], [line.reason, line.cause]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  /** A rule gives Ada XP for an event of long ago. */
+  const play = async () => {
+    const projectId = await domain.addProject();
+    const ruleId = await publish(domain, projectId, {
+      key: "goals",
+      actions: [{ type: "grant_xp", amount: 10 }],
+    });
+    const at = new Date("2024-02-03T04:05:06Z");
+    const [eventId] = await domain.track(projectId, [{ user: "ada", at }]);
+    await processAll(domain);
+    const [player] = await rowsOf(
+      domain,
+      sql<{ id: string }>`select id from players where project_id = ${projectId}`,
+    );
+    const ids = { eventId: eventId!, rootEventId: eventId!, ruleId };
+    const cause = { kind: "RULE", ...ids, ruleKey: "goals", ruleVersion: 1, actionId: "a1" };
+    return { projectId, playerId: player!.id, cause, at };
+  };
+
+  it("of a rule store neither event nor action nor reason again, and are shown whole", async () => {
+    const { projectId, playerId, cause } = await play();
+    const [stored] = await rowsOf(
+      domain,
+      sql<{ reason: string; cause: object }>`
+        select reason, cause from ledger_entries where project_id = ${projectId}`,
+    );
+    const { eventId: _e, rootEventId: _r, actionId: _a, ...kept } = cause;
+    assert.deepEqual(stored, { reason: "", cause: kept });
+    const [entry] = await read(projectId, playerId);
+    assert.deepEqual([entry!.reason, entry!.cause], ["rule:goals", cause]);
+    const { exported, isOf } = PERSONAL_TABLES.find(({ table }) => table === "ledger_entries")!;
+    const person = { projectId, playerId, ids: [playerId], names: ["ada"] };
+    const rows = await rowsOf(
+      domain,
+      sql<{ row: Line }>`select ${exported!} as row from ledger_entries t where ${isOf(person)}`,
+    );
+    assert.deepEqual([rows[0]!.row.reason, rows[0]!.row.cause], ["rule:goals", cause]);
+  });
+
+  it("of an erased player name the rule still, and the chain stands", async () => {
+    const { projectId, playerId, cause } = await play();
+    const person = { projectId, playerId, ids: [playerId], names: ["ada"] };
+    await domain.transact((work) => eraseLedger(work, person, { after: [], rows: {} }));
+    const [entry] = await read(projectId, playerId);
+    assert.deepEqual([entry!.reason, entry!.cause], ["erased", cause]);
+    assert.equal((await verifyLedger(domain.transact, { projectId, id: playerId })).valid, true);
+  });
+
+  it("tell a board of total XP that comes later when a score was reached", async () => {
+    const { projectId, at } = await play();
+    const board = { key: "total", name: "Total", metric: { source: "XP" } };
+    const entries = await domain.entries(await domain.addBoard(projectId, board));
+    assert.deepEqual(entries, [["ada", -10, at.getTime() * 1_000]]);
+  });
+
+  it("that no event has caused are stored as they are", () => {
+    const cause = { kind: "API" as const, actor: "key:x" };
+    const row = { reason: "gift", cause, eventId: null, key: "api:1" } as LedgerRow;
+    assert.deepEqual(storedLine(row), { reason: "gift", cause });
+  });
+});

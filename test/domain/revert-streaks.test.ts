@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sql } from "kysely";
+import { revertEvents } from "../../src/domain/revert/revert-events.ts";
+import type { Database } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { define, rowsOf } from "../support/domain/rule-projects.ts";
+import { aHistoryProject, findingsOf, play, takeBack } from "../support/reverts/histories.ts";
+
+const DAY_MS = 86_400_000;
+const HOW = { reason: "test", onShortfall: "CLAMP", actor: "test" } as const;
+
+describe("a period of a streak for which several events count", function () {
+  this.timeout(120_000);
+  let database: Database;
+  let domain: Domain;
+  let projectId: string;
+
+  before(async () => {
+    database = await openMemoryDatabase();
+    domain = openDomain(database);
+    projectId = await aHistoryProject(domain, { badges: [], boards: [] });
+    const metric = { eventTypes: ["won"], aggregate: "count" };
+    await define(domain, projectId, "streak", {
+      key: "daily",
+      name: "Daily",
+      qualify: { mode: "ALL", parts: [{ metric, threshold: 1 }] },
+      milestones: [{ length: 2, rewards: { currencies: { coins: 1_000 } } }],
+    });
+  });
+  after(() => database.close());
+
+  const won = (daysAgo: number) => ({
+    at: new Date(Date.now() - daysAgo * DAY_MS),
+    properties: { score: 1, game: "a" },
+  });
+  /** One event of yesterday, and two of today. */
+  const threeOf = async (user: string): Promise<[string, string, string]> => {
+    const ids = await play(domain, projectId, { user, events: [won(1), won(0), won(0)] });
+    assert.deepEqual(await has(user), { current: 2, coins: 1_003 });
+    return ids as [string, string, string];
+  };
+  const has = async (user: string): Promise<{ current: number; coins: number }> => {
+    const [row] = await rowsOf(
+      domain,
+      sql<{ current: number; coins: string | number }>`
+        select s.current, b.balance as coins from players p
+        join player_streaks s on s.project_id = p.project_id and s.player_id = p.id
+        join player_balances b on b.project_id = p.project_id and b.player_id = p.id
+        where p.project_id = ${projectId} and p.external_user_id = ${user}`,
+    );
+    return { current: row!.current, coins: Number(row!.coins) };
+  };
+  const revert = (eventId: string) => takeBack(domain, projectId, eventId);
+
+  it("stays with its milestone while one that is not reverted completes it", async () => {
+    const [, first, second] = await threeOf("one-of-two");
+    const { streaks, left } = await revert(first);
+    assert.deepEqual([streaks, left], [[], []]);
+    assert.deepEqual(await has("one-of-two"), { current: 2, coins: 1_002 });
+    // The last one that was left: the period falls, and what another event was given for it is named.
+    const last = await revert(second);
+    assert.deepEqual([last.streaks, last.left], [["daily"], ["streak daily: what its length has given"]]);
+    assert.deepEqual(await has("one-of-two"), { current: 1, coins: 1_001 });
+    await play(domain, projectId, { user: "one-of-two", events: [won(0)] });
+    assert.deepEqual(await has("one-of-two"), { current: 2, coins: 1_002 }, "nothing is given twice");
+  });
+
+  it("falls with its milestone when the one that completed it is the last to be reverted", async () => {
+    const [, first, second] = await threeOf("first-last");
+    assert.deepEqual((await revert(second)).streaks, []);
+    assert.deepEqual(await has("first-last"), { current: 2, coins: 1_002 });
+    assert.deepEqual((await revert(first)).streaks, ["daily"]);
+    assert.deepEqual(await has("first-last"), { current: 1, coins: 1 });
+  });
+
+  it("falls with its milestone when all are reverted together", async () => {
+    const [, ...today] = await threeOf("together");
+    const { results } = await domain.transact((work) =>
+      revertEvents(work, projectId, { eventIds: today, ...HOW }),
+    );
+    assert.deepEqual(
+      results.map(({ streaks, left }) => [streaks, left]),
+      [
+        [["daily"], []],
+        [[], []],
+      ],
+    );
+    assert.deepEqual(await has("together"), { current: 1, coins: 1 });
+    assert.deepEqual(await findingsOf(domain, projectId), []);
+  });
+
+  it("is held by what is left, in any order and together", async () => {
+    let runs = 0;
+    const orders = fc.array(fc.nat({ max: 9 }), { minLength: 1, maxLength: 4 });
+    await fc.assert(
+      fc.asyncProperty(orders, async (order) => {
+        const run = runs++;
+        const events = [won(1), ...order.map(() => won(0))];
+        const [, ...single] = await play(domain, projectId, { user: `single-${run}`, events });
+        const [, ...bulk] = await play(domain, projectId, { user: `bulk-${run}`, events });
+        /** 0: never reverted. */
+        const gone = order.map((turn, i) => ({ turn, i })).filter(({ turn }) => turn > 0);
+        for (const { i } of gone.toSorted((a, b) => a.turn - b.turn)) await revert(single[i]!);
+        const eventIds = gone.map(({ i }) => bulk[i]!);
+        await domain.transact((work) => revertEvents(work, projectId, { eventIds, ...HOW }));
+        const current = gone.length < order.length ? 2 : 1;
+        assert.equal((await has(`single-${run}`)).current, current);
+        assert.equal((await has(`bulk-${run}`)).current, current);
+      }),
+      { numRuns: 12 },
+    );
+    assert.deepEqual(await findingsOf(domain, projectId), []);
+  });
+});

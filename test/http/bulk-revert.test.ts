@@ -1,0 +1,200 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { emitted } from "../support/app/outbox.ts";
+import { failed } from "../support/domain/failed-event.ts";
+import { eventually } from "../support/eventually.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+
+describe("taking many events back", function () {
+  this.timeout(60_000);
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+    must(await post("/currencies", { key: "coins", name: "Coins" }), 201);
+    for (const [key, actions] of Object.entries({
+      won: [
+        { type: "grant_xp", amount: 10 },
+        { type: "adjust_currency", currencyKey: "coins", amount: 5 },
+      ],
+      sold: [{ type: "grant_xp", amount: 1 }],
+    })) {
+      const triggers = [{ kind: "EVENT", eventTypes: [key] }];
+      must(await post("/rules", { key, name: `Rule ${key}`, triggers, actions }), 201);
+      must(await post(`/rules/${key}/publish`, {}), 200);
+    }
+  });
+
+  const get = (path: string, key = tenant.key): Promise<Answer> => api.get(`/api/v1${path}`, { key });
+  const post = (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
+    api.post(`/api/v1${path}`, body, { key });
+  type Sent = { externalUserId: string; eventType?: string; timestamp?: string };
+  const send = async (...events: Sent[]): Promise<string[]> => {
+    const body = { events: events.map((event) => ({ eventType: "won", properties: {}, ...event })) };
+    const { results } = must(await post("/events/batch", body), 200);
+    const ids = (results as { eventId: string }[]).map(({ eventId }) => eventId);
+    for (const id of ids)
+      await eventually(async () => (await get(`/events/${id}`)).body.status === "PROCESSED");
+    return ids;
+  };
+  const ask = (filter: object, more: object = {}, key = tenant.key): Promise<Answer> =>
+    post("/events/revert", { filter, reason: "a bad file", ...more }, key);
+  const ended = async (filter: object, more: object = {}): Promise<Answer["body"]> => {
+    const { id } = must(await ask(filter, more), 201);
+    const find = async () => (await get(`/jobs/${id}`)).body;
+    await eventually(async () => ["SUCCEEDED", "FAILED"].includes((await find()).status as string), {
+      timeoutMs: 20_000,
+    });
+    return find();
+  };
+  const result = async (filter: object, more: object = {}): Promise<Answer["body"]> => {
+    const job = await ended(filter, more);
+    assert.deepEqual([job.kind, job.status, job.error], ["BULK_REVERT", "SUCCEEDED", null]);
+    return (await get(`/jobs/${job.id}/result`)).body;
+  };
+  const xpOf = async (name: string): Promise<number> => (await get(`/players/ext:${name}`)).body.xp;
+  const statusesOf = (ids: readonly string[]): Promise<string[]> =>
+    Promise.all(ids.map(async (id) => (await get(`/events/${id}`)).body.status as string));
+  const players = (...names: string[]): Sent[] => names.map((externalUserId) => ({ externalUserId }));
+
+  it("reverts what the filter matches and nothing else, and tells of each event once", async () => {
+    const other = await aTenant(api);
+    const ids = await send(...players("ada", "ada", "bob"), { externalUserId: "ada", eventType: "sold" });
+    const receivedFrom = new Date(Date.now() - 3_600_000).toISOString();
+    const done = await result({ eventType: "won", receivedFrom });
+    assert.deepEqual(
+      [done.matched, done.reverted, done.players, done.skipped, done.reversed],
+      [3, 3, 2, {}, { xp: 30, currencies: { coins: 15 }, badges: 0 }],
+    );
+    assert.deepEqual(await statusesOf(ids), ["REVERTED", "REVERTED", "REVERTED", "PROCESSED"]);
+    assert.deepEqual([await xpOf("ada"), await xpOf("bob")], [1, 0]);
+    const told = await emitted<{ eventId: string }>(api.app, tenant.projectId, "event.reverted");
+    assert.deepEqual(told.map(({ eventId }) => eventId).toSorted(), ids.slice(0, 3).toSorted());
+    assert.equal((await get("/players/ext:ada/ledger/verify")).body.valid, true);
+    const again = await result({ eventType: "won", receivedFrom });
+    assert.deepEqual([again.reverted, again.skipped], [0, { REVERTED: 3 }]);
+    assert.equal((await get("/events", other.key)).body.data.length, 0);
+  });
+
+  it("filters by ids, player, type, own time and arrival, all of which must hold", async () => {
+    const day = (n: number): string => new Date(Date.UTC(2026, 0, n)).toISOString();
+    const ids = await send(
+      ...[1, 2, 3].map((n) => ({ externalUserId: "ada", timestamp: day(n) })),
+      { externalUserId: "bob", timestamp: day(2) },
+      { externalUserId: "bob", timestamp: day(2), eventType: "sold" },
+    );
+    const matched = async (filter: object): Promise<string[]> =>
+      (await result(filter, { dryRun: true })).firstEventIds;
+    const at = (...places: number[]): string[] => places.map((i) => ids[i]!).toSorted();
+    const same = async (filter: object, ...places: number[]): Promise<void> =>
+      assert.deepEqual((await matched(filter)).toSorted(), at(...places), JSON.stringify(filter));
+    await same({ from: day(2), to: day(3) }, 1, 3, 4);
+    await same({ from: day(2), to: day(3), eventType: "won" }, 1, 3);
+    await same({ playerId: "ext:bob" }, 3, 4);
+    await same({ playerId: "ext:ada", from: day(2) }, 1, 2);
+    await same({ eventIds: [ids[0]!.toUpperCase(), ids[4], ids[4], randomUUID()] }, 0, 4);
+    await same({ eventIds: [ids[0], ids[4]], eventType: "sold" }, 4);
+    const { body } = await get(`/events/${ids[0]}`);
+    await same({ receivedFrom: "0000-01-01T00:00:00Z", receivedTo: body.receivedAt });
+    await same({ receivedFrom: body.receivedAt }, 0, 1, 2, 3, 4);
+    const [ada, bob] = await Promise.all(
+      ["ada", "bob"].map(async (name) => (await get(`/players/ext:${name}`)).body.id as string),
+    );
+    must(await post(`/players/${ada}/merge`, { sourcePlayerId: bob, reason: "one person" }), 200);
+    await same({ playerId: ada }, 0, 1, 2, 3, 4);
+    const done = await result({ playerId: "ext:ada" });
+    assert.deepEqual([done.reverted, done.players, await xpOf("ada")], [5, 2, 0]);
+  });
+
+  it("counts with dryRun what would happen, and changes nothing", async () => {
+    const ids = await send(...players("ada", "ada", "bob", "cleo"));
+    must(await post(`/events/${ids[0]}/revert`, { reason: "x" }), 200);
+    await eventually(async () => (await statusesOf([ids[0]!]))[0] === "REVERTED");
+    await failed(api.app, tenant.projectId, ids[3]!);
+    const before = await emitted(api.app, tenant.projectId, "event.reverted");
+    const seen = await result({ eventIds: ids }, { dryRun: true });
+    assert.deepEqual(seen, {
+      dryRun: true,
+      matched: 4,
+      players: 3,
+      firstEventIds: [ids[1], ids[2]].toSorted(),
+      waiting: 0,
+      unknown: 0,
+      revertible: 2,
+      skipped: { REVERTED: 1, FAILED: 1 },
+    });
+    assert.deepEqual(await statusesOf(ids), ["REVERTED", "PROCESSED", "PROCESSED", "FAILED"]);
+    assert.equal((await emitted(api.app, tenant.projectId, "event.reverted")).length, before.length);
+    assert.equal(await xpOf("bob"), 10);
+    const done = await result({ eventIds: ids });
+    assert.deepEqual([done.reverted, done.skipped], [2, { REVERTED: 1, FAILED: 1 }]);
+  });
+
+  it("counts events of which only the ledger is still known", async () => {
+    const ids = await send(...players("ada", "bob"));
+    await api.app.transact(({ db }) =>
+      sql`delete from outbox where project_id = ${tenant.projectId} and event_id = ${ids[0]}`.execute(db),
+    );
+    assert.equal((await result({ eventIds: ids }, { dryRun: true })).unknown, 1);
+    const done = await result({ eventIds: ids });
+    assert.deepEqual([done.reverted, done.unknown, done.left.length], [2, 1, 1]);
+    assert.match(done.left[0], /no longer known/);
+  });
+
+  it("leaves with REJECT only the events whose amounts are missing, and names them", async () => {
+    const ids = await send(...players("ada", "ada", "bob", "cleo"));
+    must(await post("/players/ext:bob/balances/coins/spend", { amount: 4 }), 201);
+    const done = await result({ eventIds: ids }, { onShortfall: "REJECT" });
+    assert.deepEqual(
+      [done.reverted, done.skipped, done.refused],
+      [3, { SHORTFALL: 1 }, [{ eventId: ids[2], reason: "SHORTFALL" }]],
+    );
+    assert.deepEqual(await statusesOf(ids), ["REVERTED", "REVERTED", "PROCESSED", "REVERTED"]);
+    assert.deepEqual([await xpOf("ada"), await xpOf("bob")], [0, 10]);
+    const clamped = await result({ eventIds: ids });
+    assert.deepEqual([clamped.reverted, clamped.shortfall], [1, { "currency:coins": 4 }]);
+  });
+
+  it("is told in the audit log, without the ids", async () => {
+    const { token } = tenant;
+    await ended({ eventIds: [randomUUID()], eventType: "won" }, { dryRun: true });
+    const { data } = (await api.get("/api/v1/audit-log?action=event.bulk_revert_requested", { token })).body;
+    assert.deepEqual(data[0].data, {
+      projectId: tenant.projectId,
+      reason: "a bad file",
+      onShortfall: "CLAMP",
+      dryRun: true,
+      filter: { eventType: "won", eventIds: 1 },
+    });
+  });
+
+  it("refuses a filter that narrows nothing, bad bodies and strangers", async () => {
+    const time = new Date().toISOString();
+    for (const filter of [{}, { eventType: "won" }, { to: time }, { receivedTo: time }, { eventIds: [] }])
+      assertError(await ask(filter), 400);
+    for (const filter of [{ eventIds: ["x"] }, { from: "yesterday" }, { playerId: "a", rule: "b" }])
+      assertError(await ask(filter), 400);
+    must(await post("/players", { externalUserId: "ada" }), 201);
+    const good = { playerId: "ext:ada" };
+    assertError(await ask({ playerId: "ext:nobody" }), 404);
+    for (const more of [{ reason: "" }, { reason: "x".repeat(201) }, { onShortfall: "MAYBE" }, { dryRun: 1 }])
+      assertError(await ask(good, more), 400);
+    const { token, projectId } = tenant;
+    const writer = await aKey(api, { token, projectId, scopes: ["events:write"] });
+    assert.equal((await ask(good, {}, writer)).status, 403);
+    assert.equal((await ask(good, {}, "svc_live_nonsense")).status, 401);
+    const [id] = await send(...players("ada"));
+    const other = await aTenant(api);
+    const { id: job } = must(await ask({ eventIds: [id] }, {}, other.key), 201);
+    await eventually(async () => (await get(`/jobs/${job}`, other.key)).body.status === "SUCCEEDED");
+    assert.equal((await get(`/jobs/${job}/result`, other.key)).body.matched, 0);
+    assert.deepEqual(await statusesOf([id!]), ["PROCESSED"]);
+    assert.equal((await get(`/jobs/${job}`)).status, 404);
+  });
+});
