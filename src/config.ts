@@ -4,6 +4,7 @@ import { type Env, RULES } from "./config/rules.ts";
 import { SETTINGS } from "./config/settings.ts";
 import type { MailMode } from "./domain/accounts/email/mail.ts";
 import type { Plan } from "./domain/kernel/plans.ts";
+import { problemsOf } from "./domain/kernel/zod-problems.ts";
 import { readSecrets } from "./secrets.ts";
 import { VERSION } from "./version.ts";
 
@@ -217,7 +218,10 @@ export const readConfig = (env: Env): Settings => {
   const given: Env = Object.fromEntries(Object.entries(env).filter(([, value]) => value?.trim()));
   const parsed = Settings.safeParse(given);
   const problems: Problem[] = [
-    ...(parsed.error?.issues ?? []).map(({ path, message }) => ({ name: String(path[0]), message })),
+    ...(parsed.error ? problemsOf(parsed.error, "") : []).map(({ field, message }) => ({
+      name: field.split(".", 1)[0]!,
+      message,
+    })),
     ...RULES.filter((rule) => rule.breaks(given)).map(({ name, message }) => ({ name, message })),
   ];
   if (!parsed.success || problems.length > 0) throw new ConfigError(problems);

@@ -113,7 +113,7 @@ const openEmbedded = async (
       connectionWaitMs: ENGINE_WAIT_MS,
       pause,
     },
-    ...(inMemory ? {} : { maintain: () => database.vacuum() }),
+    ...(inMemory ? {} : { maintain: async () => void (await database.vacuum()) }),
     dependencies: [{ name: "database", check: () => database.ping() }],
     close: async () => {
       await database.close();

@@ -12,6 +12,7 @@ import { randomBase62 } from "../domain/accounts/auth/base62.ts";
 import { createPasswords, passwordProblems, refuseWeakPassword } from "../domain/accounts/auth/passwords.ts";
 import { EmailAddress } from "../domain/accounts/email/address.ts";
 import { Name } from "../domain/accounts/tenants/text.ts";
+import { firstProblem } from "../domain/kernel/zod-problems.ts";
 import { readNewPassword } from "./ask-password.ts";
 import { refuseRunningServer, withTransact } from "./with-database.ts";
 
@@ -20,7 +21,7 @@ const GENERATED_CHARACTERS = 24;
 const checked = <T>(schema: z.ZodType<T>, name: string, value: unknown): T => {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  throw new Error(`${name}: ${result.error.issues[0]?.message ?? "is not valid"}`);
+  throw new Error(firstProblem(result.error, name));
 };
 const emailOf = (text: string): string => checked(EmailAddress, "email", text);
 

@@ -3,13 +3,10 @@ import { DriverException, UniqueConstraintViolationException } from "@mikro-orm/
 import type { Response } from "express";
 import { z } from "zod";
 import { clipped, conflict, DomainError, type FieldProblem, MESSAGE_MAX } from "../domain/kernel/errors.ts";
+import { problemsOf } from "../domain/kernel/zod-problems.ts";
 import { outageError } from "../domain/kernel/outages.ts";
 import { limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
 
-/**
- * Maximum number of field problems in one answer; for a body of a million bad items it lists the first ones.
- */
-const DETAILS_MAX = 100;
 /** Characters reserved in a message for the number of further problems. */
 const MORE_MAX = 30;
 
@@ -41,10 +38,7 @@ export const errorBody = (error: DomainError, requestId: string, now: Date): Err
  * itself.
  */
 export const validationError = (error: z.ZodError, root: string): DomainError => {
-  const details = error.issues.slice(0, DETAILS_MAX).map(({ path, message }) => ({
-    field: path.length === 0 ? root : path.map(String).join("."),
-    message,
-  }));
+  const details = problemsOf(error, root);
   const first = details[0] ?? { field: root, message: "is not valid" };
   const more = error.issues.length > 1 ? ` (and ${error.issues.length - 1} more)` : "";
   const what = clipped(`${first.field}: ${first.message}`, MESSAGE_MAX - MORE_MAX);

@@ -1,4 +1,5 @@
 import { DomainError } from "../domain/kernel/errors.ts";
+import { firstProblem } from "../domain/kernel/zod-problems.ts";
 import { ignoredFields } from "../domain/kernel/ignored-fields.ts";
 import { parseSized } from "../domain/kernel/oversize.ts";
 import type { PlayerInput } from "../domain/progression/players/upsert.ts";
@@ -26,10 +27,7 @@ const readItem = (item: unknown): ReadItem => {
     const player = { ...profile, ...(tags ? { addTags: tags } : {}) };
     return { externalUserId: player.externalUserId, player, ignored: ignoredFields(item, FIELDS) };
   }
-  const [issue] = read.error.issues;
-  const path = issue!.path.join(".");
-  const problem = path === "" ? issue!.message : `${path}: ${issue!.message}`;
-  return { externalUserId: fitId(item), problem };
+  return { externalUserId: fitId(item), problem: firstProblem(read.error) };
 };
 
 const hostileProblem = (item: unknown): string | undefined => {

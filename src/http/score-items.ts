@@ -1,4 +1,5 @@
 import { DomainError } from "../domain/kernel/errors.ts";
+import { firstProblem } from "../domain/kernel/zod-problems.ts";
 import type { ScoreSubmission } from "../domain/leaderboards/record-scores.ts";
 import { type BatchScore, unreadable } from "../domain/leaderboards/scores.ts";
 import { parseSized } from "../domain/kernel/oversize.ts";
@@ -22,9 +23,7 @@ const readItem = (item: unknown): ScoreItem => {
   }
   const read = parseSized(SubmittedScore, item);
   if (!read.success) {
-    const [issue] = read.error.issues;
-    const path = issue!.path.join(".");
-    return { problem: path === "" ? issue!.message : `${path}: ${issue!.message}` };
+    return { problem: firstProblem(read.error) };
   }
   const { occurredAt, ...submission } = read.data;
   return {

@@ -18,6 +18,7 @@ import type { PoolNumbers } from "../metrics/queues.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
 import { type CountedPool, numbersOf } from "./pool-numbers.ts";
 import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./statements.ts";
+import { vacuumChanged } from "./vacuum.ts";
 
 export type MigrationState = {
   name: string;
@@ -35,11 +36,8 @@ export type Database = {
    */
   migrateDown(expected?: string): Promise<string[]>;
   migrationStates(): Promise<MigrationState[]>;
-  /**
-   * Frees dead rows and updates the planner's statistics, as autovacuum does on a server. An engine with one
-   * connection does nothing else meanwhile: tenths of a second.
-   */
-  vacuum(): Promise<void>;
+  /** Frees dead rows and updates the planner's statistics where much has changed. Returns these tables. */
+  vacuum(): Promise<string[]>;
   /** @throws when the database does not answer */
   ping(): Promise<void>;
   /** The connections of this process as they are now; absent where the engine is in the process. */
@@ -292,7 +290,7 @@ const databaseOf = (orm: Orm, alone: Alone): Database => ({
       return (await orm.migrator.down({ transaction })).map(({ name }) => name);
     }),
   migrationStates: () => statesOf(orm),
-  vacuum: async () => void (await sql`vacuum analyze`.execute(orm.em.fork().getKysely())),
+  vacuum: () => vacuumChanged(orm.em),
   ping: async () => void (await sql`select 1`.execute(orm.em.fork().getKysely())),
   close: () => orm.close(),
 });

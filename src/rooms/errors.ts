@@ -2,6 +2,7 @@ import { CloseCode, ErrorCode as CoreCode, ServerError } from "@colyseus/core";
 import { SeatReservationError } from "@colyseus/core/errors/SeatReservationError";
 import type { z } from "zod";
 import { DomainError, ERROR_STATUS, type ErrorCode, type FieldProblem } from "../domain/kernel/errors.ts";
+import { problemsOf } from "../domain/kernel/zod-problems.ts";
 import { outageError } from "../domain/kernel/outages.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 
@@ -16,10 +17,7 @@ export const parse = <S extends z.ZodType>(schema: S, value: unknown): z.output<
   refuseHostile("", value);
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const details = result.error.issues.map(({ path, message }) => ({
-    field: path.join(".") || "body",
-    message,
-  }));
+  const details = problemsOf(result.error, "body");
   const [first] = details;
   throw new DomainError("VALIDATION_ERROR", first ? `${first.field}: ${first.message}` : "invalid", {
     details,

@@ -6,7 +6,7 @@ import { z } from "zod";
  * bytes, before anything is parsed: zod reads every item of a list before it checks the length.
  */
 
-/** Maximum names of an object whose schema does not list them. */
+/** Maximum names of an object, whatever its schema lists. */
 export const NAMES_MAX = 5_000;
 
 /** A list or object that is too large, as a zod issue. */
@@ -128,12 +128,19 @@ const ofTuple = (schema: z.ZodType): Look => {
       : undefined;
 };
 
+const hasTooManyNames = (value: object): boolean => {
+  let names = 0;
+  for (const name in value) if (Object.hasOwn(value, name) && ++names > NAMES_MAX) return true;
+  return false;
+};
+
 const ofObject = (schema: z.ZodType): Look => {
   const looks = Object.entries(defOf(schema).shape ?? {}).map(
     ([name, inner]) => [name, lookOf(inner)] as const,
   );
   return (value, path) => {
     if (!isJsonObject(value)) return undefined;
+    if (hasTooManyNames(value)) return tooBig(value, path, { max: NAMES_MAX });
     for (const [name, look] of looks) {
       const found = Object.hasOwn(value, name) ? within(look, value[name], path, name) : undefined;
       if (found) return found;
@@ -146,9 +153,8 @@ const ofNames = (schema: z.ZodType): Look => {
   const look = lookOf(defOf(schema).valueType!);
   return (value, path) => {
     if (!isJsonObject(value)) return undefined;
-    const names = Object.keys(value);
-    if (names.length > NAMES_MAX) return tooBig(value, path, { max: NAMES_MAX });
-    for (const name of names) {
+    if (hasTooManyNames(value)) return tooBig(value, path, { max: NAMES_MAX });
+    for (const name of Object.keys(value)) {
       const found = within(look, value[name], path, name);
       if (found) return found;
     }
@@ -231,10 +237,10 @@ export const boundBytes = <S extends z.ZodType>(schema: S, max: number): S => {
   return schema;
 };
 
-/** Returns the name of the field with the most bytes. */
-const largestOf = (value: Record<string, unknown>): string => {
-  const sizes = Object.entries(value).map(([name, part]) => ({ name, bytes: bytesOf({ part }) }));
-  return sizes.reduce((largest, one) => (one.bytes > largest.bytes ? one : largest)).name;
+/** Returns the name of the field with the most characters of JSON, the first of those that exceed `max`. */
+const largestOf = (value: Record<string, unknown>, max: number): string => {
+  const sizes = Object.entries(value).map(([name, part]) => ({ name, left: without(part, max) }));
+  return sizes.reduce((largest, one) => (one.left < largest.left ? one : largest)).name;
 };
 
 const withBytes = (schema: z.ZodType, look: Look): Look => {
@@ -242,9 +248,9 @@ const withBytes = (schema: z.ZodType, look: Look): Look => {
   if (max === undefined) return look;
   return (value, path) => {
     const found = look(value, path);
-    if (found || !isJsonObject(value) || bytesOf(value) <= max) return found;
+    if (found || !isJsonObject(value) || fitsBytes(value, max)) return found;
     const message = `is the largest part of a document that may have ${max} bytes of JSON`;
-    return { code: "custom", path: [...path, largestOf(value)], message, input: value };
+    return { code: "custom", path: [...path, largestOf(value, max)], message, input: value };
   };
 };
 

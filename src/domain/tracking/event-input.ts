@@ -2,7 +2,8 @@ import { isJsonObject } from "../kernel/json.ts";
 import { EXTERNAL_ID_MAX } from "../kernel/limits.ts";
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { DomainError, invalidField, type FieldProblem } from "../kernel/errors.ts";
+import { DomainError, invalidField } from "../kernel/errors.ts";
+import { problemsOf } from "../kernel/zod-problems.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isReservedType } from "../kernel/events/event-types.ts";
 import { ignoredFields, ignoredWarnings } from "../kernel/ignored-fields.ts";
@@ -195,10 +196,7 @@ const rejected = (mismatch: Mismatch): DomainError =>
 const fromZod = (error: z.ZodError, input: unknown): DomainError => {
   if (input === null || typeof input !== "object" || Array.isArray(input))
     return invalidField("event", "an event must be a JSON object");
-  const details: FieldProblem[] = error.issues.map(({ path, message }) => ({
-    field: path.join("."),
-    message,
-  }));
+  const details = problemsOf(error, "");
   return new DomainError("VALIDATION_ERROR", details.map(({ message }) => message).join("; "), { details });
 };
 
