@@ -2,7 +2,7 @@
 // three others make of it must compile. Prints what they find; exits with 1 if that is anything.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -10,6 +10,10 @@ import { dirname, join } from "node:path";
 const TIMEOUT_MS = 5 * 60_000;
 const root = join(import.meta.dirname, "..");
 const tools = join(root, "node_modules/openapi-tools");
+if (!existsSync(join(tools, "node_modules")) && !existsSync(join(root, "node_modules/@redocly"))) {
+  console.error("The tools are not installed: node scripts/setup.mjs installs them");
+  process.exit(1);
+}
 const { resolve } = createRequire(join(tools, "package.json"));
 
 /**

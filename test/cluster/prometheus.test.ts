@@ -66,6 +66,11 @@ describe("Prometheus with the documented configuration", function () {
       };
       return data.result;
     };
+    for (const port of [one, third]) {
+      const input = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      const { status, stderr } = spawnSync("promtool", ["check", "metrics"], { input, encoding: "utf8" });
+      assert.equal(status, 0, stderr);
+    }
     try {
       await eventuallyHolds(async () => {
         assert.deepEqual(
