@@ -82,7 +82,7 @@ export const asDomainError = (error: unknown): DomainError | undefined => {
 export const internalError = (): DomainError => new DomainError("INTERNAL_ERROR", "Internal error");
 
 /** Nobody reads an answer to a client that has gone, and it must not be recorded as given. */
-const hasGone = ({ socket, destroyed, complete }: IncomingMessage): boolean =>
+export const hasGone = ({ socket, destroyed, complete }: IncomingMessage): boolean =>
   socket.destroyed || (destroyed && !complete);
 
 /** Answers with `error`, or ends the connection when a response has already begun. */

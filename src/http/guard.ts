@@ -24,6 +24,16 @@ const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 /** How often Node checks for connections past the first two limits. */
 const TIMEOUT_CHECK_MS = 5_000;
 
+const isWebSocket = ({ headers }: IncomingMessage): boolean =>
+  headers.upgrade?.trim().toLowerCase() === "websocket";
+
+/** What Node would answer by itself, without the body of every other error and without any limit. */
+const OPTIONS: ServerOptions = {
+  requireHostHeader: false,
+  // Clients that offer HTTP/2 on every request are served in HTTP/1.1, as RFC 9110 7.8 permits.
+  shouldUpgradeCallback: isWebSocket,
+};
+
 const TIMING: ServerOptions = {
   headersTimeout: HEADERS_TIMEOUT_MS,
   requestTimeout: REQUEST_TIMEOUT_MS,
@@ -46,7 +56,14 @@ const checkProtocol = (request: IncomingMessage): void => {
 
 const isHost = (text: string): boolean => !/[/\\?#@]/.test(text) && URL.canParse(`http://${text}/`);
 
-const checkAddress = ({ headers, url = "" }: IncomingMessage): void => {
+const checkExpectation = ({ headers }: IncomingMessage): void => {
+  const { expect } = headers;
+  if (expect !== undefined && expect.trim().toLowerCase() !== "100-continue")
+    throw invalid("Expect", "must be 100-continue");
+};
+
+const checkAddress = ({ headers, url = "", httpVersion }: IncomingMessage): void => {
+  if (headers.host === undefined && httpVersion !== "1.0") throw invalid("Host", "is required");
   if (!url.startsWith("/") || !URL.canParse(url, "http://localhost")) throw invalid("path", "is not a path");
   if (headers.host !== undefined && !isHost(headers.host)) throw invalid("Host", "is not a host name");
 };
@@ -64,6 +81,7 @@ const checkMatchmaking = ({ headers, method, url = "" }: IncomingMessage): void 
 const refusalOf = (request: IncomingMessage): DomainError | undefined => {
   try {
     checkProtocol(request);
+    checkExpectation(request);
     checkAddress(request);
     checkMatchmaking(request);
     return undefined;
@@ -172,8 +190,10 @@ export const guardedHttpServer = (
   onThrow: OnThrow = () => undefined,
   timing: ServerOptions = TIMING,
 ): Server => {
-  const server = new GuardedServer(timing);
+  const server = new GuardedServer({ ...OPTIONS, ...timing });
   server.onThrow = onThrow;
+  // Without a listener Node answers such a request itself, past all that guards the others.
+  server.on("checkExpectation", (request, response) => void server.emit("request", request, response));
   server.on("clientError", (error: Error, socket: Duplex) => {
     const connection = socket as Socket;
     answerBroken(error, connection, server.pipelining.currentOf(connection));

@@ -7,6 +7,18 @@ const PIPELINED_MAX = 32;
 type Waiting = { response: ServerResponse; serve: () => void };
 
 /**
+ * Destroys a connection, for whose requests Node then makes an error each: the stacks of a thousand of them
+ * would be most of what the connection costs.
+ */
+const abortWithoutStacks = (socket: Socket): void => {
+  const { stackTraceLimit } = Error;
+  // Node's own listener comes between these two.
+  socket.prependOnceListener("close", () => (Error.stackTraceLimit = 0));
+  socket.once("close", () => (Error.stackTraceLimit = stackTraceLimit));
+  socket.destroy();
+};
+
+/**
  * Serves the requests of each connection one after another: the next one begins when the response before it
  * has been sent. Node passes on all requests of a 64 KiB read at once, more than a thousand of them, whose
  * responses would be made together and wait in memory for a client that may never read them.
@@ -31,7 +43,7 @@ export class Pipelining {
     if (socket.destroyed) return;
     if (waiting.length >= PIPELINED_MAX) {
       waiting.length = 0;
-      socket.destroy();
+      abortWithoutStacks(socket);
       return;
     }
     waiting.push({ response, serve });

@@ -6,7 +6,7 @@ import { BUSY, outageOf } from "../domain/kernel/outages.ts";
 import { isHiddenFrom } from "./admin-network.ts";
 import { clientIp } from "./caller.ts";
 import { type Describe, describeHere } from "./description.ts";
-import { asDomainError, internalError, sendError } from "./errors.ts";
+import { asDomainError, hasGone, internalError, sendError } from "./errors.ts";
 import { nameRequest, observe } from "./observe.ts";
 import { type MemoryBounds, operation } from "./operation.ts";
 import type { AnyRoute } from "./route.ts";
@@ -87,7 +87,7 @@ const answerError = (app: App): ErrorRequestHandler => {
     try {
       const known = asDomainError(error);
       const { requestId, route } = response.locals;
-      if (known) countRefusal(app, known);
+      if (known && !hasGone(request)) countRefusal(app, known);
       if (isFault(error, known)) logFault(error, known, { requestId, method: request.method, route });
       sendError(response, known ?? internalError(), app.clock());
     } catch (failure) {

@@ -6,9 +6,10 @@ import { DomainError, ERROR_STATUS, invalid, notFound, retryLater } from "../dom
 import { requestIdFrom } from "../domain/kernel/request-id.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
+import { countRequest } from "../domain/accounts/rate-limits/request-limits.ts";
 import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
 import { asOneJoin } from "./admission.ts";
-import { authenticate } from "./authenticate.ts";
+import { authenticate, verifyToken } from "./authenticate.ts";
 import type { ListingRepair } from "./listing-repair.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
@@ -105,14 +106,29 @@ const reclaimSeat = async (
 };
 
 /**
+ * Counts a join without a valid token as a request without credentials. It waits for nothing, and no room is
+ * asked. @throws DomainError UNAUTHORIZED; RateLimited
+ */
+const refuseBadToken = async (app: App, token: string | undefined, ip: string): Promise<void> => {
+  try {
+    await verifyToken(app, token);
+  } catch (error) {
+    if (error instanceof DomainError && error.code === "UNAUTHORIZED")
+      await countRequest(app, { kind: "anonymous" }, ip, []);
+    throw error;
+  }
+};
+
+/**
  * Reads a request to its end and returns a function that reserves the seat, so that slow clients delay no
  * others.
  */
-const readJoin = async (app: App, request: IncomingMessage): Promise<() => Promise<Seat>> => {
+const readJoin = async (app: App, request: IncomingMessage, ip: string): Promise<() => Promise<Seat>> => {
   const { method, target } = readAddress(request);
   if (isStopping()) throw retryLater("the server is starting or stopping", "NOT_READY");
   const body = await readBody(request);
   const token = getBearerToken(request.headers.authorization ?? "");
+  await refuseBadToken(app, token, ip);
   const { origin } = request.headers;
   const headers = new Headers(origin === undefined ? {} : { origin });
   const context: AuthContext = { ip: undefined, headers, ...(token ? { token } : {}) };
@@ -186,10 +202,11 @@ export const answerMatchmake = async (
   const requestId = requestIdFrom(request.headers["x-request-id"]);
   response.setHeader("X-Request-Id", requestId);
   try {
-    await app.blocks.refuse(addressOf(request, app));
+    const ip = addressOf(request, app);
+    await app.blocks.refuse(ip);
     if (!repair.isSettled)
       throw retryLater("rooms are being listed again: try again in a moment", "NOT_READY");
-    const reserve = await readJoin(app, request);
+    const reserve = await readJoin(app, request, ip);
     const seat = await gate.pass(reserve);
     app.metrics.joins.inc({ room: seat.name });
     answer(response, 200, { ...seat, ...seatForOldSdk(seat) });

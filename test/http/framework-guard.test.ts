@@ -62,6 +62,26 @@ describe("HTTP guard", () => {
     }
   });
 
+  it("refuses HTTP/1.1 without a Host, and serves HTTP/1.0 without", async () => {
+    assertRefused(await http.raw("GET /health/live HTTP/1.1\r\n\r\n"));
+    assert.match(await http.raw("GET /health/live HTTP/1.0\r\n\r\n"), /^HTTP\/1\.1 200 /);
+  });
+
+  it("refuses an expectation that is none of HTTP's", async () => {
+    const head =
+      "POST /taking HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n";
+    assertRefused(await http.raw(`${head}Expect: gold\r\n\r\n{}`));
+    const answer = await http.raw(`${head}Expect: 100-Continue\r\nConnection: close\r\n\r\n{}`);
+    assert.match(answer, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /);
+  });
+
+  it("serves who offers another protocol in HTTP/1.1", async () => {
+    const offer =
+      "Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
+    const head = `POST /taking HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${offer}`;
+    assert.match(await http.raw(`${head}Content-Length: 2\r\n\r\n{}`), /^HTTP\/1\.1 200 /);
+  });
+
   it("refuses it on upgrades too, before any listener sees them", async () => {
     let seen = 0;
     const upgrading = await startTinyHttp([], {}, (_request, socket) => {
@@ -136,12 +156,13 @@ describe("HTTP guard", () => {
   });
 
   it("records a client that has gone before its answer as 499, not as a success", async () => {
+    const before = arrived;
     const socket = connect(http.port, "127.0.0.1");
     socket.write("POST /taking HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n");
     socket.write("Content-Length: 9\r\n\r\n{");
-    await eventually(() => arrived > 0);
+    await eventually(() => arrived > before);
     socket.destroy();
-    const record = await eventually(() => recordsOf(http)[0]);
+    const record = await eventually(() => recordsOf(http).find(({ status }) => status !== 200));
     assert.deepEqual(record, { route: "/taking", status: 499 });
   });
 

@@ -3,7 +3,8 @@ import { randomUUID } from "node:crypto";
 import { logger, setLogger } from "@colyseus/core/Logger";
 import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
-import { must } from "../support/http/client.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import { anAddress, must } from "../support/http/client.ts";
 import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
 
 describe("a room that cannot be", () => {
@@ -37,6 +38,24 @@ describe("a room that cannot be", () => {
       assert.deepEqual([answer.status, answer.body.error.code], [status, code], `${room} ${told.join()}`);
     }
     assert.deepEqual(told, []);
+  });
+
+  it("for want of a valid token counts against the address as every such request does", async () => {
+    const api = await startApp();
+    const address = anAddress();
+    const { points } = LIMITS.anonymous;
+    const statuses = new Map<number, number>();
+    for (let i = 0; i < points + 5; i++) {
+      const token = i % 2 === 0 ? { token: "x.y.z" } : {};
+      const { status, headers } = await matchmake(api, "joinOrCreate/player", { ...token, address });
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      if (status === 429) assert.ok(Number(headers.get("retry-after")) >= 1);
+    }
+    assert.deepEqual(Object.fromEntries(statuses), { 401: points, 429: 5 });
+    assert.equal((await api.get("/api/v1/players", { headers: { "X-Forwarded-For": address } })).status, 429);
+    const tenant = await aTenant(api);
+    const { token } = await aPlayer(api, tenant.key);
+    assert.equal((await matchmake(api, "joinOrCreate/player", { token, address })).status, 200);
   });
 
   it("for an outage of the database is refused as such, and is no line of core's", async () => {

@@ -7,7 +7,7 @@ import { playerRoomId } from "../../../src/rooms/room-ids.ts";
 import { createTokens } from "../../../src/domain/accounts/auth/tokens.ts";
 import type { Live } from "../../../src/rooms/messages.ts";
 import { type Answer, aWsToken, type Tenant, type TestApp } from "../app/app.ts";
-import { ANSWER_LIMIT_MS, type Client as HttpClient } from "../http/client.ts";
+import { anAddress, ANSWER_LIMIT_MS, type Client as HttpClient } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests read messages of every shape
@@ -67,17 +67,20 @@ const listenTo = (room: Listener["room"]): Listener => {
   return listener;
 };
 
+type MatchmakeOptions = { token?: string; body?: unknown; limitMs?: number; address?: string };
+
 /** Asks for a seat without the SDK, to see status and body. */
 export const matchmake = async (
   api: HttpClient,
   path: string,
-  { token, body = {}, limitMs = ANSWER_LIMIT_MS }: { token?: string; body?: unknown; limitMs?: number } = {},
+  { token, body = {}, limitMs = ANSWER_LIMIT_MS, address = anAddress() }: MatchmakeOptions = {},
 ): Promise<Answer> => {
   const response = await fetch(`${api.url}/matchmake/${path}`, {
     method: "POST",
     signal: AbortSignal.timeout(limitMs),
     headers: {
       "Content-Type": "application/json",
+      "X-Forwarded-For": address,
       ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
     },
     body: typeof body === "string" ? body : JSON.stringify(body),
