@@ -39,6 +39,18 @@ const BADGES: readonly Json[] = [
     progressMetric: { ...won, ...lifetime, aggregate: "distinct", property: "game" },
     tiers: tiers([2, 3], 5),
   },
+  {
+    key: "often",
+    progressMetric: { ...won, ...lifetime, aggregate: "sum", property: "score" },
+    repeatable: true,
+    tiers: tiers([3, 6], 10_000_000),
+  },
+  {
+    key: "often-a-day",
+    progressMetric: { ...won, aggregate: "count", window: { type: "CALENDAR", unit: "DAY" } },
+    repeatable: true,
+    tiers: tiers([1], 100_000_000),
+  },
 ];
 
 const SUBMITTED: readonly Json[] = [
@@ -102,7 +114,7 @@ export const aHistoryProject = async (
   return projectId;
 };
 
-export type Won = { at: Date; properties: Json };
+export type Won = { at: Date; properties: Json; type?: string };
 
 /** Sends events of a player, and processes them. Answers their ids. */
 export const play = async (
@@ -133,7 +145,7 @@ const counted = (state: unknown): unknown => {
   return windows.length === 0 ? undefined : windows;
 };
 
-/** What a player has, as far as it follows from events: XP, counters, tiers and entries of boards. */
+/** What a player has, as far as it follows from events: XP, counters, badges and entries of boards. */
 export const standingOf = async (domain: Domain, projectId: string, user: string) => {
   const [player] = await rowsOf(
     domain,
@@ -145,8 +157,8 @@ export const standingOf = async (domain: Domain, projectId: string, user: string
   if (!player) return undefined;
   const badges = await rowsOf(
     domain,
-    sql<{ key: string; tier: number }>`
-      select badge_key as key, tier from player_badges
+    sql<{ key: string; tier: number; times: number }>`
+      select badge_key as key, tier, times_awarded as times from player_badges
       where project_id = ${projectId} and player_id = ${player.id} and tier > 0 order by 1`,
   );
   const entries = await rowsOf(
@@ -160,7 +172,7 @@ export const standingOf = async (domain: Domain, projectId: string, user: string
   );
   return {
     xp: Number(player.xp),
-    badges: badges.map(({ key, tier }) => [key, tier]),
+    badges: badges.map(({ key, tier, times }) => [key, tier, times]),
     counters: Object.entries(player.doc?.c ?? {})
       .map(([id, state]) => [id, counted(state)])
       .filter(([, state]) => state !== undefined)
