@@ -10,9 +10,11 @@ import { define, processAll, publish, rowsOf } from "../domain/rule-projects.ts"
 const won = { eventTypes: ["won"] };
 const tiers = (thresholds: readonly number[], xp: number) =>
   thresholds.map((threshold, i) => ({ tier: i + 1, threshold, rewards: { xp: xp * (i + 1) } }));
+const starTiers = (thresholds: readonly number[]) =>
+  thresholds.map((threshold, i) => ({ tier: i + 1, threshold, rewards: { currencies: { stars: 10 ** i } } }));
 const lifetime = { window: { type: "LIFETIME" } };
 
-/** Badges that follow counters of all kinds, each with tiers that give XP. */
+/** Badges that follow counters of all kinds, with tiers that give XP, or stars each time. */
 const BADGES: readonly Json[] = [
   {
     key: "count",
@@ -43,13 +45,13 @@ const BADGES: readonly Json[] = [
     key: "often",
     progressMetric: { ...won, ...lifetime, aggregate: "sum", property: "score" },
     repeatable: true,
-    tiers: tiers([3, 6], 10_000_000),
+    tiers: starTiers([3, 6]),
   },
   {
     key: "often-a-day",
     progressMetric: { ...won, aggregate: "count", window: { type: "CALENDAR", unit: "DAY" } },
     repeatable: true,
-    tiers: tiers([1], 100_000_000),
+    tiers: starTiers([1]),
   },
 ];
 
@@ -95,7 +97,7 @@ export const aHistoryProject = async (
   await domain.transact(({ db }) =>
     sql`update projects set settings = ${settings}::jsonb where id = ${projectId}`.execute(db),
   );
-  await define(domain, projectId, "currency", { key: "coins", name: "Coins" });
+  for (const key of ["coins", "stars"]) await define(domain, projectId, "currency", { key, name: key });
   for (const badge of badges) await define(domain, projectId, "badge", { name: "A badge", ...badge });
   for (const board of boards) await domain.addBoard(projectId, { name: "A board", ...board });
   await publish(domain, projectId, {
@@ -135,7 +137,12 @@ export const takeBack = (domain: Domain, projectId: string, eventId: string): Pr
     revertEvent(work, projectId, { eventId, reason: "test", onShortfall: "CLAMP", actor: "test" }),
   );
 
-type PlayerRow = { id: string; xp: string | number; doc: { c?: Record<string, unknown> } | null };
+type PlayerRow = {
+  id: string;
+  xp: string | number;
+  stars: string | number;
+  doc: { c?: Record<string, unknown> } | null;
+};
 type EntryRow = { key: string; period: string | null; score: string | number };
 
 /** Windows and counters at nothing are as good as none. */
@@ -145,12 +152,17 @@ const counted = (state: unknown): unknown => {
   return windows.length === 0 ? undefined : windows;
 };
 
+/** What a player has who has done nothing. */
+export const NOBODY = { xp: 0, stars: 0, badges: [], counters: [], entries: [] };
+
 /** What a player has, as far as it follows from events: XP, counters, badges and entries of boards. */
 export const standingOf = async (domain: Domain, projectId: string, user: string) => {
   const [player] = await rowsOf(
     domain,
     sql<PlayerRow>`
-      select p.id, p.xp, s.doc from players p
+      select p.id, p.xp, s.doc, coalesce(b.balance, 0) as stars from players p
+      left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
+        and b.currency_key = 'stars'
       left join player_states s on s.project_id = p.project_id and s.player_id = p.id
       where p.project_id = ${projectId} and p.external_user_id = ${user}`,
   );
@@ -172,6 +184,7 @@ export const standingOf = async (domain: Domain, projectId: string, user: string
   );
   return {
     xp: Number(player.xp),
+    stars: Number(player.stars),
     badges: badges.map(({ key, tier, times }) => [key, tier, times]),
     counters: Object.entries(player.doc?.c ?? {})
       .map(([id, state]) => [id, counted(state)])
@@ -202,6 +215,5 @@ export const assertAsIfNever = async (
     await standingOf(domain, projectId, user),
     await standingOf(domain, projectId, like),
   ];
-  const nobody = { xp: 0, badges: [], counters: [], entries: [] };
-  assert.deepEqual(standing, expected ?? nobody);
+  assert.deepEqual(standing, expected ?? NOBODY);
 };
