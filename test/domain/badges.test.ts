@@ -182,22 +182,21 @@ describe("badges", () => {
   it("whose tier was lowered by a reversal pay it again under another key", () => {
     const pass = withBadge({ tiers: tiers(10, 20) });
     progress(pass, 25);
-    const { player } = pass;
+    const { player, turn } = pass;
     reverseBadges(
-      pass.turn,
+      turn,
       [1, 2].map((tier) => ({
+        eventId: null,
         badgeKey: "b",
         tier,
         action: "AWARDED" as const,
         serialNo: null,
         key: `p:1:${tier}`,
-        isOfEvent: tier === 2,
         isByCounter: false,
+        isReversal: false,
+        ...(tier === 2 ? { isOfEvent: true, others: 0 } : { isOfEvent: false, others: 1 }),
       })),
-      {
-        followed: new Map(),
-        reversal: newReversal({ id: pass.turn.event.id }, { reason: "test", actor: "test" }),
-      },
+      { followed: new Map(), reversal: newReversal(turn.event, { reason: "test", actor: "test" }) },
     );
     assert.deepEqual([player.badges.get("b")!.tier, player.badges.get("b")!.timesAwarded], [1, 1]);
     award(pass, 2);

@@ -7,7 +7,14 @@ import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { define, processAll, rowsOf } from "../support/domain/rule-projects.ts";
-import { aHistoryProject, findingsOf, standingOf, takeBack, type Won } from "../support/reverts/histories.ts";
+import {
+  aHistoryProject,
+  findingsOf,
+  NOBODY,
+  standingOf,
+  takeBack,
+  type Won,
+} from "../support/reverts/histories.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -59,11 +66,10 @@ describe("events that are reverted together", function () {
       sql<{ balance: string | number }>`
         select b.balance from player_balances b
         join players p on p.project_id = b.project_id and p.id = b.player_id
-        where p.project_id = ${projectId} and p.external_user_id = ${user}`,
+        where p.project_id = ${projectId} and b.currency_key = 'coins' and p.external_user_id = ${user}`,
     );
     return Number(row?.balance ?? 0);
   };
-  const NOBODY = { xp: 0, badges: [], counters: [], entries: [] };
   const has = async (user: string) => (await standingOf(domain, projectId, user)) ?? NOBODY;
   const sum = (results: readonly RevertResult[]): number =>
     results.reduce((total, { reversed }) => total + reversed.xp, 0);

@@ -21,15 +21,20 @@ describe("a period of a streak for which several events count", function () {
     database = await openMemoryDatabase();
     domain = openDomain(database);
     projectId = await aHistoryProject(domain, { badges: [], boards: [] });
-    const metric = { eventTypes: ["won"], aggregate: "count" };
-    await define(domain, projectId, "streak", {
-      key: "daily",
-      name: "Daily",
-      qualify: { mode: "ALL", parts: [{ metric, threshold: 1 }] },
-      milestones: [{ length: 2, rewards: { currencies: { coins: 1_000 } } }],
-    });
+    await defineStreak();
   });
   after(() => database.close());
+
+  const defineStreak = (): Promise<void> =>
+    define(domain, projectId, "streak", {
+      key: "daily",
+      name: "Daily",
+      qualify: {
+        mode: "ALL",
+        parts: [{ metric: { eventTypes: ["won"], aggregate: "count" }, threshold: 1 }],
+      },
+      milestones: [{ length: 2, rewards: { currencies: { coins: 1_000 } } }],
+    });
 
   const won = (daysAgo: number) => ({
     at: new Date(Date.now() - daysAgo * DAY_MS),
@@ -89,6 +94,19 @@ describe("a period of a streak for which several events count", function () {
     );
     assert.deepEqual(await has("together"), { current: 1, coins: 1 });
     assert.deepEqual(await findingsOf(domain, projectId), []);
+  });
+
+  it("is not held by an event from before the streak was defined", async () => {
+    const all = projectId;
+    projectId = await aHistoryProject(domain, { badges: [], boards: [] });
+    const events = [won(0)];
+    await play(domain, projectId, { user: "early", events });
+    await defineStreak();
+    const [later] = await play(domain, projectId, { user: "early", events });
+    assert.equal((await has("early")).current, 1);
+    const { streaks, left } = await revert(later!);
+    assert.deepEqual([streaks, left, (await has("early")).current], [["daily"], [], 0]);
+    projectId = all;
   });
 
   it("is held by what is left, in any order and together", async () => {

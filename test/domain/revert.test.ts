@@ -7,7 +7,16 @@ import type { Turn } from "../../src/domain/evaluation/turn.ts";
 import { newReversal } from "../../src/domain/revert/record.ts";
 import { reversePlayer } from "../../src/domain/revert/reverse.ts";
 import { aPass, aPlayerState } from "../support/rules/plan.ts";
-import { apply, copyOf, holdings, NOW, plan, recordOf, revert } from "../support/rules/reverts.ts";
+import {
+  apply,
+  copyOf,
+  holdings,
+  NOW,
+  plan,
+  recordOf,
+  revert,
+  togetherOf,
+} from "../support/rules/reverts.ts";
 
 const anEvent = fc.record({
   type: fc.constantFrom("won", "won", "bought"),
@@ -67,15 +76,28 @@ describe("the revert of an event", () => {
     const player = aPlayerState({ seq: 1 });
     const applied = apply(player, { type: "won", at: NOW, properties: { score: 30 } });
     const record = recordOf(applied, aPlayerState());
-    const another = { badgeKey: "hero", tier: 1, action: "AWARDED", serialNo: null } as const;
+    const another = {
+      eventId: null,
+      badgeKey: "hero",
+      tier: 1,
+      action: "AWARDED",
+      serialNo: null,
+      key: "api:1:2:1",
+      isOfEvent: false,
+      isByCounter: false,
+      isReversal: false,
+      others: 1,
+    } as const;
+    const awards = [...record.awards, another];
     const { reversal } = revert(applied.turn, {
       ...record,
-      awards: [...record.awards, { ...another, key: "api:1", isOfEvent: false, isByCounter: false }],
+      awards,
+      together: togetherOf(awards, record.followed),
     });
     assert.equal(player.badges.get("hero")!.tier, 1);
     assert.deepEqual([...reversal.badges], []);
-    // What came with the badge stays with it.
-    assert.equal(player.balances.get("gems")!.balance, 2);
+    // The other award has given its own.
+    assert.equal(player.balances.get("gems")!.balance, 0);
   });
 
   it("lets a level that stays keep its reward, and gives a level that fell its reward again", () => {

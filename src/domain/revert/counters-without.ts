@@ -99,18 +99,40 @@ type Standing = Pick<Touched, "metric" | "state" | "moments">;
 export const leastProgress = ({ metric, state, moments }: Standing): number =>
   Math.min(...moments.map((moment) => progressOf(metric, state, moment)));
 
+/** What a counter gives of a badge. */
+export type Due = { tier: number; times: number };
+
+/** Returns what progress gives of a badge; a badge that is not repeatable is awarded once. */
+export const dueAt = ({ definition }: CompiledBadge, progress: number): Due => {
+  const tier = dueTier(definition, progress);
+  const { tiers, repeatable } = definition;
+  const once = tier > 0 ? 1 : 0;
+  if (!repeatable || tier < tiers.length) return { tier, times: once };
+  return { tier, times: Math.max(once, Math.floor(progress / tiers.at(-1)!.threshold!)) };
+};
+
 /**
- * Returns the tier that a badge has by a counter as it is; undefined where that depends on what the counter
- * was before: it may have been higher.
+ * Returns what a badge has by a counter as it is; undefined where that depends on what the counter was
+ * before: it may have been higher.
  */
-export const tierNow = (
-  { metric, state, moments }: Standing,
-  { badge, held }: Follower,
-): number | undefined => {
+export const dueNow = ({ metric, state, moments }: Standing, follower: Follower): Due | undefined => {
+  const { badge, held } = follower;
   const progress = Math.max(...moments.map((moment) => progressOf(metric, state, moment)));
-  const due = dueTier(badge.definition, progress);
-  if (due >= held.tier) return held.tier;
-  return neverFalls(metric) && isAlwaysAvailable(badge) ? due : undefined;
+  const due = dueAt(badge, progress);
+  const isMet = due.tier >= held.tier && (!badge.definition.repeatable || due.times >= held.timesAwarded);
+  if (isMet) return { tier: held.tier, times: held.timesAwarded };
+  return neverFalls(metric) && isAlwaysAvailable(badge) ? lesser(due, follower) : undefined;
+};
+
+/** A badge never rises by a revert. */
+export const lesser = ({ tier, times }: Due, { badge, held }: Follower): Due => {
+  const { repeatable } = badge.definition;
+  // Somebody may have revoked it between two awards.
+  const fewer = tier > 0 ? held.timesAwarded : held.timesAwarded - 1;
+  return {
+    tier: Math.min(tier, held.tier),
+    times: Math.max(0, Math.min(repeatable ? times : fewer, held.timesAwarded)),
+  };
 };
 
 /** A count of all events falls by a revert alone. */

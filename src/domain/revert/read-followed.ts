@@ -8,9 +8,11 @@ import {
   countersWithout,
   type Follower,
   followersOf,
+  type Due,
+  dueNow,
   leastProgress,
+  lesser,
   type Owner,
-  tierNow,
   type Touched,
 } from "./counters-without.ts";
 import { openRecount, type Recounted, type Recounting } from "./recount.ts";
@@ -24,7 +26,7 @@ export type Followed = {
   /** Keys of the badges that follow counters of an event, by its id. */
   badgesOf: ReadonlyMap<string, ReadonlySet<string>>;
   /** What cannot be determined, in words. */
-  left: readonly string[];
+  left: string[];
 };
 
 type Reverted = { events: readonly CountedEvent[]; starts: CounterStarts };
@@ -79,12 +81,12 @@ const addFollowers = (
   const known = mustRecount ? again && { ...touched, state: again.state } : touched;
   for (const follower of followersOf(owner, metric)) {
     const { key } = follower.badge.definition;
-    const tier = known && tierOf(known, follower, again);
-    if (tier === undefined) {
+    const due = known && dueOf(known, follower, again);
+    if (due === undefined) {
       found.left.push(`badge ${key}: whether its tier was reached without the event`);
       continue;
     }
-    found.followed.set(key, { tier, progress: leastProgress(known!) });
+    found.followed.set(key, { ...due, progress: leastProgress(known!) });
     for (const id of touched.by) {
       const keys = found.badgesOf.get(id) ?? new Set();
       found.badgesOf.set(id, keys.add(key));
@@ -94,12 +96,12 @@ const addFollowers = (
 
 const isUnsure = (owner: Owner, one: Touched): boolean =>
   !isReversible(one.metric) ||
-  followersOf(owner, one.metric).some((follower) => tierNow(one, follower) === undefined);
+  followersOf(owner, one.metric).some((follower) => dueNow(one, follower) === undefined);
 
-const tierOf = (one: Touched, follower: Follower, again: Recounted | undefined): number | undefined => {
-  const now = tierNow(one, follower);
+const dueOf = (one: Touched, follower: Follower, again: Recounted | undefined): Due | undefined => {
+  const now = dueNow(one, follower);
   if (now !== undefined || !again) return now;
-  return Math.min(follower.held.tier, again.tiers.get(follower.badge.definition.key) ?? 0);
+  return lesser(again.due.get(follower.badge.definition.key) ?? { tier: 0, times: 0 }, follower);
 };
 
 type Query = {
@@ -110,7 +112,8 @@ type Query = {
 
 /**
  * Reads the highest tiers that badges have by awards other than those of their counters: of rules, requests,
- * levels and merges, since each badge was last revoked; by player and key.
+ * levels and merges, since each badge was last revoked; by player and key. 0 if all these were revoked;
+ * absent where there is neither such an award nor a revocation.
  */
 export const readOtherTiers = async (
   { db }: Work,
@@ -118,8 +121,9 @@ export const readOtherTiers = async (
   { keysOf, eventIds }: Query,
 ): Promise<Map<string, Map<string, number>>> => {
   const wanted = [...keysOf].flatMap(([i, keys]) => keys.map((k) => ({ i, k })));
-  const found = await sql<{ playerId: string; key: string; tier: number }>`
-    select a.player_id as "playerId", a.badge_key as key, max(a.tier) as tier
+  const found = await sql<{ playerId: string; key: string; tier: number | null }>`
+    select a.player_id as "playerId", a.badge_key as key, max(a.tier) filter (where a.action = 'AWARDED'
+      and (r.id is null or (a.created_at, a.id) > (r.created_at, r.id))) as tier
     from json_to_recordset(${JSON.stringify(wanted)}::json) as w(i uuid, k text)
     join badge_awards a on a.project_id = ${projectId} and a.player_id = w.i and a.badge_key = w.k
     left join lateral (
@@ -127,8 +131,8 @@ export const readOtherTiers = async (
       where r.project_id = a.project_id and r.player_id = a.player_id and r.badge_key = a.badge_key
         and r.action = 'REVOKED'
       order by r.created_at desc, r.id desc limit 1) r on true
-    where a.action = 'AWARDED' and not (a.cause->>'kind' = 'BADGE' and a.cause->>'refKey' = a.badge_key)
-      and (r.id is null or (a.created_at, a.id) > (r.created_at, r.id))
+    where (a.action = 'REVOKED' and a.cause->>'kind' <> 'REVERSAL'
+        or a.action = 'AWARDED' and not (a.cause->>'kind' = 'BADGE' and a.cause->>'refKey' = a.badge_key))
       and (a.event_id is null or a.idempotency_key like 'lvl:%'
         or a.event_id <> all(${`{${eventIds.join(",")}}`}::uuid[]))
       and not exists (select 1 from event_results e where e.project_id = a.project_id
@@ -136,6 +140,9 @@ export const readOtherTiers = async (
     group by a.player_id, a.badge_key`.execute(db);
   const byPlayer = Map.groupBy(found.rows, ({ playerId }) => playerId);
   return new Map(
-    [...byPlayer].map(([playerId, rows]) => [playerId, new Map(rows.map(({ key, tier }) => [key, tier]))]),
+    [...byPlayer].map(([playerId, rows]) => [
+      playerId,
+      new Map(rows.map(({ key, tier }) => [key, tier ?? 0])),
+    ]),
   );
 };

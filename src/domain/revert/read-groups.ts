@@ -1,6 +1,7 @@
 import type { PastEvent } from "../evaluation/metrics/count.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { Work } from "../kernel/work.ts";
+import { awardOfKey, isLost, keepAwards } from "./award-log.ts";
 import type { OwnedAward } from "./read-awards.ts";
 import { type Followed, openFollowing } from "./read-followed.ts";
 import { visitHistories } from "./read-history.ts";
@@ -13,7 +14,6 @@ import { type OthersOfLists, readSubmitted, submittedBy } from "./read-submitted
 import type { Rewards } from "./read-tier-rewards.ts";
 import type { PlayerRecord, Reversal, RevertedTogether } from "./record.ts";
 import { pastEvents } from "./reverse.ts";
-import { tierOfKey } from "./reverse-badges.ts";
 import type { EventPart, RevertState } from "./revert-state.ts";
 
 /** What one player has without all events that are reverted together. */
@@ -49,10 +49,17 @@ export const readGroups = async (
   const byPlayer = [...Map.groupBy(counted, ({ player }) => player)];
   const starts = await readStreakStarts(work, plan);
   const computed = await compute(work, state, { byPlayer, starts });
-  const rewards = await readLost(work, plan, {
-    players: computed.map(({ player, followed: { followed } }) => ({ player, followed })),
+  const logOf = (player: PlayerState): readonly OwnedAward[] => state.caused.logs.get(player) ?? [];
+  const lost = await readLost(work, plan, {
+    players: computed.map(({ player, followed: { followed, left } }) => ({
+      player,
+      followed,
+      left,
+      log: logOf(player),
+    })),
     eventIds,
   });
+  const rewards = new Map([...lost].map(([id, one]) => [id, one.rewards]));
   const players = byPlayer.map(([player, own]) => ({
     player,
     firings: own.flatMap(({ own: { firings } }) => firings),
@@ -63,7 +70,7 @@ export const readGroups = async (
   const longestRuns = await readLongestRuns(work, plan.projectId, owners);
   return new Map(
     computed.map(({ player, followed, scores, days }) => {
-      const log = state.caused.logs.get(player) ?? [];
+      const log = logOf(player);
       return [
         player,
         {
@@ -73,17 +80,30 @@ export const readGroups = async (
           hasOtherXp: hasOtherXp.has(player.id),
           others: others.get(player.id),
           log,
-          together: {
-            awards: log.filter(({ isOfEvent }) => isOfEvent),
-            taken: new Set(),
-            fallen: new Map(),
-          },
+          together: togetherOf(log, { followed: followed.followed, lost: lost.get(player.id)?.awards }),
           seen: new Set(),
           left: [...followed.left],
         },
       ];
     }),
   );
+};
+
+const togetherOf = (
+  log: readonly OwnedAward[],
+  { followed, lost = new Set() }: { followed: Followed["followed"]; lost: Set<string> | undefined },
+): RevertedTogether => {
+  const together = {
+    awards: log.filter(({ isOfEvent }) => isOfEvent),
+    taken: new Set<string>(),
+    lost,
+    followed,
+  };
+  keepAwards(log, lost, (key, eventId) => {
+    const of = awardOfKey(key);
+    return of !== undefined && !isLost(eventId, of, together);
+  });
+  return together;
 };
 
 const pastOf = ({ plan }: RevertState, { event, own, isOwn }: EventPart): PastEvent[] =>
@@ -148,7 +168,7 @@ const stepsOf = ({ metrics, boardIndex }: RevertState["plan"], parts: readonly P
 
 type Given = {
   byPlayer: readonly (readonly [PlayerState, readonly Part[]])[];
-  rewards: ReadonlyMap<string, Rewards>;
+  rewards: ReadonlyMap<string, Rewards | undefined>;
   eventIds: readonly string[];
 };
 
@@ -183,15 +203,17 @@ export const nextRecord = (
   const group = groups.get(player)!;
   const { followed, rewards, together, hasOtherXp, seen } = group;
   const keys = followed.badgesOf.get(event.id) ?? new Set();
+  const ofAwards = group.log.filter(({ isOfEvent, eventId }) => isOfEvent && eventId === event.id);
+  const keysNow = new Set([...keys, ...ofAwards.map(({ badgeKey }) => badgeKey)]);
   const isNew = ({ key }: { key: string }): boolean => {
-    const badgeKey = tierOfKey(key)?.badgeKey ?? "";
-    return keys.has(badgeKey) && !seen.has(badgeKey);
+    const badgeKey = awardOfKey(key)?.badgeKey ?? "";
+    return keysNow.has(badgeKey) && !seen.has(badgeKey);
   };
   const lost = (rewards?.lost ?? [])
     .map(({ atMs, ledger }) => ({ atMs, ledger: ledger.filter(isNew) }))
     .filter(({ ledger }) => ledger.length > 0);
   const grants = [...own.grants, ...(rewards?.grants ?? []).filter(isNew)];
-  for (const key of keys) seen.add(key);
+  for (const key of keysNow) seen.add(key);
   for (const what of group.left.splice(0)) reversal.left.add(what);
   return {
     event,

@@ -3,41 +3,89 @@ import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { Work } from "../kernel/work.ts";
 import { loadStates } from "../progression/load-states.ts";
 import { entries } from "../progression/parts/entries.ts";
+import { lostAwards } from "./award-log.ts";
 import { readOtherTiers } from "./read-followed.ts";
-import { readRewardsOfTiers, type Rewards } from "./read-tier-rewards.ts";
-import type { FollowedBadge, LostRewards } from "./record.ts";
+import { type LostOfBadge, readRewardsOfTiers, type Rewards } from "./read-tier-rewards.ts";
+import type { FollowedBadge, LoggedAward, LostRewards } from "./record.ts";
 
 /** A player with the badges that follow counters of the reverted events; their tiers may be raised. */
-type Following = { player: PlayerState; followed: Map<string, FollowedBadge> };
+type Following = {
+  player: PlayerState;
+  followed: Map<string, FollowedBadge>;
+  /** What cannot be determined, in words. */
+  left: string[];
+  /** Awards by the events, with those that the badges have otherwise. */
+  log: readonly LoggedAward[];
+};
 type Query = { players: readonly Following[]; eventIds: readonly string[] };
 
-const fallingOf = ({ player, followed }: Following): string[] =>
-  [...followed].filter(([key, { tier }]) => tier < player.badges.get(key)!.tier).map(([key]) => key);
+/** What is lost of badges: by the events, and with them by others. */
+export type Lost = {
+  rewards: Rewards | undefined;
+  /** Awards of the events whose rewards are taken back, as `awardName` names them. */
+  awards: Set<string>;
+};
+
+const isFalling = ({ player, followed }: Following, key: string): boolean => {
+  const { tier, times } = followed.get(key)!;
+  const held = player.badges.get(key)!;
+  return tier < held.tier || times < held.timesAwarded;
+};
+
+const fallingOf = (one: Following): string[] => [...one.followed.keys()].filter((key) => isFalling(one, key));
 
 /** Raises the tiers to those that were awarded otherwise, and reads what was given for the lost ones. */
 export const readLost = async (
   work: Work,
   plan: ProjectPlan,
   { players, eventIds }: Query,
-): Promise<Map<string, Rewards>> => {
+): Promise<Map<string, Lost>> => {
   const keysOf = new Map(
     players.map((one) => [one.player.id, fallingOf(one)] as const).filter(([, keys]) => keys.length > 0),
   );
-  if (keysOf.size === 0) return new Map();
-  const others = await readOtherTiers(work, plan.projectId, { keysOf, eventIds });
-  const tiersOf = new Map<string, Map<string, number>>();
-  for (const one of players) {
-    const { player, followed } = one;
-    for (const [key, tier] of others.get(player.id) ?? []) {
-      const badge = followed.get(key)!;
-      followed.set(key, { ...badge, tier: Math.max(badge.tier, tier) });
-    }
-    const tiers = new Map(fallingOf(one).map((key) => [key, followed.get(key)!.tier]));
-    if (tiers.size > 0) tiersOf.set(player.id, tiers);
-  }
-  const rewards = await readRewardsOfTiers(work, plan.projectId, { tiersOf, eventIds });
+  const others =
+    keysOf.size === 0
+      ? new Map<string, Map<string, number>>()
+      : await readOtherTiers(work, plan.projectId, { keysOf, eventIds });
+  for (const one of players)
+    for (const [key, tier] of others.get(one.player.id) ?? []) raise(plan, one, { key, tier });
+  const lostBy = new Map(players.map((one) => [one.player.id, lostOfPlayer(one)]));
+  const lostOf = new Map([...lostBy].map(([id, { badges }]) => [id, badges]));
+  const rewards = await readRewardsOfTiers(work, plan.projectId, { lostOf, eventIds });
   await loadListsOf(work, plan, { players: players.map(({ player }) => player), rewards });
-  return rewards;
+  return new Map([...lostBy].map(([id, { awards }]) => [id, { rewards: rewards.get(id), awards }]));
+};
+
+/** A badge that was awarded otherwise too: how often the counter has awarded it depends on the order. */
+const raise = (
+  { badges }: ProjectPlan,
+  { player, followed, left }: Following,
+  { key, tier }: { key: string; tier: number },
+): void => {
+  const badge = followed.get(key)!;
+  const held = player.badges.get(key)!;
+  const isRepeatable = badges.get(key)?.definition.repeatable === true;
+  if (isRepeatable && badge.times < held.timesAwarded)
+    left.push(`badge ${key}: how often its counter has awarded it`);
+  const times = isRepeatable ? held.timesAwarded : badge.times;
+  followed.set(key, { ...badge, times, tier: Math.max(badge.tier, Math.min(tier, held.tier)) });
+};
+
+const lostOfPlayer = (one: Following): { badges: LostOfBadge[]; awards: Set<string> } => {
+  const { player, followed, log } = one;
+  const badges: LostOfBadge[] = fallingOf(one).map((badgeKey) => {
+    const { tier, times } = followed.get(badgeKey)!;
+    return { badgeKey, from: tier + 1, to: Infinity, above: times, isOfReverted: false };
+  });
+  const awards = new Set<string>();
+  for (const [badgeKey, ofBadge] of Map.groupBy(log, (award) => award.badgeKey)) {
+    const held = player.badges.get(badgeKey)?.tier ?? 0;
+    const { lost, tiers } = lostAwards(ofBadge, { followed: followed.get(badgeKey), held });
+    for (const name of lost) awards.add(name);
+    for (const tier of tiers)
+      badges.push({ badgeKey, from: tier, to: tier, above: Infinity, isOfReverted: true });
+  }
+  return { badges, awards };
 };
 
 const timesOf = (lost: readonly LostRewards[]): number[] => lost.map(({ atMs }) => atMs);

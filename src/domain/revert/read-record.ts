@@ -155,18 +155,26 @@ export const readRules = async (
   };
 };
 
+type Action = RuleDocument["actions"][number];
+
 const leftBy = ({ actions }: RuleDocument, { isRecorded }: { isRecorded: boolean }): string[] =>
   actions.flatMap((action) => {
     const isSent = action.target !== undefined || action.delaySeconds !== undefined;
     if (action.type === "submit_score" && isRecorded && !isSent) return [];
     if (action.type === "submit_score") return [`leaderboard ${action.leaderboardKey}: the score submitted`];
     if (action.type === "update_player") return ["attributes, tags and segments set"];
-    const isUnseen =
-      action.type === "emit_event" &&
-      action.channels.includes("rules") &&
-      !action.channels.some((channel) => channel === "webhook" || channel === "realtime");
-    return isUnseen ? [`counters of ${action.eventType}, emitted`] : [];
+    if (action.type === "update_badge" && action.operation === "PROGRESS")
+      return [`progress of badge ${action.badgeKey}`];
+    return isUnseen(action) ? [`counters of ${action.eventType}, emitted`] : [];
   });
+
+type EmitEvent = Extract<Action, { type: "emit_event" }>;
+
+/** Whether an action emits an event that only rules get, which is not kept. */
+const isUnseen = (action: Action): action is EmitEvent =>
+  action.type === "emit_event" &&
+  action.channels.includes("rules") &&
+  !action.channels.some((channel) => channel === "webhook" || channel === "realtime");
 
 /**
  * Returns when the counters of a project began: with the first definition that uses them, unless earlier

@@ -22,6 +22,7 @@ export type CausedLine = Pick<LedgerRow, "id" | "seq" | "asset" | "currencyKey" 
 
 /** An entry of the badge log; `isOfEvent`: the reverted event caused it. In order of time. */
 export type LoggedAward = {
+  eventId: string | null;
   badgeKey: string;
   tier: number;
   action: "AWARDED" | "REVOKED";
@@ -30,6 +31,10 @@ export type LoggedAward = {
   isOfEvent: boolean;
   /** Whether the badge was awarded by the counter that it follows. */
   isByCounter: boolean;
+  /** Whether a revert has revoked the badge. */
+  isReversal: boolean;
+  /** Of an award by something else: how many such there are, by the counter or otherwise. Otherwise 0. */
+  others: number;
 };
 
 export type CausedGrant = {
@@ -63,7 +68,12 @@ export type SubmittedScores = {
 export type CausedEvent = { type: string; data: Json };
 
 /** What a badge that follows a counter has without the event. */
-export type FollowedBadge = { tier: number; progress: number };
+export type FollowedBadge = {
+  tier: number;
+  progress: number;
+  /** How often it is awarded; as before where that is not known. */
+  times: number;
+};
 
 /** What other events have given at a time for tiers of badges that are lost; in ms. */
 export type LostRewards = { atMs: number; ledger: readonly CausedLine[] };
@@ -84,8 +94,10 @@ export type RevertedTogether = {
   awards: readonly LoggedAward[];
   /** Keys of awards that were taken back so far. */
   taken: Set<string>;
-  /** Tiers to which badges have fallen so far, by key of the badge. */
-  fallen: Map<string, number>;
+  /** Awards whose rewards are taken back, as `awardName` names them. */
+  lost: Set<string>;
+  /** Badges that follow counters of any of the events, by key. */
+  followed: ReadonlyMap<string, FollowedBadge>;
 };
 
 /** Everything that one event has caused for one player, as far as it was stored. */

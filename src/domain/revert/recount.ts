@@ -1,4 +1,3 @@
-import { dueTier } from "../evaluation/badges/award.ts";
 import type { CompiledMetric } from "../evaluation/metrics/compile.ts";
 import { sampleOfEvent } from "../evaluation/metrics/count.ts";
 import { addToCounter, type CounterState } from "../evaluation/metrics/counters.ts";
@@ -6,12 +5,20 @@ import { idFloor } from "../kernel/ids.ts";
 import type { StepBudget } from "../kernel/step-budget.ts";
 import type { Work } from "../kernel/work.ts";
 import type { HistoryEvent } from "../rules/insight/history.ts";
-import { type Follower, followersOf, type Owner, progressOf, storedCounter } from "./counters-without.ts";
+import {
+  type Due,
+  dueAt,
+  type Follower,
+  followersOf,
+  type Owner,
+  progressOf,
+  storedCounter,
+} from "./counters-without.ts";
 import { type HistoryVisitor, visitHistories } from "./read-history.ts";
 import type { CounterStarts } from "./reverse-counters.ts";
 
-/** A counter as the player's other events give it, and the highest tiers that badges reach by it, by key. */
-export type Recounted = { state: CounterState | undefined; tiers: ReadonlyMap<string, number> };
+/** A counter as the player's other events give it, and the most that it gives of badges, by key. */
+export type Recounted = { state: CounterState | undefined; due: ReadonlyMap<string, Due> };
 
 type Counting = {
   metric: CompiledMetric;
@@ -19,7 +26,7 @@ type Counting = {
   followers: readonly Follower[];
   withEvent: CounterState | undefined;
   without: CounterState | undefined;
-  tiers: Map<string, number>;
+  due: Map<string, Due>;
 };
 
 type Recount = {
@@ -50,7 +57,7 @@ export const openRecount = (owner: Owner, { metrics, starts, eventIds }: Recount
         followers: followersOf(owner, metric),
         withEvent: undefined,
         without: undefined,
-        tiers: new Map(),
+        due: new Map(),
       },
     ]),
   );
@@ -63,8 +70,8 @@ export const openRecount = (owner: Owner, { metrics, starts, eventIds }: Recount
     },
     result: () => {
       const found = new Map<string, Recounted>();
-      for (const [id, { metric, withEvent, without, tiers }] of countings)
-        if (isSame(withEvent, storedCounter(owner, metric))) found.set(id, { state: without, tiers });
+      for (const [id, { metric, withEvent, without, due }] of countings)
+        if (isSame(withEvent, storedCounter(owner, metric))) found.set(id, { state: without, due });
       return found;
     },
   };
@@ -86,7 +93,7 @@ export const recount = async (
 type Counted = { event: HistoryEvent; steps: StepBudget; eventIds: ReadonlySet<string> };
 
 const count = (owner: Owner, counting: Counting, { event, steps, eventIds }: Counted): void => {
-  const { metric, followers, tiers } = counting;
+  const { metric, followers, due } = counting;
   const counted = sampleOfEvent(metric, owner, event, steps);
   if (!counted) return;
   const { sample, moment } = counted;
@@ -98,7 +105,9 @@ const count = (owner: Owner, counting: Counting, { event, steps, eventIds }: Cou
   for (const { badge } of followers) {
     const { key } = badge.definition;
     if (event.at < badge.fromMs || event.at >= badge.untilMs) continue;
-    tiers.set(key, Math.max(tiers.get(key) ?? 0, dueTier(badge.definition, progress)));
+    const before = due.get(key) ?? { tier: 0, times: 0 };
+    const now = dueAt(badge, progress);
+    due.set(key, { tier: Math.max(before.tier, now.tier), times: Math.max(before.times, now.times) });
   }
 };
 

@@ -1,90 +1,102 @@
 import { revokeBadge } from "../evaluation/badges/award.ts";
+import type { BadgeState } from "../evaluation/player-state.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
+import { standing, timesOf } from "./award-log.ts";
 import type { FollowedBadge, LoggedAward, PlayerRecord, Reversal, RevertedTogether } from "./record.ts";
 
-const BADGE_KEY = /^bdg:([^:]+):\d+:(\d+)/;
-
-/** Returns the badge and the tier whose reward a ledger, award or grant key belongs to. */
-export const tierOfKey = (key: string): { badgeKey: string; tier: number } | undefined => {
-  const [, badgeKey, tier] = BADGE_KEY.exec(key) ?? [];
-  return badgeKey === undefined ? undefined : { badgeKey, tier: Number(tier) };
-};
-
-/** Returns the awards that a badge is based on: those since it was last revoked. */
-const standing = (log: readonly LoggedAward[]): LoggedAward[] =>
-  log.slice(log.findLastIndex(({ action }) => action === "REVOKED") + 1);
+/** What remains of a badge. */
+type Remaining = { tier: number; times: number; serialNo: number | null };
 
 /**
- * Returns the tier that a badge has without the event's awards; undefined when the event awarded none.
+ * Returns what remains of a badge without the event's awards; undefined when the event awarded none.
  * @param followed what the counter says that the badge follows; its own awards then do not matter
  */
-const tierWithout = (
+const remainingOf = (
   log: readonly LoggedAward[],
-  followed: FollowedBadge | undefined,
-): number | undefined => {
+  { followed, state }: { followed: FollowedBadge | undefined; state: BadgeState },
+): Remaining | undefined => {
   const awards = standing(log);
   if (!awards.some(({ isOfEvent }) => isOfEvent)) return undefined;
   const others = awards.filter(({ isOfEvent, isByCounter }) => !isOfEvent && !(followed && isByCounter));
-  return Math.max(followed?.tier ?? 0, ...others.map(({ tier }) => tier));
+  const tier = Math.max(followed?.tier ?? 0, ...others.map((one) => one.tier));
+  if (followed) return { tier, times: state.timesAwarded, serialNo: state.serialNo };
+  const fewer = timesOf(awards) - timesOf(others);
+  const times = Math.max(tier > 0 ? 1 : 0, state.timesAwarded - fewer);
+  return { tier, times, serialNo: others.at(-1)?.serialNo ?? null };
 };
 
 /**
- * Reverts the tiers of badges that are based on the event's awards alone. A badge that something else has
- * awarded too keeps the tier of that.
- * @returns the remaining tier of each badge that fell, by its key
+ * Reverts the event's awards: the tiers that are based on them alone, and how often the badge was awarded. A
+ * badge that something else has awarded too keeps the tier of that.
  */
 export const reverseBadges = (
   turn: Turn,
   awards: readonly LoggedAward[],
   { followed, reversal }: { followed: PlayerRecord["followed"]; reversal: Reversal },
-): Map<string, number> => {
-  const fallen = new Map<string, number>();
-  for (const [badgeKey, log] of Map.groupBy(awards, (award) => award.badgeKey)) {
-    const tier = tierWithout(log, followed.get(badgeKey));
-    const state = turn.player.badges.get(badgeKey);
-    if (tier === undefined || !state || state.tier <= tier) continue;
-    take(turn, badgeKey, { tier, reversal });
-    fallen.set(badgeKey, tier);
-  }
-  return fallen;
-};
-
-const take = (turn: Turn, badgeKey: string, fall: { tier: number; reversal: Reversal }): void => {
-  const { tier, reversal } = fall;
-  reversal.badges.add(badgeKey);
-  if (tier > 0) return lower(turn, badgeKey, fall);
-  const { serialNo } = turn.player.badges.get(badgeKey)!;
-  giveBackNumber(turn, badgeKey, { serialNo, reversal });
-  revokeBadge(turn, { badgeKey, cause: reversal.cause, key: "" });
-};
-
-const lower = (
-  { player, emit }: Turn,
-  badgeKey: string,
-  { tier, reversal: { cause } }: { tier: number; reversal: Reversal },
 ): void => {
+  for (const [badgeKey, log] of Map.groupBy(awards, (award) => award.badgeKey)) {
+    noteRevoked(log, reversal);
+    const state = turn.player.badges.get(badgeKey);
+    const remaining = state && remainingOf(log, { followed: followed.get(badgeKey), state });
+    if (!remaining || (state.tier <= remaining.tier && state.timesAwarded <= remaining.times)) continue;
+    const serials = standing(log).flatMap(({ isOfEvent, serialNo }) =>
+      isOfEvent && serialNo !== null && serialNo !== remaining.serialNo ? [serialNo] : [],
+    );
+    take(turn, badgeKey, { ...remaining, tier: Math.min(remaining.tier, state.tier), serials, reversal });
+  }
+};
+
+/** Notes what is not undone of revocations: those by the event, and of awards of it. */
+const noteRevoked = (log: readonly LoggedAward[], reversal: Reversal): void => {
+  const last = log.findLastIndex(({ action, isReversal }) => action === "REVOKED" && !isReversal);
+  for (const [i, { action, badgeKey, isOfEvent }] of log.entries()) {
+    if (!isOfEvent) continue;
+    if (action === "REVOKED") reversal.left.add(`badge ${badgeKey}: that it was revoked`);
+    else if (i < last) reversal.left.add(`badge ${badgeKey}: what it gave before it was revoked`);
+  }
+};
+
+type Fall = Remaining & { serials: readonly number[]; reversal: Reversal };
+
+const take = (turn: Turn, badgeKey: string, fall: Fall): void => {
+  const { tier, times, serialNo, serials, reversal } = fall;
+  const { player } = turn;
+  reversal.badges.add(badgeKey);
+  giveNumbersBack(turn, badgeKey, { serials, reversal });
+  const before = player.badges.get(badgeKey)!;
+  if (tier === 0) revokeBadge(turn, { badgeKey, cause: reversal.cause, key: "" });
   const state = player.badges.get(badgeKey)!;
-  player.badges.set(badgeKey, { ...state, tier });
+  const earned = times === 0 ? { firstEarnedMs: null, lastEarnedMs: null } : {};
+  player.badges.set(badgeKey, { ...state, ...earned, tier, timesAwarded: times, serialNo });
   player.dirty.badges.add(badgeKey);
-  // Otherwise the rewards of a tier that is earned again would have the ledger keys of the reverted ones.
+  // Otherwise the rewards of what is earned again would have the ledger keys of the reverted ones.
   const { r = {} } = player.doc;
   player.doc = { ...player.doc, r: { ...r, [`b:${badgeKey}`]: (r[`b:${badgeKey}`] ?? 0) + 1 } };
   player.dirty.doc = true;
+  if (tier === 0 || tier === before.tier) return;
   const { id: playerId, externalUserId } = player;
-  emit("player.badge_revoked", { playerId, externalUserId, badgeKey, tier: state.tier, cause });
+  turn.emit("player.badge_revoked", {
+    playerId,
+    externalUserId,
+    badgeKey,
+    tier: before.tier,
+    cause: reversal.cause,
+  });
 };
 
 /** Only the number that was assigned last can be reused: numbers must be unique. */
-const giveBackNumber = (
+const giveNumbersBack = (
   { shared, project }: Turn,
   badgeKey: string,
-  { serialNo, reversal }: { serialNo: number | null; reversal: Reversal },
+  { serials, reversal }: Pick<Fall, "serials" | "reversal">,
 ): void => {
   const counter = limitedKey(project.projectId, "badge", badgeKey);
-  if (serialNo === null || !shared.has(counter)) return;
-  if (shared.used(counter) === serialNo) shared.add(counter, -1);
-  else reversal.left.add(`number ${serialNo} of badge ${badgeKey}`);
+  if (!shared.has(counter)) return;
+  for (const serialNo of [...new Set(serials)].toSorted((a, b) => b - a)) {
+    if (shared.used(counter) === serialNo) shared.add(counter, -1);
+    else reversal.left.add(`number ${serialNo} of badge ${badgeKey}`);
+  }
 };
 
 /** Lowers badges that follow a counter of the event to the tiers that they have without it. */
@@ -92,23 +104,33 @@ export const reverseFollowed = (
   turn: Turn,
   { followed, together }: Pick<PlayerRecord, "followed" | "together">,
   reversal: Reversal,
-): Map<string, number> => {
-  const tiers = new Map<string, number>();
-  for (const [badgeKey, { tier, progress }] of followed) {
+): void => {
+  for (const [badgeKey, { tier, progress, times }] of followed) {
     const before = turn.player.badges.get(badgeKey);
     if (!before) continue;
-    const isFalling = before.tier > tier;
+    const isFalling = before.tier > tier || before.timesAwarded > times;
     if (isFalling) {
       noteOthers(turn, { badgeKey, tier, together, reversal });
-      take(turn, badgeKey, { tier, reversal });
+      takeFollowed(turn, badgeKey, { before, tier: Math.min(before.tier, tier), times, reversal });
     }
-    tiers.set(badgeKey, Math.min(before.tier, tier));
     // A badge that has all its tiers no longer follows the counter upwards.
     if (progress >= before.progress && !isFalling) continue;
     turn.player.badges.set(badgeKey, { ...turn.player.badges.get(badgeKey)!, progress });
     turn.player.dirty.badges.add(badgeKey);
   }
-  return tiers;
+};
+
+type Followed = { before: BadgeState; tier: number; times: number; reversal: Reversal };
+
+const takeFollowed = (turn: Turn, badgeKey: string, { before, tier, times, reversal }: Followed): void => {
+  const { serialNo, timesAwarded } = before;
+  const isGone = tier === 0;
+  const fewer = Math.min(timesAwarded, times);
+  // Which awards had the other numbers is not known.
+  if (serialNo !== null && fewer < timesAwarded - (isGone ? 1 : 0))
+    reversal.left.add(`numbers of badge ${badgeKey}`);
+  const serials = isGone && serialNo !== null ? [serialNo] : [];
+  take(turn, badgeKey, { tier, times: fewer, serialNo: isGone ? null : serialNo, serials, reversal });
 };
 
 /** What is taken back of a tier's rewards. */

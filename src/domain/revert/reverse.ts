@@ -7,8 +7,9 @@ import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { refreshSegments } from "../evaluation/segments/membership.ts";
 import type { Pieces } from "../kernel/pace.ts";
+import { awardOfKey, isLost, keepAwards } from "./award-log.ts";
 import type { CausedLine, LostRewards, PlayerRecord, Reversal } from "./record.ts";
-import { reverseBadges, reverseFollowed, tierOfKey } from "./reverse-badges.ts";
+import { reverseBadges, reverseFollowed } from "./reverse-badges.ts";
 import { type CounterStarts, derivedOf, reverseCounters } from "./reverse-counters.ts";
 import { type FiredRules, reverseFirings, reverseGrants } from "./reverse-firings.ts";
 import { reverseHoldings, reverseXp } from "./reverse-ledger.ts";
@@ -48,26 +49,29 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
   });
   const before = new Map(player.entries);
   reverseSubmitted(turn, record.submitted, reversal);
-  const tiers = reverseFollowed(turn, record, reversal);
+  reverseFollowed(turn, record, reversal);
   yield* reverseLost(turn, record.lost, reversal);
   const shortened = record.isOwn ? reverseStreaks(turn, record, reversal) : new Set<string>();
   const keptByStreak: IsKept = (key) => {
     const streakKey = streakOfKey(key);
     return streakKey !== undefined && !shortened.has(streakKey);
   };
-  const keptAtFirst: IsKept = (key) => keptByStreak(key) || isOfHeldTier(key, tiers);
+  const { together, event } = record;
+  const keptByBadge: IsKept = (key) => {
+    const award = awardOfKey(key);
+    return award !== undefined && !isLost(event.id, award, together);
+  };
+  const keptAtFirst: IsKept = (key) => keptByStreak(key) || keptByBadge(key);
   yield* reverseXp(turn, linesOf(record, "XP", keptAtFirst), reversal);
   const lost = takeLevelsBack(turn, record.emitted, reversal);
   const kept: IsKept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
-  const awards = log.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
-  const { fallen, taken } = record.together;
-  for (const { key, action, isOfEvent } of awards) if (isOfEvent && action === "AWARDED") taken.add(key);
-  for (const [badgeKey, tier] of [
-    ...tiers,
-    ...reverseBadges(turn, awards, { followed: record.followed, reversal }),
-  ])
-    fallen.set(badgeKey, tier);
-  const isGone = ({ key }: { key: string }) => !kept(key) && !isOfKeptBadge(key, fallen);
+  keepAwards(log, together.lost, kept);
+  const isStanding: IsKept = (key) => kept(key) || keptByBadge(key);
+  const awards = log.map((award) => (isStanding(award.key) ? { ...award, isOfEvent: false } : award));
+  for (const { key, action, isOfEvent } of awards)
+    if (isOfEvent && action === "AWARDED") together.taken.add(key);
+  reverseBadges(turn, awards, { followed: record.followed, reversal });
+  const isGone = ({ key }: { key: string }) => !isStanding(key);
   const grants = record.grants.filter(isGone);
   yield* reverseHoldings(turn, ledger.filter(isGone), reversal);
   yield* reverseGrants(turn, grants, reversal);
@@ -121,18 +125,6 @@ const linesOf = ({ ledger }: PlayerRecord, asset: string, isKept: IsKept): Cause
 const isOfKeptLevel = (key: string, lost: ReadonlySet<number>): boolean => {
   const level = levelOfKey(key);
   return level !== undefined && !lost.has(level);
-};
-
-/** Rewards of a tier that is still held stay with it. */
-const isOfKeptBadge = (key: string, fallen: ReadonlyMap<string, number>): boolean => {
-  const of = tierOfKey(key);
-  return of !== undefined && of.tier <= (fallen.get(of.badgeKey) ?? Infinity);
-};
-
-/** As `isOfKeptBadge`, of badges that follow a counter alone. */
-const isOfHeldTier = (key: string, tiers: ReadonlyMap<string, number>): boolean => {
-  const of = tierOfKey(key);
-  return of !== undefined && of.tier <= (tiers.get(of.badgeKey) ?? 0);
 };
 
 /**

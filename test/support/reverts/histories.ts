@@ -10,9 +10,11 @@ import { define, processAll, publish, rowsOf } from "../domain/rule-projects.ts"
 const won = { eventTypes: ["won"] };
 const tiers = (thresholds: readonly number[], xp: number) =>
   thresholds.map((threshold, i) => ({ tier: i + 1, threshold, rewards: { xp: xp * (i + 1) } }));
+const starTiers = (thresholds: readonly number[]) =>
+  thresholds.map((threshold, i) => ({ tier: i + 1, threshold, rewards: { currencies: { stars: 10 ** i } } }));
 const lifetime = { window: { type: "LIFETIME" } };
 
-/** Badges that follow counters of all kinds, each with tiers that give XP. */
+/** Badges that follow counters of all kinds, with tiers that give XP, or stars each time. */
 const BADGES: readonly Json[] = [
   {
     key: "count",
@@ -38,6 +40,18 @@ const BADGES: readonly Json[] = [
     key: "games",
     progressMetric: { ...won, ...lifetime, aggregate: "distinct", property: "game" },
     tiers: tiers([2, 3], 5),
+  },
+  {
+    key: "often",
+    progressMetric: { ...won, ...lifetime, aggregate: "sum", property: "score" },
+    repeatable: true,
+    tiers: starTiers([3, 6]),
+  },
+  {
+    key: "often-a-day",
+    progressMetric: { ...won, aggregate: "count", window: { type: "CALENDAR", unit: "DAY" } },
+    repeatable: true,
+    tiers: starTiers([1]),
   },
 ];
 
@@ -83,7 +97,7 @@ export const aHistoryProject = async (
   await domain.transact(({ db }) =>
     sql`update projects set settings = ${settings}::jsonb where id = ${projectId}`.execute(db),
   );
-  await define(domain, projectId, "currency", { key: "coins", name: "Coins" });
+  for (const key of ["coins", "stars"]) await define(domain, projectId, "currency", { key, name: key });
   for (const badge of badges) await define(domain, projectId, "badge", { name: "A badge", ...badge });
   for (const board of boards) await domain.addBoard(projectId, { name: "A board", ...board });
   await publish(domain, projectId, {
@@ -102,7 +116,7 @@ export const aHistoryProject = async (
   return projectId;
 };
 
-export type Won = { at: Date; properties: Json };
+export type Won = { at: Date; properties: Json; type?: string };
 
 /** Sends events of a player, and processes them. Answers their ids. */
 export const play = async (
@@ -123,7 +137,12 @@ export const takeBack = (domain: Domain, projectId: string, eventId: string): Pr
     revertEvent(work, projectId, { eventId, reason: "test", onShortfall: "CLAMP", actor: "test" }),
   );
 
-type PlayerRow = { id: string; xp: string | number; doc: { c?: Record<string, unknown> } | null };
+type PlayerRow = {
+  id: string;
+  xp: string | number;
+  stars: string | number;
+  doc: { c?: Record<string, unknown> } | null;
+};
 type EntryRow = { key: string; period: string | null; score: string | number };
 
 /** Windows and counters at nothing are as good as none. */
@@ -133,20 +152,25 @@ const counted = (state: unknown): unknown => {
   return windows.length === 0 ? undefined : windows;
 };
 
-/** What a player has, as far as it follows from events: XP, counters, tiers and entries of boards. */
+/** What a player has who has done nothing. */
+export const NOBODY = { xp: 0, stars: 0, badges: [], counters: [], entries: [] };
+
+/** What a player has, as far as it follows from events: XP, counters, badges and entries of boards. */
 export const standingOf = async (domain: Domain, projectId: string, user: string) => {
   const [player] = await rowsOf(
     domain,
     sql<PlayerRow>`
-      select p.id, p.xp, s.doc from players p
+      select p.id, p.xp, s.doc, coalesce(b.balance, 0) as stars from players p
+      left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
+        and b.currency_key = 'stars'
       left join player_states s on s.project_id = p.project_id and s.player_id = p.id
       where p.project_id = ${projectId} and p.external_user_id = ${user}`,
   );
   if (!player) return undefined;
   const badges = await rowsOf(
     domain,
-    sql<{ key: string; tier: number }>`
-      select badge_key as key, tier from player_badges
+    sql<{ key: string; tier: number; times: number }>`
+      select badge_key as key, tier, times_awarded as times from player_badges
       where project_id = ${projectId} and player_id = ${player.id} and tier > 0 order by 1`,
   );
   const entries = await rowsOf(
@@ -160,7 +184,8 @@ export const standingOf = async (domain: Domain, projectId: string, user: string
   );
   return {
     xp: Number(player.xp),
-    badges: badges.map(({ key, tier }) => [key, tier]),
+    stars: Number(player.stars),
+    badges: badges.map(({ key, tier, times }) => [key, tier, times]),
     counters: Object.entries(player.doc?.c ?? {})
       .map(([id, state]) => [id, counted(state)])
       .filter(([, state]) => state !== undefined)
@@ -190,6 +215,5 @@ export const assertAsIfNever = async (
     await standingOf(domain, projectId, user),
     await standingOf(domain, projectId, like),
   ];
-  const nobody = { xp: 0, badges: [], counters: [], entries: [] };
-  assert.deepEqual(standing, expected ?? nobody);
+  assert.deepEqual(standing, expected ?? NOBODY);
 };

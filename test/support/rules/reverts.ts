@@ -7,12 +7,13 @@ import { atOnce } from "../../../src/domain/kernel/slices.ts";
 import { evaluateEvent, noEffects } from "../../../src/domain/evaluation/evaluate.ts";
 import type { Turn } from "../../../src/domain/evaluation/turn.ts";
 import { compileRules } from "../../../src/domain/evaluation/running/compile.ts";
-import { newReversal, type PlayerRecord } from "../../../src/domain/revert/record.ts";
+import { lostAwards } from "../../../src/domain/revert/award-log.ts";
+import { type LoggedAward, newReversal, type PlayerRecord } from "../../../src/domain/revert/record.ts";
 import {
   countersWithout,
+  dueNow,
   followersOf,
   leastProgress,
-  tierNow,
 } from "../../../src/domain/revert/counters-without.ts";
 import { reversePlayer } from "../../../src/domain/revert/reverse.ts";
 import { controlsOf, firingKey } from "../../../src/domain/revert/reverse-firings.ts";
@@ -113,6 +114,32 @@ export const apply = (player: PlayerState, sent: Sent, shared?: Turn["shared"]) 
 /** What the database keeps of an event that was applied. */
 export const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: PlayerState): PlayerRecord => {
   const { id, type, at, properties } = turn.event;
+  const followed = followedBy(turn);
+  const awards: LoggedAward[] = [
+    // What the player held before rests on other awards.
+    ...[...before.badges].flatMap(([badgeKey, { tier }]) =>
+      Array.from({ length: tier }, (_, i) => ({
+        eventId: null,
+        badgeKey,
+        tier: i + 1,
+        action: "AWARDED" as const,
+        serialNo: null,
+        key: `before:${i}`,
+        isOfEvent: false,
+        isByCounter: badgeKey === "winner",
+        isReversal: false,
+        others: tier,
+      })),
+    ),
+    ...effects.badgeAwards.map((award) => ({
+      ...award,
+      serialNo: null,
+      isOfEvent: true,
+      isByCounter: award.cause.refKey === award.badgeKey,
+      isReversal: false,
+      others: 0,
+    })),
+  ];
   return {
     event: {
       id,
@@ -124,40 +151,33 @@ export const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: Pl
       externalUserId: turn.player.externalUserId,
     },
     ledger: effects.ledger.filter(({ eventId }) => eventId === id),
-    awards: [
-      // What the player held before rests on other awards.
-      ...[...before.badges].flatMap(([badgeKey, { tier }]) =>
-        Array.from({ length: tier }, (_, i) => ({
-          badgeKey,
-          tier: i + 1,
-          action: "AWARDED" as const,
-          serialNo: null,
-          key: `before:${i}`,
-          isOfEvent: false,
-          isByCounter: badgeKey === "winner",
-        })),
-      ),
-      ...effects.badgeAwards.map((award) => ({
-        ...award,
-        serialNo: null,
-        isOfEvent: true,
-        isByCounter: award.cause.refKey === award.badgeKey,
-      })),
-    ],
+    awards,
     grants: [],
     firings: effects.executions.map(({ ruleId, ruleVersion }) => ({ ruleId, ruleVersion, scores: null })),
     emitted: effects.outbox.map((row) => ({ type: row.type, data: row.data as Json })),
     hasOtherXp: before.xp > 0,
     recounted: new Map(),
-    followed: followedBy(turn),
+    followed,
     longestRuns: new Map(),
     days: new Map(),
     lost: [],
-    together: { awards: [], taken: new Set(), fallen: new Map() },
+    together: togetherOf(awards, followed),
     submitted: [],
     scores: new Map([["wins", null]]),
     isOwn: true,
   };
+};
+
+/** What an event shares with others that are reverted with it, where there are none. */
+export const togetherOf = (
+  awards: readonly LoggedAward[],
+  followed: PlayerRecord["followed"],
+): PlayerRecord["together"] => {
+  const byBadge = Map.groupBy(awards, ({ badgeKey }) => badgeKey);
+  const lost = [...byBadge].flatMap(([key, log]) => [
+    ...lostAwards(log, { followed: followed.get(key), held: 0 }).lost,
+  ]);
+  return { awards: [], taken: new Set(), lost: new Set(lost), followed };
 };
 
 /** What the badge that follows the counter of wins has without the turn's event. */
@@ -169,7 +189,7 @@ const followedBy = ({ project, player, event }: PlanTurn): PlayerRecord["followe
     touched.flatMap((one) =>
       followersOf(owner, one.metric).map((follower) => [
         follower.badge.definition.key,
-        { tier: tierNow(one, follower)!, progress: leastProgress(one) },
+        { ...dueNow(one, follower)!, progress: leastProgress(one) },
       ]),
     ),
   );

@@ -117,10 +117,13 @@ const repeatTier = (turn: Turn, badge: CompiledBadge, tier: number, why: Why): B
   return undefined;
 };
 
-/** Returns the key of a tier's rewards. Tiers removed by a reversal can be earned and rewarded again. */
-const rewardsKey = ({ player }: Turn, badgeKey: string, tier: number): string => {
+/**
+ * Returns the key of what an award has, by its number and a name. What was removed by a reversal can be
+ * earned, rewarded and revoked again.
+ */
+const keyOf = ({ player }: Turn, badgeKey: string, name: number | string): string => {
   const reversals = player.doc.r?.[`b:${badgeKey}`];
-  const key = `bdg:${badgeKey}:${player.badges.get(badgeKey)!.timesAwarded}:${tier}`;
+  const key = `bdg:${badgeKey}:${player.badges.get(badgeKey)!.timesAwarded}:${name}`;
   return reversals === undefined ? key : `${key}~${reversals}`;
 };
 
@@ -163,7 +166,7 @@ const publishAward = (
       refId: badgeId,
       ...(root.isTracked ? { rootEventId: root.id } : {}),
     },
-    key: rewardsKey(turn, badgeKey, tier),
+    key: keyOf(turn, badgeKey, tier),
     reason: `badge:${badgeKey}`,
   });
 };
@@ -249,11 +252,11 @@ export const revokeBadge = (
   const before = player.badges.get(badgeKey);
   if (!before && !turn.project.badges.has(badgeKey)) return "UNKNOWN_BADGE";
   if (!before || before.tier === 0) return "NOT_HELD";
-  const { tier, timesAwarded, serialNo } = before;
+  const { tier, serialNo } = before;
   const revokedMs = cause.kind === "REVERSAL" ? null : turn.event.at;
   setState(turn, badgeKey, { ...before, tier: 0, progress: 0, serialNo: null, revokedMs });
   // A badge is revoked once for each time it was awarded from nothing, so this key is unique.
-  const key = `bdg:${badgeKey}:${timesAwarded}:revoked`;
+  const key = keyOf(turn, badgeKey, "revoked");
   logAward(turn, { badgeKey, tier, action: "REVOKED", serialNo, key, cause });
   const { id: playerId, externalUserId } = player;
   turn.emit("player.badge_revoked", { playerId, externalUserId, badgeKey, tier, cause });

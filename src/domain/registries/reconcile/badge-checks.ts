@@ -134,7 +134,7 @@ const unexplained = async (
     const { key } = one.badge.definition;
     const reached = isSure(one)
       ? dueBy(one, work.now.getTime())
-      : recounts.get(one.metric.id)?.tiers.get(key);
+      : recounts.get(one.metric.id)?.due.get(key)?.tier;
     const due = Math.max(reached ?? one.tier, others.get(key) ?? 0);
     return due < one.tier ? [{ ...one, due }] : [];
   });
