@@ -2,6 +2,7 @@ import { enableCompileCache, flushCompileCache } from "node:module";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Command, Option } from "commander";
+import { resolveOwnImports } from "./cli/own-imports.ts";
 import { VERSION } from "./version.ts";
 
 /** The process that started this one, as long as it runs. */
@@ -10,6 +11,7 @@ const parent = process.ppid;
 // Half of the start time is stripping types and compiling modules, which is needed only once. If the folder
 // is not writable nothing is cached. Not in the system's temporary folder, where others could plant code.
 enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/laurel-compile"));
+resolveOwnImports();
 
 const USAGE_EXIT_CODE = 2;
 /**
