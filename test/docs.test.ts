@@ -144,6 +144,7 @@ const RUN_BY: readonly [path: string, words: string, test: string][] = [
   [IMPORT, "import history.ndjson.gz", "test/cli/printed-commands.test.ts"],
   [OPERATE, "config export", "test/cli/printed-commands.test.ts"],
   [WEBHOOKS, "npx laurel listen", "test/cli/printed-commands.test.ts"],
+  [WEBHOOKS, "npx laurel trigger", "test/cli/printed-commands.test.ts"],
   [OPERATE, "admin processes", "test/http/superadmin-rooms.test.ts"],
 ];
 
@@ -240,8 +241,8 @@ describe("the commands of the documents", function () {
     assert.ok(stepsOf(ACCOUNTS).length > 8 && stepsOf(KEYS).length > 4);
     const admin = await anAdmin(api);
     const env = { ...environment, URL: api.url, ADMIN_EMAIL: admin.email, ADMIN_PASSWORD: admin.password };
-    const { KEY = "" } = await runSteps(KEYS, await runSteps(ACCOUNTS, env));
-    const { body } = await api.get("/api/v1/players/ext:ada", { key: KEY });
+    const { FARM_KEY = "" } = await runSteps(KEYS, await runSteps(ACCOUNTS, env));
+    const { body } = await api.get("/api/v1/players/ext:ada", { key: FARM_KEY });
     assert.equal(body.xp, 50);
   });
 

@@ -11,9 +11,9 @@ export const addMigrateCommand = (program: Command): void => {
     .argument("[direction]", "up: apply what is pending; down: take the newest back; status: list", "up")
     .description("change or show the database's schema; the server applies pending migrations when it starts")
     .option("--yes", "take back without a question; needed where there is no terminal")
-    .action(async (direction: string, { yes = false }: { yes?: boolean }) => {
-      if (!isDirection(direction)) program.error("direction must be up, down or status", { exitCode: 2 });
-      if (direction === "down" && !yes && !canAsk()) program.error(NOBODY_TO_ASK, { exitCode: 2 });
+    .action(async (direction: string, { yes = false }: { yes?: boolean }, command: Command) => {
+      if (!isDirection(direction)) command.error("direction must be up, down or status", { exitCode: 2 });
+      if (direction === "down" && !yes && !canAsk()) command.error(NOBODY_TO_ASK, { exitCode: 2 });
       process.exitCode = await migrate(direction, yes);
     });
 };

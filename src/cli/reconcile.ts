@@ -16,9 +16,9 @@ export const addReconcileCommand = (program: Command): void => {
     .option("--project <id>", "one project; default: all")
     .option("--repair", "put derived data right from what it is derived from")
     .option("--json", "one JSON object a line: each finding, then the sum; no progress")
-    .action(async (flags: Flags) => {
+    .action(async (flags: Flags, command: Command) => {
       if (flags.project !== undefined && !isId(flags.project))
-        program.error("--project must be the UUID of a project", { exitCode: 2 });
+        command.error("--project must be the UUID of a project", { exitCode: 2 });
       process.exitCode = await run(flags);
     });
 };

@@ -9,12 +9,13 @@ import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
 
 /**
  * Authenticates the sender by `X-API-Key` or `Authorization: Bearer`; without either the caller is anonymous.
+ * An empty X-API-Key is none.
  * Keys in the address or in Authorization are ignored.
  * @throws DomainError UNAUTHORIZED when the credentials are invalid, or when both were sent
  */
 export const identify = async (app: App, request: Request, isAdmin = false): Promise<Caller> => {
   if (isAdmin) return identifyAdmin(app, request);
-  const secret = request.get("x-api-key");
+  const secret = request.get("x-api-key") || undefined;
   const authorization = request.get("authorization");
   if (secret !== undefined && authorization !== undefined) {
     throw unauthorized("CREDENTIALS_AMBIGUOUS", "Send X-API-Key or Authorization, not both");

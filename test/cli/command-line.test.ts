@@ -25,6 +25,17 @@ describe("the command line", () => {
     }
   });
 
+  it("says after a misuse how that command is used, and not the others", async () => {
+    for (const args of [
+      ["migrate", "down"],
+      ["migrate", "sideways"],
+      ["reconcile", "--project", "nonsense"],
+    ]) {
+      const { code, text } = await run(args);
+      assert.deepEqual([code, text.match(/Usage: laurel \w+/g)], [2, [`Usage: laurel ${args[0]}`]], text);
+    }
+  });
+
   it("takes the server's address from URL, as the guides export it, and from --url before that", async () => {
     const file = ["import", "none.ndjson", "--key", "svc_test_x"];
     assert.match((await run(file, { URL: "ftp://nowhere" })).text, /--url must be an http or https address/);

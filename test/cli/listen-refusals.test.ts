@@ -117,11 +117,14 @@ describe("laurel listen and laurel trigger", function () {
     await forwarded.close();
   });
 
-  it("end with 1 for a type that there is not, and when no server answers", async () => {
-    for (const type of ["no.such", "quest.started"]) {
-      const [code, text] = await trigger(type);
-      assert.equal(code, 1);
-      assert.match(text, new RegExp(`^error: 400 .*unknown event type ${type}: see GET`));
+  it("end with 1 for a type that there is not, or not yet, and when no server answers", async () => {
+    for (const [type, reason] of [
+      ["no.such", "unknown event type no.such"],
+      ["quest.started", "quest.started is not available yet"],
+    ] as const) {
+      const [refused, why] = await trigger(type);
+      assert.equal(refused, 1);
+      assert.match(why, new RegExp(`^error: 400 .*${reason}: see GET`));
     }
     const url = `http://127.0.0.1:${await freePort()}`;
     const [code, text] = await run("trigger", "player.level_up", "--key", tenant.key, "--url", url);

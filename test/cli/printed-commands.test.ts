@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { clientOf, must } from "../support/http/client.ts";
 import { blockWith, commandsOf, descendantsOf, finished, runPrinted } from "../support/documents/commands.ts";
 import { root } from "../support/documents/documents.ts";
@@ -83,7 +83,16 @@ describe("the commands that the documents print for operators", function () {
       const [there, here] = [await aTenant(api), await aTenant(api)];
       const badge = { key: "found", name: "Found" };
       must(await api.post("/api/v1/badges", badge, { key: there.key }), 201);
-      const keys = { FROM: api.url, TO: api.url, KEY_THERE: there.key, KEY_HERE: here.key };
+      const keyOf = ({ token, projectId }: Tenant, scopes: string[]): Promise<string> =>
+        aKey(api, { token, projectId, scopes });
+      // Those that the guide names, and no more.
+      const writes = ["config:manage", "rules:manage", "leaderboards:manage", "config:read"];
+      const keys = {
+        FROM: api.url,
+        TO: api.url,
+        KEY_THERE: await keyOf(there, ["config:read"]),
+        KEY_HERE: await keyOf(here, writes),
+      };
       const commands = commandsOf(blockWith(OPERATE, "config export")).map((command) =>
         command.replace("node bin/laurel.mjs", `cd ${folder} && node ../bin/laurel.mjs`),
       );
@@ -98,7 +107,8 @@ describe("the commands that the documents print for operators", function () {
     it("forward events to a program that is being written, and make one happen", async () => {
       const { key } = await aTenant(api);
       const receiver = await startReceiver((response) => response.writeHead(200).end("so"));
-      const [listen, trigger] = commandsOf(blockWith(WEBHOOKS, "npx laurel listen")) as [string, string];
+      const [listen] = commandsOf(blockWith(WEBHOOKS, "npx laurel listen")) as [string];
+      const [trigger] = commandsOf(blockWith(WEBHOOKS, "npx laurel trigger")) as [string];
       const to = `--url ${api.url}`;
       const forward = listen.replace("http://localhost:9000", receiver.url);
       const there = { ...env, KEY: key, SECRET: `whsec_${Buffer.alloc(32, 7).toString("base64")}` };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
+import { eventually } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
 
 const rule = {
@@ -139,6 +140,64 @@ describe("a project's configuration", () => {
     await imported({ ...document, currencies: [{ key: "coins", name: "Coins" }] }, { prune: true });
     const now = await exported();
     assert.deepEqual([now.currencies.length, now.currencies[0].maxBalance, now.rules], [1, undefined, []]);
+  });
+
+  /** Archives all of `aGame` that can be archived. */
+  const emptied = async () => {
+    const nothing = { currencies: [], levels: [], leaderboards: [], rules: [] };
+    assert.equal((await imported({ format: "laurel/1", ...nothing }, { prune: true })).status, 200);
+    const { rules, currencies } = await exported();
+    assert.deepEqual([rules, currencies], [[], []]);
+  };
+
+  it("restores what was archived, as a dry run promises, with what players hold of it", async () => {
+    await imported(aGame);
+    const before = await exported();
+    const { id } = (await api.get("/api/v1/rules/welcome", { key: tenant.key })).body;
+    const player = (await post("/players", { externalUserId: "ada", displayName: "Ada" })).body;
+    await post(`/players/${player.id}/balances/coins/grant`, { amount: 5 });
+    await emptied();
+    const promised = await imported(before, { dryRun: true });
+    const restored = await imported(before);
+    assert.deepEqual([restored.status, restored.body.changes], [200, promised.body.changes]);
+    assert.deepEqual(await exported(), before);
+    const again = (await api.get("/api/v1/rules/welcome", { key: tenant.key })).body;
+    assert.deepEqual([again.id, again.status, again.publishedVersion], [id, "ACTIVE", 2]);
+    const { body } = await api.get(`/api/v1/players/${player.id}/balances`, { key: tenant.key });
+    assert.equal(body.data[0].balance, 5);
+    const sent = await post("/events?wait=true", { externalUserId: "ada", eventType: "signed_up" });
+    const effects: { type: string }[] = sent.body.effects;
+    assert.ok(effects.some(({ type }) => type === "player.xp_granted"));
+  });
+
+  it("restores a board with all scores of the players, and with the changes of the document", async () => {
+    const player = (await post("/players", { externalUserId: "bo", displayName: "Bo" })).body;
+    await imported({ format: "laurel/1", leaderboards: [{ leaderboard: board }] });
+    await emptied();
+    await post(`/players/${player.id}/xp`, { amount: 7, reason: "gift" });
+    const renamed = { ...board, name: "Best" };
+    assert.equal(
+      (await imported({ format: "laurel/1", leaderboards: [{ leaderboard: renamed }] })).status,
+      200,
+    );
+    await eventually(async () => {
+      const { body } = await api.get("/api/v1/leaderboards/top/entries", { key: tenant.key });
+      return body.data[0]?.score === 7;
+    });
+    assert.equal((await exported()).leaderboards[0].leaderboard.name, "Best");
+  });
+
+  it("refuses to restore something as what it never was", async () => {
+    const reward = { key: "gift", name: "Gift", kind: "BUNDLE", bundle: { xp: 1 } };
+    const given = { format: "laurel/1", rewards: [reward], leaderboards: [{ leaderboard: board }] };
+    assert.equal((await imported(given)).status, 200);
+    await imported({ format: "laurel/1", rewards: [], leaderboards: [] }, { prune: true });
+    const other = { ...board, metric: { source: "LEVEL" } };
+    const asOther = await imported({ format: "laurel/1", leaderboards: [{ leaderboard: other }] });
+    assertError(asOther, 409, "LEADERBOARD_FIXED");
+    const custom = { key: "gift", name: "Gift", kind: "PRIZE", fulfilment: "EXTERNAL" };
+    const asCustom = await imported({ format: "laurel/1", rewards: [custom] });
+    assert.equal(asCustom.body.error.details[0].field, "rewards.gift.kind");
   });
 
   it("is imported wholly or not at all", async () => {

@@ -140,6 +140,7 @@ describe("HTTP access", () => {
 
   it("answers 401 without credentials, with two, and with what is no credential", async () => {
     assert.deepEqual(await pick(call("/both", {})), [401, "CREDENTIALS_MISSING"]);
+    assert.deepEqual(await pick(call("/both", byKey(""))), [401, "CREDENTIALS_MISSING"]);
     assert.deepEqual(await pick(call("/both", { ...byKey(key), ...byUser(designer) })), [
       401,
       "CREDENTIALS_AMBIGUOUS",

@@ -79,8 +79,13 @@ const checkRoom = async ({ em }: Work, projectId: string, key: string): Promise<
   if (await em.findOne(Leaderboard, { projectId, key })) {
     throw conflict("KEY_TAKEN", `the key ${key} is taken; archived leaderboards keep theirs`);
   }
+  await refuseFull(em, projectId);
+};
+
+/** @param restored number of archived ones that are no longer to be */
+const refuseFull = async (em: Work["em"], projectId: string, restored = 0): Promise<void> => {
   const active = await em.count(Leaderboard, { projectId, status: { $ne: "ARCHIVED" } });
-  const all = await em.count(Leaderboard, { projectId });
+  const all = (await em.count(Leaderboard, { projectId })) - restored;
   if (active < LEADERBOARDS_MAX && all < LEADERBOARDS_WITH_ARCHIVED_MAX) return;
   const limit = `${LEADERBOARDS_MAX} leaderboards, and ${LEADERBOARDS_WITH_ARCHIVED_MAX} with archived ones`;
   throw conflict("LEADERBOARD_LIMIT", `a project may have ${limit}`);
@@ -135,7 +140,7 @@ const lockLeaderboard = async (work: Work, projectId: string, ref: string): Prom
   return leaderboard;
 };
 
-type Step = "updated" | "paused" | "resumed" | "archived";
+type Step = "updated" | "paused" | "resumed" | "archived" | "restored";
 
 export const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<Leaderboard> => {
   leaderboard.version++;
@@ -232,7 +237,8 @@ export const resumeLeaderboard = async (work: Work, projectId: string, ref: stri
 };
 
 /**
- * Archives a leaderboard permanently: it accepts no scores, is not listed, and keeps its key and its entries.
+ * Archives a leaderboard: it accepts no scores, is not listed, and keeps its key and its entries. Only an
+ * import of a configuration restores it.
  */
 export const archiveLeaderboard = async (
   work: Work,
@@ -242,6 +248,13 @@ export const archiveLeaderboard = async (
   const leaderboard = await lockLeaderboard(work, projectId, ref);
   leaderboard.status = "ARCHIVED";
   return touch(work, leaderboard, "archived");
+};
+
+/** Restores an archived leaderboard as PAUSED. @throws DomainError CONFLICT LEADERBOARD_LIMIT */
+export const restoreLeaderboard = async (work: Work, leaderboard: Leaderboard): Promise<void> => {
+  await refuseFull(work.em, leaderboard.projectId, 1);
+  leaderboard.status = "PAUSED";
+  await touch(work, leaderboard, "restored");
 };
 
 /** Whether a board can be filled with what players have: total XP. */

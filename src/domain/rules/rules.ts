@@ -24,7 +24,7 @@ export const RULES_WITH_ARCHIVED_MAX = 20_000;
 /** Words used in place of a key in paths of the API. */
 const RESERVED_KEYS: ReadonlySet<string> = new Set(["catalogue", "graph", "order", "simulate", "validate"]);
 
-export const KEY_TAKEN = (key: string) =>
+const KEY_TAKEN = (key: string) =>
   conflict("KEY_TAKEN", `the key ${key} is taken; archived rules keep theirs`);
 
 /** Creates a rule as DRAFT. @throws DomainError CONFLICT: KEY_TAKEN, RULE_LIMIT */

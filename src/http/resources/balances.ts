@@ -94,8 +94,8 @@ export const balanceRoutes = [
     id: "grantCurrency",
     summary: "Grant currency to a player",
     description:
-      "Beyond maxBalance it is cut to what fits (ledgerEntry.amount) or refused, as the currency says; " +
-      "409 BALANCE_LIMIT when nothing fits.",
+      "To give coins, gems, or any other currency. Beyond maxBalance it is cut to what fits " +
+      "(ledgerEntry.amount) or refused, as the currency says; 409 BALANCE_LIMIT when nothing fits.",
     params: CurrencyParams,
     body: z.object({
       amount: Amount,
@@ -125,7 +125,9 @@ export const balanceRoutes = [
     path: "/players/{playerId}/balances/{currencyKey}/spend",
     id: "spendCurrency",
     summary: "Spend a player's currency",
-    description: "All of the amount or, with 409 INSUFFICIENT_FUNDS, nothing. What is held cannot be spent.",
+    description:
+      "To take coins, gems, or any other currency: all of the amount or, with 409 INSUFFICIENT_FUNDS, " +
+      "nothing. What is held cannot be spent.",
     params: CurrencyParams,
     body: z.object({ amount: Amount, reason: Reason.default("spend"), reference: Reference }),
     status: 201,

@@ -107,8 +107,9 @@ export const configurationRoutes = [
     summary: "Import a document",
     description:
       "Makes the project match the document: completely or, when anything is refused, not at all. Sections " +
-      "that the document leaves out stay as they are. Settings and time zone are for ADMINs; a key needs " +
-      "`rules:manage` for rules and `leaderboards:manage` for leaderboards, too.",
+      "that the document leaves out stay as they are. What was archived is restored by its key. Settings " +
+      "and time zone are for ADMINs; a key needs `rules:manage` for rules and `leaderboards:manage` for " +
+      "leaderboards, too.",
     access: { scope: "config:manage", roles: DESIGNERS },
     ...takesDocument,
     body: ImportBody,

@@ -7,6 +7,7 @@ import type { SecretBox } from "../../kernel/secret-box.ts";
 import { Tenant } from "../../accounts/tenants/tenant.ts";
 import type { Work } from "../../kernel/work.ts";
 import { type Happened, webhookBody } from "./body.ts";
+import { WEBHOOK_TYPES } from "./catalogue/event-types.ts";
 import { sampleOf, TEST_TYPE } from "./catalogue/samples.ts";
 import { deliveryId, eventsFor, planWebhooks } from "./plan.ts";
 import { attemptOf } from "./delivering/record-results.ts";
@@ -17,9 +18,12 @@ import { signedRequest } from "./delivering/signing.ts";
 import { keptMsOf, readSubscribers } from "./subscribers.ts";
 import type { Webhook } from "./webhook.ts";
 
+const reasonOf = (type: string): string =>
+  WEBHOOK_TYPES.includes(type) ? `${type} is not available yet` : `unknown event type ${type}`;
+
 const sampleEvent = ({ now }: Work, projectId: string, type: string): Happened => {
   const data = sampleOf(type);
-  if (!data) throw invalid("eventType", `unknown event type ${type}: see GET /webhooks/event-types`);
+  if (!data) throw invalid("eventType", `${reasonOf(type)}: see GET /webhooks/event-types`);
   return { id: newId(), projectId, type, playerId: null, data: { ...data, test: true }, createdAt: now };
 };
 

@@ -21,7 +21,7 @@ import { checkSize } from "./size.ts";
  */
 export const ARCHIVED_FACTOR = 10;
 
-export const keyTaken = (key: string) =>
+const keyTaken = (key: string) =>
   conflict("KEY_TAKEN", `the key ${key} is taken; archived definitions keep theirs`);
 
 /**
@@ -218,7 +218,8 @@ const lockActive = async (work: Work, ref: Ref): Promise<Definition> => {
 };
 
 /**
- * Archives a definition permanently: its key stays taken, and players keep what they hold of it.
+ * Archives a definition: its key stays taken, and players keep what they hold of it. Only an import of a
+ * configuration restores it.
  * @throws DomainError NOT_FOUND, CONFLICT: INVALID_STATE, IN_USE
  */
 export const archiveDefinition = async (

@@ -83,7 +83,8 @@ const diffSection = async (section: string, { wanted, now, prune }: Sections): P
 /** Stored JSON has no undefined; parsed documents may have. */
 const plain = (value: Json): Json => JSON.parse(JSON.stringify(value)) as Json;
 
-const itemFields = (wanted: Json, before: Json): string[] => {
+/** Returns the fields in which an item of a document differs from what the project has. */
+export const itemFields = (wanted: Json, before: Json): string[] => {
   const [left, right] = [flat(wanted), flat(before)];
   if (wanted["leaderboard"]) left["period"] = zonedAs(left["period"] as Json, right["period"] as Json);
   return [...new Set([...Object.keys(left), ...Object.keys(right)])].filter(

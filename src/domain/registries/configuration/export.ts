@@ -70,11 +70,16 @@ const exportDefinitions = async ({ db }: Work, projectId: string): Promise<Recor
 
 const exportBoards = async ({ em }: Work, projectId: string): Promise<ConfigDocument["leaderboards"]> => {
   const boards = await em.find(Leaderboard, { projectId, status: { $ne: "ARCHIVED" } }, UNMANAGED);
-  return boards.map(({ key, name, status, definition }) => ({
-    status: status === "PAUSED" ? "PAUSED" : "ACTIVE",
-    leaderboard: { ...definition, key, name, backfill: false },
-  }));
+  return boards.map(exportedBoard);
 };
+
+/** Returns a board as a document has it. */
+export const exportedBoard = ({ key, name, status, definition }: Leaderboard): ExportedBoard => ({
+  status: status === "PAUSED" ? "PAUSED" : "ACTIVE",
+  leaderboard: { ...definition, key, name, backfill: false },
+});
+
+type ExportedBoard = NonNullable<ConfigDocument["leaderboards"]>[number];
 
 type RuleRow = { key: string; status: RuleStatus; rule: RuleDocument };
 

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/definitions.ts";
 import { type ProjectDefinitions, shareDefinitions } from "../../economy/definitions/project-definitions.ts";
-import { keyTaken, refuseFull } from "../../economy/definitions/definitions.ts";
+import { refuseFull } from "../../economy/definitions/definitions.ts";
 import { createInUse } from "../../economy/definitions/in-use.ts";
 import type { DefinitionKind } from "../../economy/definitions/kind.ts";
 import type { Defined, Stored } from "../../evaluation/live.ts";
@@ -29,24 +29,33 @@ export const isDefinitions = ({ section }: ConfigChange): boolean => KINDS.has(s
 
 const nameOf = ({ kind, key }: { kind: string; key: string }): string => `${kind} ${key}`;
 
+/** An archived definition, which takes part again when a document names it. */
+type Archived = { kind: string; key: string; id: string; version: number; definition: Defined | null };
+
 /** An import of definitions, assembled in memory: nothing is written before everything is checked. */
 type Draft = {
   work: Work;
   projectId: string;
   definitions: ProjectDefinitions;
   counts: Map<string, Counts>;
-  archived: Set<string>;
+  archived: Map<string, Archived>;
   created: (Stored & { kind: string })[];
   updated: (Stored & { kind: string })[];
   audited: DefinitionChange[];
 };
 
-const openDraft = async (work: Work, projectId: string): Promise<Draft> => {
+const openDraft = async (
+  work: Work,
+  projectId: string,
+  wanted: readonly WantedDefinition[],
+): Promise<Draft> => {
   const definitions = await shareDefinitions(work, projectId);
-  const found = await sql<{ kind: string; key: string }>`
-    select kind, key from definitions
-    where project_id = ${projectId} and status = 'ARCHIVED'`.execute(work.db);
-  const archived = new Set(found.rows.map(nameOf));
+  const missing = wanted.filter(({ change }) => change.action === "CREATE").map(({ change }) => change.key);
+  const found = await sql<Archived>`
+    select kind, key, id, version, case when key in (
+      select json_array_elements_text(${JSON.stringify(missing)}::json)) then definition end as definition
+    from definitions where project_id = ${projectId} and status = 'ARCHIVED'`.execute(work.db);
+  const archived = new Map(found.rows.map((row) => [nameOf(row), row]));
   const counts = new Map<string, Counts>();
   for (const { kind } of DEFINITION_KINDS) {
     const active = definitions.all(kind).length;
@@ -59,10 +68,12 @@ const openDraft = async (work: Work, projectId: string): Promise<Draft> => {
   return { work, projectId, definitions, counts, archived, created: [], updated: [], audited: [] };
 };
 
+/** Creates a definition, or restores the archived one of its key: players may still hold something of it. */
 const create = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
   const { work, projectId, definitions, counts, archived } = draft;
   const { key } = definition;
-  if (archived.has(nameOf({ kind: kind.kind, key }))) throw keyTaken(key);
+  const old = archived.get(nameOf({ kind: kind.kind, key }));
+  if (old) return restore(draft, kind, { old, definition });
   const count = counts.get(kind.kind)!;
   refuseFull(kind, count);
   checkSize(kind.kind, definition);
@@ -73,6 +84,22 @@ const create = async (draft: Draft, kind: DefinitionKind, definition: Defined): 
   definitions.put(kind.kind, stored);
   draft.created.push({ ...stored, kind: kind.kind });
   draft.audited.push({ action: `${kind.kind}.created`, definition: { projectId, id: stored.id, key } });
+};
+
+type Restored = { old: Archived; definition: Defined };
+
+const restore = async (draft: Draft, kind: DefinitionKind, { old, definition }: Restored): Promise<void> => {
+  const { work, projectId, definitions, counts } = draft;
+  const count = counts.get(kind.kind)!;
+  refuseFull(kind, { active: count.active, all: count.all - 1 });
+  checkSize(kind.kind, definition);
+  await kind.check?.(work, projectId, definition, old.definition!);
+  const { id, key } = old;
+  const stored: Stored = { id, projectId, definition, status: "ACTIVE", version: old.version + 1 };
+  count.active++;
+  definitions.put(kind.kind, stored);
+  draft.updated.push({ ...stored, kind: kind.kind });
+  draft.audited.push({ action: `${kind.kind}.restored`, definition: { projectId, id, key } });
 };
 
 const update = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
@@ -147,7 +174,8 @@ const tryOne = async (
 
 /**
  * Creates and changes a project's definitions as `createDefinition` and `patchDefinition` do, with time and
- * statements linear in their number. Must be called under the project's config lock.
+ * statements linear in their number; archived ones are restored. Must be called under the project's config
+ * lock.
  * @throws DomainError as those, prefixed by section and key
  */
 export const importDefinitions = async (
@@ -155,7 +183,7 @@ export const importDefinitions = async (
   projectId: string,
   { wanted, actor, signal }: { wanted: readonly WantedDefinition[]; actor: string; signal: AbortSignal },
 ): Promise<void> => {
-  const draft = await openDraft(work, projectId);
+  const draft = await openDraft(work, projectId, wanted);
   await draftAll(draft, wanted);
   signal.throwIfAborted();
   const at = work.now.toISOString();
@@ -175,7 +203,7 @@ export const importDefinitions = async (
   await writeInParts(changed, signal, (json) =>
     sql`
       update definitions d set definition = r.definition, name = r.name, version = d.version + 1,
-        updated_at = ${at}::timestamptz
+        status = 'ACTIVE', updated_at = ${at}::timestamptz
       from json_to_recordset(${json}::json) as r(id uuid, name text, definition jsonb)
       where d.id = r.id and d.project_id = ${projectId}`.execute(work.db),
   );

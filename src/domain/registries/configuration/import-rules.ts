@@ -11,7 +11,7 @@ import { refuseFullOfActive } from "../../rules/lifecycle/publishing.ts";
 import { EndlessLoops, loopText } from "../../economy/loops/loops.ts";
 import { refusal } from "../../rules/lifecycle/validate.ts";
 import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
-import { KEY_TAKEN, refuseFull, refuseReserved } from "../../rules/rules.ts";
+import { refuseFull, refuseReserved } from "../../rules/rules.ts";
 import { planAllSchedules } from "../../rules/schedules.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -60,7 +60,6 @@ const note = ({ projectId, audited }: Draft, { id, key }: Row, action: string): 
 
 const newRow = (draft: Draft, key: string): Row => {
   refuseReserved(key);
-  if (draft.rows.has(key)) throw KEY_TAKEN(key);
   refuseFull(draft.counts);
   const row: Row = { id: newId(), key, status: "DRAFT", publishedVersion: null, isNew: true };
   draft.counts.kept++;
@@ -69,14 +68,27 @@ const newRow = (draft: Draft, key: string): Row => {
   return row;
 };
 
+/** Returns an archived rule as it is after it was restored: what it had counted for players goes on. */
+const restoredRow = ({ counts }: Draft, row: Row): Row => {
+  refuseFull({ kept: counts.kept, all: counts.all - 1 });
+  counts.kept++;
+  return Object.assign(row, { status: row.publishedVersion === null ? "DRAFT" : "PAUSED" });
+};
+
+/** Returns the row that a change concerns, and the audited step. */
+const rowOf = (draft: Draft, { action, key }: ConfigChange): [row: Row, step: string] => {
+  const row = draft.rows.get(key);
+  if (!row) return [newRow(draft, key), "created"];
+  return action === "CREATE" ? [restoredRow(draft, row), "restored"] : [row, "updated"];
+};
+
 /** @throws DomainError CONFLICT RULE_PUBLISHED: a rule that was published once can never be a DRAFT again */
 const draftRule = (draft: Draft, { change, status, rule }: WantedRule): void => {
-  const { action, key } = change;
-  const row = action === "CREATE" ? newRow(draft, key) : draft.rows.get(key)!;
+  const [row, step] = rowOf(draft, change);
   const kept = { ...rule, actions: identifyActions(rule.actions) };
   checkSize("rule", kept, RULE_MAX_BYTES);
   row.draft = kept;
-  note(draft, row, action === "CREATE" ? "created" : "updated");
+  note(draft, row, step);
   draft.touched.push(row);
   if (status === "DRAFT") {
     if (row.publishedVersion === null) return;
@@ -171,8 +183,8 @@ export type RulesImport = {
 
 /**
  * Creates and changes rules as a document describes, and publishes them where it says so, as the single
- * changes do, with time and statements linear in their number. Must be called under the project's config
- * lock, after the definitions that rules name were created.
+ * changes do, with time and statements linear in their number; archived ones are restored. Must be called
+ * under the project's config lock, after the definitions that rules name were created.
  * @throws DomainError as the single changes do, prefixed by section and key
  */
 export const importRules = async (

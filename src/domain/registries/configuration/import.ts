@@ -15,18 +15,19 @@ import {
 import {
   archiveLeaderboard,
   createLeaderboard,
-  getLeaderboard,
   patchLeaderboard,
   pauseLeaderboard,
+  restoreLeaderboard,
   resumeLeaderboard,
 } from "../../leaderboards/leaderboards.ts";
 import { inZone, windowsOf } from "../../evaluation/boards/period.ts";
+import { Leaderboard } from "../../progression/leaderboard.ts";
 import { putCurve } from "../../progression/level-curves.ts";
 import { updateProject } from "../../accounts/projects/projects.ts";
 import type { Work } from "../../kernel/work.ts";
-import { type ConfigChange, diffConfig } from "./diff.ts";
+import { type ConfigChange, diffConfig, itemFields } from "./diff.ts";
 import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
-import { exportConfig } from "./export.ts";
+import { exportConfig, exportedBoard } from "./export.ts";
 import { refuseForbidden } from "./permit.ts";
 import { archiveDefinitions, importDefinitions, isDefinitions } from "./import-definitions.ts";
 import { importRules, namedLoop } from "./import-rules.ts";
@@ -174,18 +175,23 @@ const applyBoard = async (
     return;
   }
   const { status, leaderboard } = item as Exported<"leaderboards">;
-  if (change.action === "CREATE") {
+  const board = await work.em.findOne(Leaderboard, { projectId, key: change.key });
+  if (!board) {
     await createLeaderboard(work, projectId, leaderboard);
     if (status === "PAUSED") await pauseLeaderboard(work, projectId, change.key);
     return;
   }
-  const fixed = change.fields.filter((field) => !BOARD_FIELDS.has(field));
-  if (fixed.length > 0)
-    throw conflict("LEADERBOARD_FIXED", `${fixed.join(", ")} cannot change; create another leaderboard`);
-  const board = await getLeaderboard(work, projectId, change.key);
+  refuseFixed(itemFields(item!, exportedBoard(board)));
+  if (change.action === "CREATE") await restoreLeaderboard(work, board);
   await patchLeaderboard(work, projectId, change.key, patchTo(board.definition, leaderboard));
   if (board.status !== status)
     await (status === "PAUSED" ? pauseLeaderboard : resumeLeaderboard)(work, projectId, change.key);
+};
+
+const refuseFixed = (fields: readonly string[]): void => {
+  const fixed = fields.filter((field) => !BOARD_FIELDS.has(field));
+  if (fixed.length === 0) return;
+  throw conflict("LEADERBOARD_FIXED", `${fixed.join(", ")} cannot change; create another leaderboard`);
 };
 
 /**
