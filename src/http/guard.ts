@@ -24,8 +24,8 @@ const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 /** How often Node checks for connections past the first two limits. */
 const TIMEOUT_CHECK_MS = 5_000;
 
-const isWebSocket = ({ headers }: IncomingMessage): boolean =>
-  headers.upgrade?.trim().toLowerCase() === "websocket";
+const isWebSocket = ({ method, headers }: IncomingMessage): boolean =>
+  method === "GET" && headers.upgrade?.trim().toLowerCase() === "websocket";
 
 /** What Node would answer by itself, without the body of every other error and without any limit. */
 const OPTIONS: ServerOptions = {
@@ -62,7 +62,17 @@ const checkExpectation = ({ headers }: IncomingMessage): void => {
     throw invalid("Expect", "must be 100-continue");
 };
 
-const checkAddress = ({ headers, url = "", httpVersion }: IncomingMessage): void => {
+/** Of several Node keeps the first, and a proxy before it may have gone by another. */
+const hasManyHosts = ({ rawHeaders }: IncomingMessage): boolean => {
+  let hosts = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (rawHeaders[i]!.length === 4 && rawHeaders[i]!.toLowerCase() === "host") hosts++;
+  return hosts > 1;
+};
+
+const checkAddress = (request: IncomingMessage): void => {
+  const { headers, url = "", httpVersion } = request;
+  if (hasManyHosts(request)) throw invalid("Host", "must be given once");
   if (headers.host === undefined && httpVersion !== "1.0") throw invalid("Host", "is required");
   if (!url.startsWith("/") || !URL.canParse(url, "http://localhost")) throw invalid("path", "is not a path");
   if (headers.host !== undefined && !isHost(headers.host)) throw invalid("Host", "is not a host name");
@@ -135,7 +145,11 @@ class GuardedServer extends Server {
   override emit(event: string, ...values: unknown[]): boolean {
     if (event !== "request" && event !== "upgrade") return super.emit(event, ...values);
     const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
-    if (event === "upgrade") return this.#serve(event, values);
+    if (event === "upgrade") {
+      // It would overtake the responses before it, which would then be part of its stream.
+      if (this.pipelining.isInUse(request.socket)) return request.socket.destroy().destroyed;
+      return this.#serve(event, values);
+    }
     this.pipelining.enter(request.socket, other as ServerResponse, () => void this.#serve(event, values));
     return true;
   }
@@ -145,7 +159,11 @@ class GuardedServer extends Server {
     try {
       const error = refusalOf(request);
       if (event === "request") boundBody(request, other as ServerResponse);
-      if (error === undefined) return super.emit(event, ...values);
+      if (error === undefined) {
+        if (event === "request" && request.headers.expect !== undefined)
+          (other as ServerResponse).writeContinue();
+        return super.emit(event, ...values);
+      }
       if (event === "request") refuseRequest(error, request, other as ServerResponse);
       else writeRaw(other as Socket, answerOf(error, request.headers["x-request-id"]));
     } catch (error) {
@@ -192,8 +210,14 @@ export const guardedHttpServer = (
 ): Server => {
   const server = new GuardedServer({ ...OPTIONS, ...timing });
   server.onThrow = onThrow;
-  // Without a listener Node answers such a request itself, past all that guards the others.
-  server.on("checkExpectation", (request, response) => void server.emit("request", request, response));
+  // Without listeners Node answers such requests itself, past all that guards the others.
+  for (const event of ["checkContinue", "checkExpectation"] as const)
+    server.on(event, (request, response) => void server.emit("request", request, response));
+  server.on("connect", (request, socket) => {
+    if (server.pipelining.isInUse(request.socket)) return void socket.destroy();
+    const error = new DomainError("METHOD_NOT_ALLOWED", "CONNECT is not served");
+    writeRaw(socket as Socket, answerOf(error, request.headers["x-request-id"]));
+  });
   server.on("clientError", (error: Error, socket: Duplex) => {
     const connection = socket as Socket;
     answerBroken(error, connection, server.pipelining.currentOf(connection));

@@ -33,6 +33,11 @@ export class Pipelining {
     return this.#current.get(socket);
   }
 
+  /** Whether a connection has requests whose responses have not been sent, or were in this turn. */
+  isInUse(socket: Socket): boolean {
+    return this.#waiting.has(socket);
+  }
+
   /** Runs `serve` now, or in turn. A connection with too many requests ahead is closed. */
   enter(socket: Socket, response: ServerResponse, serve: () => void): void {
     const waiting = this.#waiting.get(socket);
@@ -59,15 +64,15 @@ export class Pipelining {
 
   #next(socket: Socket): void {
     this.#current.delete(socket);
-    const waiting = this.#waiting.get(socket) ?? [];
-    const next = waiting.shift();
-    if (next && !socket.destroyed) {
+    // Other connections have their turn in between. A response may also be sent while the rest of the same
+    // read is still being parsed, which must find the connection in use.
+    setImmediate(() => {
+      const waiting = this.#waiting.get(socket) ?? [];
+      const next = waiting.shift();
+      if (!next || socket.destroyed) this.#waiting.delete(socket);
+      if (socket.destroyed) return;
       if (waiting.length === 0) socket.resume();
-      // Other connections have their turn in between.
-      setImmediate(() => (socket.destroyed ? this.#waiting.delete(socket) : this.#run(socket, next)));
-      return;
-    }
-    this.#waiting.delete(socket);
-    if (!socket.destroyed) socket.resume();
+      if (next) this.#run(socket, next);
+    });
   }
 }

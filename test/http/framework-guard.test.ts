@@ -75,6 +75,22 @@ describe("HTTP guard", () => {
     assert.match(answer, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /);
   });
 
+  it("asks for no body that it would refuse for its expectation or its Host", async () => {
+    const headers = "Content-Type: application/json\r\nContent-Length: 2\r\n";
+    for (const wrong of ["Host: x\r\nExpect: 100-continue, gold", "Host: a b\r\nExpect: 100-continue"])
+      assertRefused(await http.raw(`POST /taking HTTP/1.1\r\n${headers}${wrong}\r\n\r\n`));
+  });
+
+  it("refuses a Host that is given twice", async () => {
+    assertRefused(await http.raw("GET /health/live HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n"));
+  });
+
+  it("refuses to be a tunnel, with the error body", async () => {
+    const answer = await http.raw("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n");
+    assert.match(answer, /^HTTP\/1\.1 405 /);
+    assert.equal(bodyOf(answer).error.code, "METHOD_NOT_ALLOWED");
+  });
+
   it("serves who offers another protocol in HTTP/1.1", async () => {
     const offer =
       "Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
