@@ -3,6 +3,9 @@ import { isCovered } from "./coverage.ts";
 /** What collecting coverage makes of the CPU that code takes, at most: bounds of CPU are multiplied by it. */
 export const CPU_SLACK = isCovered ? 6 : 1;
 
+/** Neighbours on the same core make code dearer by a factor for seconds. */
+const TRIES = 20;
+
 /** CPU of this thread in ms since `start`. */
 const sinceMs = (start: NodeJS.CpuUsage): number => {
   const { user, system } = process.threadCpuUsage(start);
@@ -13,7 +16,7 @@ const sinceMs = (start: NodeJS.CpuUsage): number => {
  * The least CPU in ms that `run` took in `tries` runs, fewer when one stays below `enoughMs`: what else goes
  * on in the process, such as collecting garbage, hits some of them and not all.
  */
-export const leastCpuMs = (run: () => unknown, enoughMs: number, tries = 5): number => {
+export const leastCpuMs = (run: () => unknown, enoughMs: number, tries = TRIES): number => {
   let least = Infinity;
   for (let i = 0; i < tries && least >= enoughMs; i++) {
     const start = process.threadCpuUsage();
@@ -44,7 +47,7 @@ const longestBlock = async (run: () => Promise<unknown>): Promise<number> => {
 export const leastBlockMs = async (
   run: () => Promise<unknown>,
   enoughMs: number,
-  tries = 5,
+  tries = TRIES,
 ): Promise<number> => {
   let least = Infinity;
   for (let i = 0; i < tries && least >= enoughMs; i++) least = Math.min(least, await longestBlock(run));

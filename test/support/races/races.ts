@@ -12,9 +12,19 @@ export type Race = { name: string; isSlow?: true; run(arena: Arena): Promise<voi
 
 export type Run = (client: Client, i: number) => Promise<Answer>;
 
-/** `count` requests at once, dealt out over the clients. */
+/** How often a request is sent again that a busy server has refused, undone. */
+const REPEATS_MAX = 3;
+
+/** `count` requests at once, dealt out over the clients; what is refused with 503 is sent again. */
 export const together = ({ clients }: Arena, count: number, run: Run): Promise<Answer[]> =>
-  Promise.all(Array.from({ length: count }, (_, i) => run(clients[i % clients.length]!, i)));
+  Promise.all(
+    Array.from({ length: count }, async (_, i) => {
+      let answer = await run(clients[i % clients.length]!, i);
+      for (let n = 0; n < REPEATS_MAX && answer.status === 503; n++)
+        answer = await run(clients[i % clients.length]!, i);
+      return answer;
+    }),
+  );
 
 export const sideIn = ({ clients }: Arena): Promise<Side> => aSide(clients[0]!);
 
