@@ -12,19 +12,12 @@ export type Race = { name: string; isSlow?: true; run(arena: Arena): Promise<voi
 
 export type Run = (client: Client, i: number) => Promise<Answer>;
 
-/** How often a request is sent again that a busy server has refused, undone. */
-const REPEATS_MAX = 3;
-
-/** `count` requests at once, dealt out over the clients; what is refused with 503 is sent again. */
-export const together = ({ clients }: Arena, count: number, run: Run): Promise<Answer[]> =>
-  Promise.all(
-    Array.from({ length: count }, async (_, i) => {
-      let answer = await run(clients[i % clients.length]!, i);
-      for (let n = 0; n < REPEATS_MAX && answer.status === 503; n++)
-        answer = await run(clients[i % clients.length]!, i);
-      return answer;
-    }),
-  );
+/** `count` requests at once, dealt out over the clients; one that a busy server refuses is sent once more. */
+export const together = ({ clients }: Arena, count: number, run: Run): Promise<Answer[]> => {
+  const send = (_: unknown, i: number) => run(clients[i % clients.length]!, i);
+  const again = async (answer: Answer, i: number) => (answer.status === 503 ? send(answer, i) : answer);
+  return Promise.all(Array.from({ length: count }, async (_, i) => again(await send(_, i), i)));
+};
 
 export const sideIn = ({ clients }: Arena): Promise<Side> => aSide(clients[0]!);
 
