@@ -18,6 +18,10 @@ export type Summary = {
   isOk: boolean;
 };
 
+/** A socket that fails before it is open gives the SDK no message, only a type. */
+const textOf = (error: unknown): string =>
+  error instanceof Error ? error.message || String(error) : JSON.stringify(error);
+
 /** Counts what a load test does. Times are in ms. */
 export class Tally {
   readonly #kept = new Map<string, Kept>();
@@ -49,7 +53,7 @@ export class Tally {
   }
 
   fail(name: string, error: unknown): void {
-    const text = `${name}: ${error instanceof Error ? error.message : JSON.stringify(error)}`;
+    const text = `${name}: ${textOf(error)}`;
     this.#errors.set(text, (this.#errors.get(text) ?? 0) + 1);
   }
 

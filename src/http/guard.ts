@@ -145,12 +145,10 @@ class GuardedServer extends Server {
   override emit(event: string, ...values: unknown[]): boolean {
     if (event !== "request" && event !== "upgrade") return super.emit(event, ...values);
     const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
-    if (event === "upgrade") {
-      // It would overtake the responses before it, which would then be part of its stream.
-      if (this.pipelining.isInUse(request.socket)) return request.socket.destroy().destroyed;
-      return this.#serve(event, values);
-    }
-    this.pipelining.enter(request.socket, other as ServerResponse, () => void this.#serve(event, values));
+    const serve = (): void => void this.#serve(event, values);
+    // It must not overtake the responses before it, which would then be part of its stream.
+    if (event === "upgrade") this.pipelining.takeOver(request.socket, serve);
+    else this.pipelining.enter(request.socket, other as ServerResponse, serve);
     return true;
   }
 
@@ -214,9 +212,9 @@ export const guardedHttpServer = (
   for (const event of ["checkContinue", "checkExpectation"] as const)
     server.on(event, (request, response) => void server.emit("request", request, response));
   server.on("connect", (request, socket) => {
-    if (server.pipelining.isInUse(request.socket)) return void socket.destroy();
     const error = new DomainError("METHOD_NOT_ALLOWED", "CONNECT is not served");
-    writeRaw(socket as Socket, answerOf(error, request.headers["x-request-id"]));
+    const refuse = (): void => writeRaw(socket as Socket, answerOf(error, request.headers["x-request-id"]));
+    server.pipelining.takeOver(request.socket, refuse);
   });
   server.on("clientError", (error: Error, socket: Duplex) => {
     const connection = socket as Socket;

@@ -4,7 +4,8 @@ import type { Socket } from "node:net";
 /** Requests of one connection that may wait behind the current one; no known client sends so many ahead. */
 const PIPELINED_MAX = 32;
 
-type Waiting = { response: ServerResponse; serve: () => void };
+/** A change of protocol has no response, and nothing follows it on its connection. */
+type Waiting = { response?: ServerResponse; serve: () => void };
 
 /**
  * Destroys a connection, for whose requests Node then makes an error each: the stacks of a thousand of them
@@ -33,11 +34,6 @@ export class Pipelining {
     return this.#current.get(socket);
   }
 
-  /** Whether a connection has requests whose responses have not been sent, or were in this turn. */
-  isInUse(socket: Socket): boolean {
-    return this.#waiting.has(socket);
-  }
-
   /** Runs `serve` now, or in turn. A connection with too many requests ahead is closed. */
   enter(socket: Socket, response: ServerResponse, serve: () => void): void {
     const waiting = this.#waiting.get(socket);
@@ -45,20 +41,45 @@ export class Pipelining {
       this.#waiting.set(socket, []);
       return this.#run(socket, { response, serve });
     }
-    if (socket.destroyed) return;
-    if (waiting.length >= PIPELINED_MAX) {
-      waiting.length = 0;
-      abortWithoutStacks(socket);
-      return;
-    }
-    waiting.push({ response, serve });
+    if (!this.#line(socket, waiting, { response, serve })) return;
     // What comes behind them stays in the network.
     socket.pause();
   }
 
+  /**
+   * Runs `serve`, which takes a connection over for another protocol, once the responses before it have been
+   * sent. A client may reuse a connection so soon that the response on it has just left.
+   */
+  takeOver(socket: Socket, serve: () => void): void {
+    const waiting = this.#waiting.get(socket);
+    if (!waiting) return serve();
+    // Node listens to this socket no longer, and nobody does yet: a reset must not be an uncaught exception.
+    const onError = (): void => void socket.destroy();
+    socket.on("error", onError);
+    const serveAlone = (): void => {
+      serve();
+      socket.off("error", onError);
+    };
+    this.#line(socket, waiting, { serve: serveAlone });
+  }
+
+  /** Adds to the requests that wait, unless there are too many: then the connection is closed. */
+  #line(socket: Socket, waiting: Waiting[], next: Waiting): boolean {
+    if (socket.destroyed) return false;
+    if (waiting.length >= PIPELINED_MAX) {
+      waiting.length = 0;
+      abortWithoutStacks(socket);
+      return false;
+    }
+    waiting.push(next);
+    return true;
+  }
+
   #run(socket: Socket, { response, serve }: Waiting): void {
-    this.#current.set(socket, response);
-    response.once("close", () => this.#next(socket));
+    if (response) {
+      this.#current.set(socket, response);
+      response.once("close", () => this.#next(socket));
+    } else this.#waiting.delete(socket);
     serve();
   }
 
@@ -71,7 +92,8 @@ export class Pipelining {
       const next = waiting.shift();
       if (!next || socket.destroyed) this.#waiting.delete(socket);
       if (socket.destroyed) return;
-      if (waiting.length === 0) socket.resume();
+      // The other protocol's first bytes are for who takes the connection over.
+      if (waiting.length === 0 && (!next || next.response)) socket.resume();
       if (next) this.#run(socket, next);
     });
   }

@@ -20,7 +20,7 @@ describe("requests that a client sends ahead on one connection", () => {
     socket.on("data", (bytes) => (received += bytes.toString("latin1")));
     socket.write(text);
     const statuses = () => [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
-    return { socket, statuses, received: () => received };
+    return { socket, statuses };
   };
   const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
 
@@ -58,17 +58,51 @@ describe("requests that a client sends ahead on one connection", () => {
     assert.ok(statuses().length <= 33, `${statuses().length} were served`);
   });
 
-  it("are not overtaken by a change of the protocol behind them", async () => {
-    const change = "GET /a/b HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
-    const key = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
-    for (const before of [get("/openapi.json"), aPost("/api/v1/auth/login", "{}")]) {
-      const { socket, received } = open(before + change + key);
-      await once(socket, "close");
-      assert.ok(!received().includes(" 101 "), received());
+  const upgrade = [
+    "GET /a/b HTTP/1.1",
+    "Host: x",
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+    "\r\n",
+  ].join("\r\n");
+
+  it("are not overtaken by a change of the protocol behind them, which has its turn", async () => {
+    for (const before of [
+      get("/openapi.json"),
+      aPost("/api/v1/auth/login", "{}"),
+      get("/nothing").repeat(3),
+    ]) {
+      const { socket, statuses } = open(before + upgrade);
+      await eventually(() => statuses().includes(101));
+      assert.equal(statuses().indexOf(101), before.split(" HTTP/1.1").length - 1);
+      socket.destroy();
     }
-    const { socket, received } = open(`${get("/openapi.json")}CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n`);
+    const { socket, statuses } = open(`${get("/openapi.json")}CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n`);
     await once(socket, "close");
-    assert.ok(!received().includes(" 405 "), received());
+    assert.deepEqual(statuses(), [200, 405]);
+  });
+
+  it("may be reset while a change of the protocol waits behind them", async () => {
+    for (let n = 0; n < 20; n++) {
+      const { socket } = open(get("/openapi.json").repeat(5) + upgrade);
+      await once(socket, "ready");
+      setTimeout(() => socket.resetAndDestroy(), n);
+      await once(socket, "close");
+    }
+    const { socket, statuses } = open(get("/health/live"));
+    await eventually(() => statuses()[0] === 200);
+    socket.destroy();
+  });
+
+  it("leave a connection free for the socket of who was answered on it", async () => {
+    const { socket, statuses } = open(get("/health/live"));
+    await once(socket, "data");
+    socket.write(upgrade);
+    await eventually(() => statuses().includes(101));
+    assert.deepEqual(statuses(), [200, 101]);
+    socket.destroy();
   });
 
   it("are aborted without a stack each where there are too many", async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { must } from "../http/client.ts";
-import { oneWins, type Race, sideIn, tally, together } from "./races.ts";
+import { oneWins, type Race, sideIn, tally, together } from "./arena.ts";
 import type { Side } from "../app/sides.ts";
 
 const COINS = { key: "coins", name: "Coins" };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type Answer, must } from "../http/client.ts";
 import { eventuallyHolds } from "../eventually.ts";
-import { type Arena, oneWins, type Race, sideIn, tally, together } from "./races.ts";
+import { type Arena, oneWins, type Race, sideIn, tally, together } from "./arena.ts";
 import type { Side } from "../app/sides.ts";
 
 const players = (side: Side, count: number): Promise<string[]> =>
