@@ -6,21 +6,21 @@ import { availableParallelism } from "node:os";
  * that wait for timers, restarts and lost connections leave room for one more.
  */
 const COSTS = {
-  cluster: { seconds: 770, cores: 0.65 },
-  kills: { seconds: 700, cores: 0.5 },
-  cli: { seconds: 560, cores: 0.8 },
-  domain: { seconds: 480, cores: 0.8 },
-  http: { seconds: 430, cores: 0.8 },
-  sweeps: { seconds: 370, cores: 0.8 },
-  "http-2": { seconds: 320, cores: 0.8 },
-  embedded: { seconds: 265, cores: 0.8 },
-  hostile: { seconds: 250, cores: 0.8 },
-  access: { seconds: 100, cores: 0.8 },
-  idempotency: { seconds: 100, cores: 0.8 },
-  steps: { seconds: 80, cores: 0.8 },
-  operators: { seconds: 20, cores: 0.8 },
-  faults: { seconds: 300, cores: 0.5 },
-  "faults-2": { seconds: 310, cores: 0.5 },
+  cluster: { seconds: 562, cores: 0.65 },
+  kills: { seconds: 518, cores: 0.5 },
+  cli: { seconds: 504, cores: 0.8 },
+  domain: { seconds: 316, cores: 0.8 },
+  http: { seconds: 268, cores: 0.8 },
+  sweeps: { seconds: 278, cores: 0.8 },
+  "http-2": { seconds: 264, cores: 0.8 },
+  embedded: { seconds: 292, cores: 0.8 },
+  hostile: { seconds: 183, cores: 0.8 },
+  access: { seconds: 144, cores: 0.8 },
+  idempotency: { seconds: 119, cores: 0.8 },
+  steps: { seconds: 60, cores: 0.8 },
+  operators: { seconds: 14, cores: 0.8 },
+  faults: { seconds: 311, cores: 0.5 },
+  "faults-2": { seconds: 212, cores: 0.5 },
 };
 const UNKNOWN = { seconds: 0, cores: 1 };
 

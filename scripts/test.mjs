@@ -63,6 +63,10 @@ const slowestOf = (times = []) => {
   return `, the longest: ${slowest.map(text).join(", ")}`;
 };
 
+/** The seconds of computing of a suite's own process and of those that it started and that have ended. */
+const computingOf = ({ cpuSeconds, childSeconds } = { cpuSeconds: 0, childSeconds: 0 }) =>
+  `${Math.round(cpuSeconds)}+${Math.round(childSeconds)} s of CPU`;
+
 /**
  * One mocha process, whose output is shown as it comes or, with `isHeld`, when it is over. A process that
  * ends without a report, or badly after a good one, is one failure.
@@ -88,7 +92,8 @@ const runSuite = async ({ name, files, variables, isHeld }, options) => {
   rmSync(folder, { recursive: true });
   if (!counts) say(`The ${name} suite ended without a report (${signal ?? `exit code ${status}`}).\n`);
   const seconds = (Date.now() - startedAt) / 1000;
-  say(`== ${name} took ${Math.round(seconds)} s${slowestOf(counts?.times)}\n`);
+  const took = `${Math.round(seconds)} s, ${computingOf(counts?.total)}`;
+  say(`== ${name} took ${took}${slowestOf(counts?.times)}\n`);
   const { passed, failed, skipped, failedTests } = counts ?? {
     passed: 0,
     failed: 1,

@@ -85,6 +85,9 @@ const common = {
 
 const IN_MEMORY = "memory://";
 
+/** A database in memory is lost with its process, so its log need not survive anything. */
+const MEMORY_SETTINGS = ["full_page_writes=off", "synchronous_commit=off", "wal_init_zero=off"];
+
 /**
  * @param dataDir where PGlite keeps its files, or `memory://`
  * @param cluster what a database in memory begins as, in place of an empty one
@@ -92,14 +95,18 @@ const IN_MEMORY = "memory://";
 export const openEmbeddedDatabase = async (dataDir: string, cluster?: Blob): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/pglite");
   if (dataDir !== IN_MEMORY) await makeDataDir(dataDir);
-  const driverOptions =
-    dataDir === IN_MEMORY ? { loadDataDir: cloneable(cluster ?? (await emptyCluster())) } : {};
+  const driverOptions = dataDir === IN_MEMORY ? await inMemory(cluster) : {};
   const orm = await MikroORM.init({ ...common, dbName: dataDir, driverOptions });
   const engine = await orm.em.getConnection().getNativeClient();
   keepFewParsers(engine.parsers);
   sendAsOneMessage(engine);
   return databaseOf(orm, (run) => run());
 };
+
+const inMemory = async (cluster?: Blob) => ({
+  loadDataDir: cloneable(cluster ?? (await emptyCluster())),
+  postgresqlconf: MEMORY_SETTINGS,
+});
 
 /** Creates an empty cluster as `initdb` does, which takes PGlite seconds of computing. */
 const emptyCluster = async (): Promise<Blob> =>
