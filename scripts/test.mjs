@@ -52,10 +52,13 @@ const filesOf = (specs) => {
 
 const readCounts = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined);
 
+/** Of a suite that ended without a report. */
+const NO_COUNTS = { passed: 0, failed: 1, skipped: 0, failedTests: [] };
+
 const SLOWEST = 6;
 
 /** The files that took longest, with the seconds that they kept the tests' own process computing. */
-const slowestOf = (times = []) => {
+const slowestOf = (times) => {
   if (times.length < 2) return "";
   const slowest = times.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
   const text = ({ file, seconds: all, cpuSeconds: own, childSeconds: children }) =>
@@ -64,8 +67,11 @@ const slowestOf = (times = []) => {
 };
 
 /** The seconds of computing of a suite's own process and of those that it started and that have ended. */
-const computingOf = ({ cpuSeconds, childSeconds } = { cpuSeconds: 0, childSeconds: 0 }) =>
-  `${Math.round(cpuSeconds)}+${Math.round(childSeconds)} s of CPU`;
+const computedBy = (counts) => {
+  if (!counts) return "";
+  const { total, times } = counts;
+  return `, CPU ${Math.round(total.cpuSeconds)}+${Math.round(total.childSeconds)} s${slowestOf(times)}`;
+};
 
 /**
  * One mocha process, whose output is shown as it comes or, with `isHeld`, when it is over. A process that
@@ -92,14 +98,8 @@ const runSuite = async ({ name, files, variables, isHeld }, options) => {
   rmSync(folder, { recursive: true });
   if (!counts) say(`The ${name} suite ended without a report (${signal ?? `exit code ${status}`}).\n`);
   const seconds = (Date.now() - startedAt) / 1000;
-  const took = `${Math.round(seconds)} s, ${computingOf(counts?.total)}`;
-  say(`== ${name} took ${took}${slowestOf(counts?.times)}\n`);
-  const { passed, failed, skipped, failedTests } = counts ?? {
-    passed: 0,
-    failed: 1,
-    skipped: 0,
-    failedTests: [],
-  };
+  say(`== ${name} took ${Math.round(seconds)} s${computedBy(counts)}\n`);
+  const { passed, failed, skipped, failedTests } = counts ?? NO_COUNTS;
   const show = () => held.forEach((text) => process.stdout.write(text));
   return { name, passed, skipped, failed: status === 0 ? failed : Math.max(failed, 1), failedTests, show };
 };

@@ -28,7 +28,7 @@ import type { WakeUps } from "./domain/kernel/wake-ups.ts";
 import type { WebhookSender } from "./domain/delivery/webhooks/delivering/sender.ts";
 import { createStatsRecorder, type StatsRecorder } from "./domain/evaluation/running/stats.ts";
 import { createEventTypeRecorder, type EventTypeRecorder } from "./domain/tracking/event-type-recorder.ts";
-import type { JobName } from "./jobs/names.ts";
+import type { QueuedJobName } from "./jobs/names.ts";
 import type { Queue } from "./jobs/queue.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
@@ -191,7 +191,7 @@ const wakeUpsOf = (queue: Queue): WakeUps => ({
   },
 });
 
-const wakeAll = (queue: Queue, job: JobName, parts: Iterable<number>): void => {
+const wakeAll = (queue: Queue, job: QueuedJobName, parts: Iterable<number>): void => {
   for (const part of parts) queue.wake(job, String(part));
 };
 

@@ -1,11 +1,12 @@
-import { advanceLobby, DUE_AT_ONCE, findDueLobbies } from "../domain/social/lobbies/timers.ts";
+import { advanceLobby, areLobbiesDue, DUE_AT_ONCE, findDueLobbies } from "../domain/social/lobbies/timers.ts";
 import { throwOutage } from "../domain/kernel/outages.ts";
-import type { Job } from "./job.ts";
+import { type Job, UNASKED_MS } from "./job.ts";
 
 /** Starts games, ends grace periods, and closes lobbies when they are due. */
 export const advanceLobbies: Job = {
   concurrency: 1,
-  everyMs: 1_000,
+  everyMs: UNASKED_MS,
+  isDue: areLobbiesDue,
   run: async (app) => {
     let found: number;
     let done: number;

@@ -1,5 +1,11 @@
+import type { RawBuilder } from "kysely";
 import type { App } from "../app.ts";
 import type { Timeouts } from "../domain/kernel/timeouts.ts";
+
+/**
+ * How often jobs that `isDue` finds also run without it, in ms: a condition that misses something delays it.
+ */
+export const UNASKED_MS = 30_000;
 
 /**
  * A job is a hint to check `key`; the work itself is rows. Losing every hint costs only latency, because
@@ -16,6 +22,11 @@ type JobParts = {
    * When set, the job also runs at the start and on this interval, with the key `*`, in every worker process.
    */
   everyMs?: number;
+  /**
+   * When set, the job also runs, with the key `*`, within a second of this SQL condition becoming true. The
+   * conditions of all jobs are one statement, so that a server without work costs next to nothing.
+   */
+  isDue?(at: Date): RawBuilder<unknown>;
   /** When set, a process that runs the job wakes itself and no other: what it has committed is local. */
   staysHere?: true;
   /** Runs when the process stops, after the last run of every job. */

@@ -23,18 +23,22 @@ import { runSchedules } from "./run-schedules.ts";
 import { sendMail } from "./send-mail.ts";
 import { settleStreaks } from "./settle-streaks.ts";
 import { sweepDynamicSegments } from "./sweep-segments.ts";
-import { sweep } from "./sweep.ts";
+import { createSweep } from "./sweep.ts";
 import { tellRanks } from "./tell-ranks.ts";
 
 /**
  * Creates every job that a worker process runs, with its state between runs. A name that can be
  * woken and has no job does not compile.
  */
-export const createJobs = (): Readonly<Record<JobName, AnyJob>> => ({
+export const createJobs = (): Readonly<Record<JobName, AnyJob>> => {
+  const jobs = createTimedJobs();
+  return { ...jobs, sweep: createSweep(jobs) };
+};
+
+const createTimedJobs = (): Readonly<Record<Exclude<JobName, "sweep">, AnyJob>> => ({
   ...createEventJobs(),
   ...createRelayJobs(),
   "send-mail": sendMail,
-  sweep,
   partitions,
   "expire-keys": expireKeys,
   "prune-ended": pruneEnded,

@@ -1,16 +1,18 @@
 import type { App } from "../app.ts";
 import { deleteChunk, listsToArchive, markArchived } from "../domain/leaderboards/periods/archive.ts";
+import { sql } from "kysely";
 import {
+  areListsDue,
   beginClosing,
   closingLists,
   projectsToClose,
   stepClosing,
 } from "../domain/leaderboards/periods/close.ts";
-import { openWindows, projectsToOpen } from "../domain/leaderboards/periods/open.ts";
+import { areWindowsDue, openWindows, projectsToOpen } from "../domain/leaderboards/periods/open.ts";
 import type { PeriodOf } from "../domain/leaderboards/periods/period-row.ts";
 import { STEP } from "../domain/kernel/timeouts.ts";
 import { throwOutage } from "../domain/kernel/outages.ts";
-import type { Job } from "./job.ts";
+import { type Job, UNASKED_MS } from "./job.ts";
 
 /** Processes items one after another; a failure delays no other and is retried in the next sweep. */
 const each = async <T>(
@@ -62,7 +64,8 @@ const stepList = async (app: App, list: PeriodOf): Promise<boolean> => {
 export const leaderboardPeriods: Job = {
   timeouts: STEP,
   concurrency: 1,
-  everyMs: 1_000,
+  everyMs: UNASKED_MS,
+  isDue: (at) => sql`(${areWindowsDue(at)} or ${areListsDue(at)})`,
   run: async (app) => {
     let isMore = true;
     while (isMore) {

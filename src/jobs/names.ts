@@ -1,13 +1,21 @@
 /**
- * The names of all jobs, by which they are woken: `createJobs` has a job for each. They are also the names of
- * Bull's queues in Redis, which processes of other versions read.
+ * Jobs that one process may wake in another, each through a queue of this name in Redis, which processes of
+ * other versions read. The connection of a queue costs a little also when nothing happens.
  */
+export const QUEUED_JOBS = [
+  "process-events",
+  "relay-outbox",
+  "send-mail",
+  "project-jobs",
+  "deliver-webhooks",
+] as const;
+export type QueuedJobName = (typeof QUEUED_JOBS)[number];
+
+/** The names of all jobs, by which they are woken: `createJobs` has a job for each. */
 export type JobName =
-  | "process-events"
+  | QueuedJobName
   | "watch-processes"
-  | "relay-outbox"
   | "relay-backlogs"
-  | "send-mail"
   | "sweep"
   | "partitions"
   | "expire-keys"
@@ -15,7 +23,6 @@ export type JobName =
   | "prune-chat"
   | "retention"
   | "delete-tenants"
-  | "project-jobs"
   | "expire-rewards"
   | "run-schedules"
   | "flush-rule-stats"
@@ -28,5 +35,4 @@ export type JobName =
   | "advance-lobbies"
   | "leaderboard-periods"
   | "tell-ranks"
-  | "deliver-webhooks"
   | "fail-waiting-webhooks";

@@ -1,8 +1,9 @@
 import type { App } from "../app.ts";
+import { areJobsDue } from "../domain/long-work/job-schedule.ts";
 import { JobSteps } from "../domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../domain/registries/jobs/kinds.ts";
 import { STEP } from "../domain/kernel/timeouts.ts";
-import type { Job } from "./job.ts";
+import { type Job, UNASKED_MS } from "./job.ts";
 
 const stepsOf = ({ transact, log }: App): JobSteps =>
   new JobSteps({
@@ -17,7 +18,8 @@ export const createProjectJobs = (): Job => {
   return {
     timeouts: STEP,
     concurrency: 1,
-    everyMs: 1_000,
+    everyMs: UNASKED_MS,
+    isDue: areJobsDue,
     run: async (app) => {
       steps ??= stepsOf(app);
       while (await steps.step()) await app.limits.pause?.();

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import Bull from "bull";
 import type { Logger } from "pino";
-import type { JobName } from "./names.ts";
+import { type JobName, QUEUED_JOBS, type QueuedJobName } from "./names.ts";
 
 /** The runners of a process's jobs, by name, and their intervals. */
 export type Runners = {
@@ -14,8 +14,8 @@ export type Runners = {
  * Wakes jobs by key. `wake` coalesces: many wakes of one key while it runs become one more run.
  */
 export type Queue = {
-  wake(job: JobName, key: string): void;
-  /** As `wake`, but always in this process. */
+  wake(job: QueuedJobName, key: string): void;
+  /** As `wake`, but always in this process, and for any job. */
   wakeHere(job: JobName, key: string): void;
   /** Makes the runners of this process take the keys of their jobs. */
   start(runners: Runners): Promise<void>;
@@ -70,10 +70,10 @@ export const createBullQueue = (options: BullOptions): Queue => {
   const { connections, log } = options;
   const { queueOf, closeQueues } = bullQueues(options);
   let runners: Runners | undefined;
-  const local = new Set<JobName>();
+  const local = new Set<QueuedJobName>();
   let isClosed = false;
 
-  const send = (job: JobName, keys: readonly string[]): void => {
+  const send = (job: QueuedJobName, keys: readonly string[]): void => {
     if (isClosed) return;
     queueOf(job)
       .add({ keys })
@@ -85,8 +85,10 @@ export const createBullQueue = (options: BullOptions): Queue => {
     wakeHere: (job, key) => runners?.push(job, key),
     start: async (started) => {
       runners = started;
-      for (const { name, staysHere } of started.jobs) {
-        if (staysHere) local.add(name);
+      for (const name of QUEUED_JOBS) {
+        const run = started.jobs.find((job) => job.name === name);
+        if (!run) continue;
+        if (run.staysHere) local.add(name);
         const push = async (job: Bull.Job<{ keys?: readonly string[] }>) => {
           // Without keys the job is from a process of an older version, whose rows the sweep finds.
           for (const key of job.data.keys ?? []) runners?.push(name, key);
@@ -107,7 +109,7 @@ export const createBullQueue = (options: BullOptions): Queue => {
 
 /** Bull's queues by name, each created on demand. */
 const bullQueues = ({ connections, prefix }: BullOptions) => {
-  const queues = new Map<JobName, Bull.Queue>();
+  const queues = new Map<QueuedJobName, Bull.Queue>();
   const clients: BullClient[] = [];
   let shared: BullClient | undefined;
 
@@ -120,7 +122,7 @@ const bullQueues = ({ connections, prefix }: BullOptions) => {
     if (type === "client") shared = client;
     return client;
   };
-  const queueOf = (name: JobName): Bull.Queue => {
+  const queueOf = (name: QueuedJobName): Bull.Queue => {
     const known = queues.get(name);
     if (known) return known;
     const queue = new Bull(name, {
@@ -141,16 +143,16 @@ const bullQueues = ({ connections, prefix }: BullOptions) => {
   return { queueOf, closeQueues };
 };
 
-type Wake = (job: JobName, key: string) => void;
-type Send = (job: JobName, keys: readonly string[]) => void;
+type Wake = (job: QueuedJobName, key: string) => void;
+type Send = (job: QueuedJobName, keys: readonly string[]) => void;
 
 /**
  * Collects the keys of each job: those of one event-loop iteration go together, then those of the gap after
  * it, and so on.
  */
 const gathered = (send: Send): Wake => {
-  const jobs = new Map<JobName, Set<string>>();
-  const sendAll = (job: JobName): void => {
+  const jobs = new Map<QueuedJobName, Set<string>>();
+  const sendAll = (job: QueuedJobName): void => {
     const wanted = jobs.get(job)!;
     if (wanted.size === 0) {
       jobs.delete(job);

@@ -1,5 +1,5 @@
-import { type ScheduleCursor, stepSchedules } from "../domain/rules/schedules.ts";
-import type { Job } from "./job.ts";
+import { areSchedulesDue, type ScheduleCursor, stepSchedules } from "../domain/rules/schedules.ts";
+import { type Job, UNASKED_MS } from "./job.ts";
 
 /**
  * Runs scheduled rules for their players, a page of each due schedule in turn, so that a project with many
@@ -7,7 +7,8 @@ import type { Job } from "./job.ts";
  */
 export const runSchedules: Job = {
   concurrency: 1,
-  everyMs: 1_000,
+  everyMs: UNASKED_MS,
+  isDue: areSchedulesDue,
   run: async (app) => {
     let isMore = true;
     while (isMore) {

@@ -1,6 +1,7 @@
 import {
   claimMail,
   type ClaimedMail,
+  isMailDue,
   noteFailure,
   noteSent,
   openMail,
@@ -9,7 +10,7 @@ import type { RenderedMail } from "../domain/accounts/email/mailer.ts";
 import { failureOf, type MailFailure } from "../domain/accounts/email/outcome.ts";
 import { MAIL_LANES } from "../domain/accounts/email/outbox.ts";
 import type { App } from "../app.ts";
-import type { Job } from "./job.ts";
+import { type Job, UNASKED_MS } from "./job.ts";
 import { EVERY_KEY } from "./runner.ts";
 
 const LANES = Array.from({ length: MAIL_LANES }, (_, lane) => String(lane));
@@ -21,7 +22,8 @@ const LANES = Array.from({ length: MAIL_LANES }, (_, lane) => String(lane));
  */
 export const sendMail: Job = {
   concurrency: MAIL_LANES,
-  everyMs: 1_000,
+  everyMs: UNASKED_MS,
+  isDue: isMailDue,
   run: async (app, key) => {
     if (app.config.mail.mode === "off") return;
     const claim = await app.transact(claimMail);

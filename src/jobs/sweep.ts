@@ -1,15 +1,38 @@
-import { requeueDueEvents, waitingParts } from "../domain/progression/queue.ts";
-import type { Job } from "./job.ts";
+import type { App } from "../app.ts";
+import { lookForWork, requeueDueEvents, type WaitingWork } from "../domain/progression/waiting-work.ts";
+import type { AnyJob, Job } from "./job.ts";
+import type { JobName } from "./names.ts";
+import { EVERY_KEY } from "./runner.ts";
 
-/** Finds work whose wake was lost (a crash, Redis unavailable) and events whose retry is due. */
-export const sweep: Job = {
-  concurrency: 1,
-  everyMs: 1_000,
-  run: async (app) => {
-    await app.transact(requeueDueEvents);
-    const { events, outbox } = await app.transact(waitingParts);
-    // In this process, not through the queue: events are processed also while Redis is unavailable.
-    for (const part of events) app.queue.wakeHere("process-events", String(part));
-    for (const part of outbox) app.queue.wake("relay-outbox", String(part));
-  },
+/**
+ * Creates the job that finds work whose wake was lost (a crash, Redis unavailable), events whose retry is
+ * due, and jobs that have something to do by now.
+ */
+export const createSweep = (jobs: Readonly<Partial<Record<JobName, AnyJob>>>): Job => {
+  const timed = (Object.entries(jobs) as [JobName, AnyJob][]).flatMap(([name, { isDue }]) =>
+    isDue ? [{ name, isDue }] : [],
+  );
+  const look = (app: App): Promise<WaitingWork> =>
+    app.transact((work) =>
+      lookForWork(
+        work,
+        timed.map(({ isDue }) => isDue(work.now)),
+      ),
+    );
+  return {
+    concurrency: 1,
+    everyMs: 1_000,
+    run: async (app) => {
+      let found = await look(app);
+      if (found.areEventsDue) {
+        await app.transact(requeueDueEvents);
+        found = await look(app);
+      }
+      // In this process, not through the queue: events are processed also while Redis is unavailable.
+      for (const part of found.events) app.queue.wakeHere("process-events", String(part));
+      for (const part of found.outbox) app.queue.wake("relay-outbox", String(part));
+      for (const [i, { name }] of timed.entries())
+        if (found.conditions[i]) app.queue.wakeHere(name, EVERY_KEY);
+    },
+  };
 };

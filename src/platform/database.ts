@@ -3,7 +3,7 @@ import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Transaction } from "@mikro-orm/core";
-import { createPostgreSqlTypeParsers, type SqlEntityManager } from "@mikro-orm/sql";
+import type { SqlEntityManager } from "@mikro-orm/sql";
 import { Migrator } from "@mikro-orm/migrations";
 import { sql } from "kysely";
 import type { Logger } from "pino";
@@ -16,6 +16,7 @@ import { migrations } from "../domain/registries/migrations/list.ts";
 import { LONG, MIGRATION, type Timeouts, withTimeouts } from "../domain/kernel/timeouts.ts";
 import type { PoolNumbers } from "../metrics/queues.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
+import { emptyCluster, inMemory, keepFewParsers } from "./pglite.ts";
 import { type CountedPool, numbersOf } from "./pool-numbers.ts";
 import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./statements.ts";
 import { vacuumChanged } from "./vacuum.ts";
@@ -85,9 +86,6 @@ const common = {
 
 const IN_MEMORY = "memory://";
 
-/** A database in memory is lost with its process, so its log need not survive anything. */
-const MEMORY_SETTINGS = ["full_page_writes=off", "synchronous_commit=off", "wal_init_zero=off"];
-
 /**
  * @param dataDir where PGlite keeps its files, or `memory://`
  * @param cluster what a database in memory begins as, in place of an empty one
@@ -101,34 +99,6 @@ export const openEmbeddedDatabase = async (dataDir: string, cluster?: Blob): Pro
   keepFewParsers(engine.parsers);
   sendAsOneMessage(engine);
   return databaseOf(orm, (run) => run());
-};
-
-const inMemory = async (cluster?: Blob) => ({
-  loadDataDir: cloneable(cluster ?? (await emptyCluster())),
-  postgresqlconf: MEMORY_SETTINGS,
-});
-
-/** Creates an empty cluster as `initdb` does, which takes PGlite seconds of computing. */
-const emptyCluster = async (): Promise<Blob> =>
-  (await import("@electric-sql/pglite-prepopulatedfs")).dataDir();
-
-/**
- * Returns the archive as PGlite needs it: the ORM copies its options field by field, which no Blob survives.
- */
-const cloneable = (blob: Blob) => ({ type: blob.type, arrayBuffer: () => blob.arrayBuffer() });
-
-/** Types of arrays in results: bool, bytea, int2, 4, 8, text, varchar, float8, dates, numeric, JSON, UUID. */
-const ARRAY_TYPES = [1000, 1001, 1005, 1007, 1016, 1009, 1015, 1022, 1182, 1185, 1231, 199, 3807, 2951];
-
-/**
- * Removes unused parsers. PGlite copies all its parsers for every result, including one per array type and
- * table row type: most of the time of a small query. The ORM's own and those for used array types stay; for
- * other types PGlite uses a table that it does not copy.
- */
-const keepFewParsers = (parsers: object): void => {
-  const own = createPostgreSqlTypeParsers((text) => [text]);
-  const kept = new Set([...Object.keys(own), ...ARRAY_TYPES.map(String)]);
-  for (const type of Object.keys(parsers)) if (!kept.has(type)) Reflect.deleteProperty(parsers, type);
 };
 
 /**

@@ -151,10 +151,9 @@ describe("long work of a project", function () {
     for (let n = 0; n < 30; n++) assert.ok(await jobs.step());
     now += 1;
     const mine = await queue(2);
-    let steps = 0;
     // Its second step waits until the others have had as much time, in however many steps.
-    for (; (await show(mine.id)).progress === 0; steps++) assert.ok(await jobs.step());
-    assert(steps <= others.length + 1, `${steps} steps`);
+    for (let n = 0; n <= others.length; n++) assert.ok(await jobs.step());
+    assert.ok((await show(mine.id)).progress > 0);
   });
 
   it("is tried again after 1, 10 and 60 seconds when a step throws, and nothing of it is left", async () => {

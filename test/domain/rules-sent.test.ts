@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
+import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
 import { getEvent, listEvents, type TrackedEvent } from "../../src/domain/tracking/events.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { assertInvariants } from "../support/domain/invariants.ts";

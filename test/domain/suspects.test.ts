@@ -10,7 +10,8 @@ import { processPartitions, processSuspects } from "../../src/domain/progression
 import { settleDeaths } from "../../src/domain/progression/deaths.ts";
 import type { InHand } from "../../src/domain/progression/in-hand.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { FIRST_PROJECT, type QueuedEvent, requeueDueEvents } from "../../src/domain/progression/queue.ts";
+import { FIRST_PROJECT, type QueuedEvent } from "../../src/domain/progression/queue.ts";
+import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { retryEvent } from "../../src/domain/tracking/retry.ts";
 import type { Database } from "../../src/platform/database.ts";

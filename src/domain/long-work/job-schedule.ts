@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 
 /** A project with due jobs. */
@@ -41,22 +41,30 @@ export class JobSchedule {
   }
 }
 
+const OPEN_JOBS = sql.raw(`status in ('QUEUED', 'RUNNING')`);
+
+const dueJobs = (at: Date): RawBuilder<unknown> =>
+  sql`${OPEN_JOBS} and j.due_at <= ${at.toISOString()}::timestamptz`;
+
+/** Whether a job of any project is due. */
+export const areJobsDue = (at: Date): RawBuilder<unknown> =>
+  sql`exists (select from project_jobs j where ${dueJobs(at)})`;
+
 type DueRow = { project_id: string; tenant_id: string };
 
 /** Returns the projects with due jobs, longest waiting first. One look-up each. */
 export const dueProjects = async ({ db, now }: Work): Promise<DueProject[]> => {
-  const open = sql.raw(`status in ('QUEUED', 'RUNNING')`);
   const { rows } = await sql<DueRow>`
     with recursive w(project_id) as (
-      (select project_id from project_jobs where ${open} order by project_id limit 1)
+      (select project_id from project_jobs where ${OPEN_JOBS} order by project_id limit 1)
       union all
       select (select j.project_id from project_jobs j
-        where ${open} and j.project_id > w.project_id order by j.project_id limit 1)
+        where ${OPEN_JOBS} and j.project_id > w.project_id order by j.project_id limit 1)
       from w where w.project_id is not null)
     select w.project_id, coalesce(p.tenant_id, w.project_id) as tenant_id
     from w cross join lateral (
-      select due_at from project_jobs j where j.project_id = w.project_id and ${open}
-        and j.due_at <= ${now.toISOString()}::timestamptz order by j.due_at limit 1) d
+      select due_at from project_jobs j where j.project_id = w.project_id and ${dueJobs(now)}
+      order by j.due_at limit 1) d
     left join projects p on p.id = w.project_id
     order by d.due_at`.execute(db);
   return rows.map(({ project_id, tenant_id }) => ({ projectId: project_id, tenantId: tenant_id }));

@@ -15,22 +15,28 @@ const BEGINNING: Due = {
 };
 
 /**
- * Finds the next players, of any project, with a row in `table` whose `column` (default `expires_at`) has
- * passed, by its index on (column, project_id, player_id). `where`: the predicate of that index.
+ * Rows of players in `table` are due when `column` (default `expires_at`) has passed; it has an index on
+ * (column, project_id, player_id). `where`: the predicate of that index.
  */
-export const findDue = async (
-  { db, now }: Work,
-  {
-    table,
-    column = "expires_at",
-    where = sql`true`,
-  }: { table: string; column?: string; where?: RawBuilder<unknown> },
-  after: Due = BEGINNING,
-): Promise<Due[]> => {
-  const at = sql.ref(column);
+export type DueRows = { table: string; column?: string; where?: RawBuilder<unknown> };
+
+const columnOf = ({ column = "expires_at" }: DueRows): RawBuilder<unknown> => sql.ref(column);
+
+const fromDue = (due: DueRows, now: Date): RawBuilder<unknown> => sql`
+  from ${sql.ref(due.table)}
+  where ${due.where ?? sql`true`} and ${columnOf(due)} <= ${now.toISOString()}::timestamptz`;
+
+/** Returns the condition that a player of any project has such a row. */
+export const arePlayersDue =
+  (due: DueRows) =>
+  (now: Date): RawBuilder<unknown> =>
+    sql`exists (select ${fromDue(due, now)})`;
+
+/** Finds the next players, of any project, with such a row. */
+export const findDue = async ({ db, now }: Work, due: DueRows, after: Due = BEGINNING): Promise<Due[]> => {
+  const at = columnOf(due);
   const { rows } = await sql<Due>`
-    select ${at}::text as at, project_id as "projectId", player_id as "playerId" from ${sql.ref(table)}
-    where ${where} and ${at} <= ${now.toISOString()}::timestamptz
+    select ${at}::text as at, project_id as "projectId", player_id as "playerId" ${fromDue(due, now)}
       and (${at}, project_id, player_id)
         > (${after.at}::timestamptz, ${after.projectId}::uuid, ${after.playerId}::uuid)
     group by ${at}, project_id, player_id

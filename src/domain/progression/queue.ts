@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { LOCK_SPACES } from "../kernel/advisory-locks.ts";
 import type { Json } from "../kernel/events/events.ts";
-import { PARTITIONS, NIL_ID } from "../kernel/ids.ts";
+import { NIL_ID } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept, unanswered } from "../kernel/statements.ts";
 import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
@@ -265,32 +265,4 @@ export const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Prom
     select project_id, event_id, part, ${event.attempts + 1}::smallint, ${dueAt}::timestamptz from q`.execute(
     db,
   );
-};
-
-/** Maximum events requeued in one sweep. */
-const SWEEP_MAX = 1_000;
-
-/** Requeues events whose delay is over, across all projects. */
-export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
-  await sql`
-    with due as (
-      delete from event_due t using (
-        select project_id, event_id from event_due where due_at <= ${now.toISOString()}::timestamptz
-        order by due_at limit ${SWEEP_MAX} for update skip locked) x
-      where t.project_id = x.project_id and t.event_id = x.event_id
-      returning t.project_id, t.event_id, t.part, t.attempts)
-    insert into event_q (project_id, part, event_id, attempts)
-    select project_id, part, event_id, attempts from due`.execute(db);
-};
-
-/** Returns the partitions with waiting tracked events and outbox rows, across all projects. */
-export const waitingParts = async ({ db }: Work): Promise<{ events: number[]; outbox: number[] }> => {
-  const result = await sql<{ part: number; events: boolean; outbox: boolean }>`
-    select part, exists (select 1 from event_q q where q.part = p.part) as events,
-      exists (select 1 from outbox_q q where q.part = p.part) as outbox
-    from generate_series(0, ${PARTITIONS - 1}::int) as p(part)`.execute(db);
-  return {
-    events: result.rows.filter((row) => row.events).map((row) => row.part),
-    outbox: result.rows.filter((row) => row.outbox).map((row) => row.part),
-  };
 };

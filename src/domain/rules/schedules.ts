@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { idFor, NIL_ID, partitionOf } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { lastRunMs, nextRunMs } from "../evaluation/language/cron.ts";
@@ -115,6 +115,16 @@ type DueRow = {
   definition: RuleDocument;
 };
 
+const dueSchedules = (at: Date): RawBuilder<unknown> => sql`
+  from rule_schedules s
+  join rules r on r.id = s.rule_id and r.status in ('ACTIVE', 'SHADOW')
+  join projects p on p.id = s.project_id and p.deleted_at is null
+  join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+  where s.due_at <= ${at.toISOString()}::timestamptz`;
+
+/** Whether a schedule of a rule that runs is due, held back or not. */
+export const areSchedulesDue = (at: Date): RawBuilder<unknown> => sql`exists (select ${dueSchedules(at)})`;
+
 const takeDue = async ({ db, now }: Work, cursor: ScheduleCursor | undefined): Promise<Due | undefined> => {
   const after = cursor
     ? sql`and (s.project_id, s.rule_id, s.trigger_no) >
@@ -122,11 +132,7 @@ const takeDue = async ({ db, now }: Work, cursor: ScheduleCursor | undefined): P
     : sql``;
   const found = await sql<DueRow>`
     select s.project_id, s.rule_id, s.trigger_no, s.due_at, s.after_player, v.definition
-    from rule_schedules s
-    join rules r on r.id = s.rule_id and r.status in ('ACTIVE', 'SHADOW')
-    join projects p on p.id = s.project_id and p.deleted_at is null
-    join rule_versions v on v.rule_id = r.id and v.version = r.published_version
-    where s.due_at <= ${now.toISOString()}::timestamptz ${after}
+    ${dueSchedules(now)} ${after}
     order by s.project_id, s.rule_id, s.trigger_no limit 1 for update of s skip locked`.execute(db);
   const [row] = found.rows;
   if (!row) return undefined;

@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Work } from "../../kernel/work.ts";
 import { type MailSent, type RenderedMail, SEND_MAX_MS } from "./mailer.ts";
@@ -41,14 +41,19 @@ type Row = {
 
 const later = (from: Date, ms: number): Date => new Date(from.getTime() + ms);
 
+const dueMails = (at: Date): RawBuilder<unknown> => sql`
+  from email_outbox where keep_until is null and next_attempt_at <= ${at.toISOString()}::timestamptz
+    and (locked_until is null or locked_until <= ${at.toISOString()}::timestamptz)`;
+
+/** Whether a mail is to be sent. */
+export const isMailDue = (at: Date): RawBuilder<unknown> => sql`exists (select ${dueMails(at)})`;
+
 /** Claims the mail that has been due longest, for LEASE_MS. Mail to a suppressed address ends here. */
 export const claimMail = async ({ db, now }: Work): Promise<Claim> => {
   const [at, lockedUntil] = [now.toISOString(), later(now, LEASE_MS)];
   const { rows } = await sql<Row>`
     with due as (
-      select log_id from email_outbox
-      where keep_until is null and next_attempt_at <= ${at}::timestamptz
-        and (locked_until is null or locked_until <= ${at}::timestamptz)
+      select log_id ${dueMails(now)}
       order by next_attempt_at limit 1
       for update skip locked),
     taken as (

@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Transact, Work } from "../../kernel/work.ts";
 import type { RankStore } from "../../evaluation/boards/ranks.ts";
 import { type ChangedList, lockNoticeLists, type NoticeList, readNoticeLists } from "./notice-lists.ts";
@@ -12,10 +12,17 @@ const TRIES = 3;
 
 type DueRow = { project_id: string; period_id: string; player_id: string };
 
+const dueNotices = (at: Date): RawBuilder<unknown> =>
+  sql`from leaderboard_notices where due_at <= ${at.toISOString()}::timestamptz`;
+
+/** Whether a deferred notice is due. */
+export const areNoticesDue = (at: Date): RawBuilder<unknown> => sql`exists (select ${dueNotices(at)})`;
+
 const readDue = async ({ db, now }: Work): Promise<DueRow[]> => {
   const found = await sql<DueRow>`
-    select project_id, period_id, player_id from leaderboard_notices
-    where due_at <= ${now.toISOString()}::timestamptz order by due_at limit ${DUE_AT_ONCE}`.execute(db);
+    select project_id, period_id, player_id ${dueNotices(now)} order by due_at limit ${DUE_AT_ONCE}`.execute(
+    db,
+  );
   return found.rows;
 };
 

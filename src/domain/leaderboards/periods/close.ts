@@ -20,6 +20,14 @@ const TOP_MAX = 10;
 
 const at = (ms: number): RawBuilder<unknown> => sql`${new Date(ms).toISOString()}::timestamptz`;
 
+const openLists = (ms: number): RawBuilder<unknown> =>
+  sql`from leaderboard_periods where status = 'OPEN' and close_at <= ${at(ms)}`;
+const CLOSING_LISTS = sql`from leaderboard_periods where status = 'CLOSING'`;
+
+/** Whether a list is over, or is being closed. */
+export const areListsDue = (time: Date): RawBuilder<unknown> =>
+  sql`(exists (select ${openLists(time.getTime())}) or exists (select ${CLOSING_LISTS}))`;
+
 /**
  * Returns projects with a list that is over. Windows of imported history are postponed first until there have
  * been no writes for a while, so that not every sweep examines them.
@@ -31,7 +39,7 @@ export const projectsToClose = async ({ db, now }: Work): Promise<string[]> => {
     where status = 'OPEN' and close_at <= ${time} and is_late
       and written_at > ${at(now.getTime() - LATE_QUIET_MS)}`.execute(db);
   const found = await sql<{ project_id: string }>`
-    select project_id from leaderboard_periods where status = 'OPEN' and close_at <= ${time}
+    select project_id ${openLists(now.getTime())}
     group by project_id order by min(close_at) limit ${DUE_MAX}`.execute(db);
   return found.rows.map(({ project_id }) => project_id);
 };
@@ -82,7 +90,7 @@ export const beginClosing = async (work: Work, projectId: string): Promise<numbe
 /** Returns lists whose final order and prizes are in progress. */
 export const closingLists = async ({ db }: Work): Promise<PeriodOf[]> => {
   const found = await sql<{ project_id: string; id: string }>`
-    select project_id, id from leaderboard_periods where status = 'CLOSING'
+    select project_id, id ${CLOSING_LISTS}
     order by close_at limit ${DUE_MAX}`.execute(db);
   return found.rows.map(({ project_id, id }) => ({ projectId: project_id, periodId: id }));
 };

@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { shareConfig } from "../../kernel/config-lock.ts";
 import type { Work } from "../../kernel/work.ts";
 import { Leaderboard } from "../../progression/leaderboard.ts";
@@ -9,11 +9,16 @@ import { nextStart, type Timed, type Window, windowAt } from "../../evaluation/b
 /** Maximum number of projects per sweep. */
 const PROJECTS_MAX = 1_000;
 
+const boardsToOpen = (at: Date): RawBuilder<unknown> =>
+  sql`from leaderboards where status = 'ACTIVE' and opens_at <= ${at.toISOString()}::timestamptz`;
+
+/** Whether the next window of a board has begun. */
+export const areWindowsDue = (at: Date): RawBuilder<unknown> => sql`exists (select ${boardsToOpen(at)})`;
+
 /** Returns projects with a board whose next window has begun. A new board has one at once. */
 export const projectsToOpen = async ({ db, now }: Work): Promise<string[]> => {
   const found = await sql<{ project_id: string }>`
-    select project_id from leaderboards
-    where status = 'ACTIVE' and opens_at <= ${now.toISOString()}::timestamptz
+    select project_id ${boardsToOpen(now)}
     group by project_id order by min(opens_at) limit ${PROJECTS_MAX}`.execute(db);
   return found.rows.map(({ project_id }) => project_id);
 };

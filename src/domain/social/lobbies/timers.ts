@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
 import { closeLobby } from "./close.ts";
 import { isOver } from "./due.ts";
@@ -52,11 +52,16 @@ export const advanceLobby = async (
   return edit.isChanged ? change : undefined;
 };
 
+const dueLobbies = (at: Date): RawBuilder<unknown> =>
+  sql`from lobbies where status <> 'CLOSED' and due_at <= ${at.toISOString()}::timestamptz`;
+
+/** Whether a lobby of any project has a due change. */
+export const areLobbiesDue = (at: Date): RawBuilder<unknown> => sql`exists (select ${dueLobbies(at)})`;
+
 /** Returns the lobbies of all projects with a due change, longest overdue first. */
 export const findDueLobbies = async ({ db, now }: Work): Promise<LobbyRef[]> => {
   const { rows } = await sql<LobbyRef>`
-    select project_id as "projectId", id as "lobbyId" from lobbies
-    where status <> 'CLOSED' and due_at <= ${now.toISOString()}::timestamptz
+    select project_id as "projectId", id as "lobbyId" ${dueLobbies(now)}
     order by due_at limit ${DUE_AT_ONCE}`.execute(db);
   return rows;
 };

@@ -1,0 +1,50 @@
+import { type RawBuilder, sql } from "kysely";
+import { PARTITIONS } from "../kernel/ids.ts";
+import { kept } from "../kernel/statements.ts";
+import type { Work } from "../kernel/work.ts";
+
+/** Maximum events requeued in one sweep. */
+const SWEEP_MAX = 1_000;
+
+/** Requeues events whose delay is over, across all projects. */
+export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
+  await sql`
+    with due as (
+      delete from event_due t using (
+        select project_id, event_id from event_due where due_at <= ${now.toISOString()}::timestamptz
+        order by due_at limit ${SWEEP_MAX} for update skip locked) x
+      where t.project_id = x.project_id and t.event_id = x.event_id
+      returning t.project_id, t.event_id, t.part, t.attempts)
+    insert into event_q (project_id, part, event_id, attempts)
+    select project_id, part, event_id, attempts from due`.execute(db);
+};
+
+/** `events`, `outbox`: partitions with waiting rows; `conditions`: in the order in which they were asked. */
+export type WaitingWork = {
+  events: number[];
+  outbox: number[];
+  areEventsDue: boolean;
+  conditions: boolean[];
+};
+
+/**
+ * Looks across all projects for waiting tracked events and outbox rows, for events whose delay is over, and
+ * whether `conditions` hold, in one statement: it runs every second in every worker, and nearly always finds
+ * nothing.
+ */
+export const lookForWork = async (
+  { db, now }: Work,
+  conditions: readonly RawBuilder<unknown>[],
+): Promise<WaitingWork> => {
+  const partsOf = (table: string): RawBuilder<unknown> => sql`array(
+    select part from generate_series(0, ${sql.lit(PARTITIONS - 1)}) as p(part)
+    where exists (select from ${sql.ref(table)} q where q.part = p.part))`;
+  const isDue = sql`exists (select from event_due where due_at <= ${now.toISOString()}::timestamptz)`;
+  const { rows } = await kept(
+    db,
+    sql<{ found: WaitingWork }>`select json_build_object(
+      'events', ${partsOf("event_q")}, 'outbox', ${partsOf("outbox_q")}, 'areEventsDue', ${isDue},
+      'conditions', json_build_array(${sql.join(conditions)})) as found`,
+  );
+  return rows[0]!.found;
+};
