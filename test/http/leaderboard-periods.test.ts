@@ -162,4 +162,58 @@ describe("periods of leaderboards over HTTP", () => {
     assert.deepEqual(must(answer, 200), { rebuilt: 1 });
     assert.equal(must(await get(`/leaderboards/${key}/entries`), 200).data[0].score, 4);
   });
+
+  it("are those in which a player's own places are shown, with the player's value of a breakdown", async () => {
+    const inDays = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString();
+    const fixed = (from: number, to: number) => ({
+      period: { kind: "FIXED", startsAt: inDays(from), endsAt: inDays(to) },
+    });
+    await board("own-all");
+    await board("own-day", { period: { kind: "DAILY" } });
+    await board("own-later", fixed(1, 2));
+    await board("own-past", fixed(-2, -1));
+    await board("own-week", { period: { kind: "WEEKLY" } });
+    await board("own-team", { period: { kind: "WEEKLY" }, breakdownAttribute: "team" });
+    await board("own-none", { breakdownAttribute: "none" });
+    for (const [user, team] of [
+      ["zoe", "red"],
+      ["max", "blue"],
+    ])
+      must(await post("/players", { externalUserId: user, attributes: { team } }), 201);
+    for (const key of ["own-all", "own-day", "own-week", "own-team"]) {
+      await score(key, "zoe", 30);
+      await score(key, "max", 40);
+    }
+    await score("own-past", "zoe", 30, inDays(-1.5));
+    await eventuallyHolds(async () => {
+      const { ranks } = must(await get("/players/ext:zoe?include=ranks"), 200);
+      const own = ranks.filter((rank: { leaderboardKey: string }) => rank.leaderboardKey.startsWith("own-"));
+      const view = async (key: string, query = "") =>
+        must(await get(`/leaderboards/${key}/entries${query}`), 200).period.key;
+      const all = async (key: string, rank: number, participants: number, query?: string) => [
+        key,
+        await view(key, query),
+        rank,
+        30,
+        participants,
+      ];
+      assert.deepEqual(
+        own.map((one: Record<string, unknown>) => [
+          one["leaderboardKey"],
+          one["periodKey"],
+          one["rank"],
+          one["score"],
+          one["participants"],
+        ]),
+        [
+          await all("own-all", 2, 2),
+          await all("own-day", 2, 2),
+          ["own-later", "fixed", null, null, 0],
+          await all("own-past", 1, 1),
+          await all("own-team", 1, 1, "?board=red"),
+          await all("own-week", 2, 2),
+        ],
+      );
+    });
+  });
 });

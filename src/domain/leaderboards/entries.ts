@@ -78,12 +78,6 @@ export type EntriesQuery = ListQuery & {
 
 export type LeaderboardParts = { transact: Transact; ranks: RankStore };
 
-export const periodOf = ({ projectId, periodId, definition }: Leaderboard): PeriodRef => ({
-  projectId,
-  periodId,
-  ties: definition.ties,
-});
-
 type EntriesRequest = {
   leaderboard: Leaderboard;
   list: BoardList;
