@@ -10,7 +10,7 @@ import { getLeaderboard } from "./leaderboards.ts";
 import type { ListStatus } from "../evaluation/boards/list.ts";
 import { type ListedPlayer, readListedPlayers } from "./names.ts";
 import { type Places, readPlace, readPlaces } from "./places.ts";
-import type { PeriodRef, RankStore, Standing } from "../evaluation/boards/ranks.ts";
+import type { RankStore, Standing } from "../evaluation/boards/ranks.ts";
 import { fromRankScore, reachedUs } from "../evaluation/boards/scoring.ts";
 import { checkSegment, type Scope, scopeOf } from "./segment-places.ts";
 
