@@ -19,10 +19,15 @@ import { gameRooms } from "./rooms.ts";
 import { refuseUpgrade, Sockets } from "./sockets.ts";
 
 /**
- * Limits on joins per process: how many are processed at once, how many wait, and for how long. Core tries to
+ * Limits on joins per process: how many are processed at once, how many of a tenant wait, and for how long. Core tries to
  * get a seat for longer than a client should wait.
  */
-export const JOINS = { activeMax: 64, workMaxMs: 8_000, waitingMax: 2_000, waitMaxMs: 5_000 };
+const JOINS = {
+  activeMax: { ofOwner: 32, ofProcess: 64 },
+  workMaxMs: 8_000,
+  waitingMax: 2_000,
+  waitMaxMs: 5_000,
+};
 /** Initial size of an encode buffer; rooms with more state override it. */
 const STATE_BYTES = 2_048;
 

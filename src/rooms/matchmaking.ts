@@ -106,12 +106,12 @@ const reclaimSeat = async (
 };
 
 /**
- * Counts a join without a valid token as a request without credentials. It waits for nothing, and no room is
- * asked. @throws DomainError UNAUTHORIZED; RateLimited
+ * Returns the tenant of a join. One without a valid token is counted as a request without credentials; it
+ * waits for nothing, and no room is asked. @throws DomainError UNAUTHORIZED; RateLimited
  */
-const refuseBadToken = async (app: App, token: string | undefined, ip: string): Promise<void> => {
+const verifiedTenant = async (app: App, token: string | undefined, ip: string): Promise<string> => {
   try {
-    await verifyToken(app, token);
+    return (await verifyToken(app, token)).tenantId;
   } catch (error) {
     if (error instanceof DomainError && error.code === "UNAUTHORIZED")
       await countRequest(app, { kind: "anonymous" }, ip, []);
@@ -119,25 +119,26 @@ const refuseBadToken = async (app: App, token: string | undefined, ip: string): 
   }
 };
 
-/**
- * Reads a request to its end and returns a function that reserves the seat, so that slow clients delay no
- * others.
- */
-const readJoin = async (app: App, request: IncomingMessage, ip: string): Promise<() => Promise<Seat>> => {
+/** A join whose request has been read; `reserve` gets the seat. */
+type Join = { tenantId: string; reserve: () => Promise<Seat> };
+
+/** Reads a request to its end before a seat is reserved, so that slow clients delay no others. */
+const readJoin = async (app: App, request: IncomingMessage, ip: string): Promise<Join> => {
   const { method, target } = readAddress(request);
   if (isStopping()) throw retryLater("the server is starting or stopping", "NOT_READY");
   const body = await readBody(request);
   const token = getBearerToken(request.headers.authorization ?? "");
-  await refuseBadToken(app, token, ip);
+  const tenantId = await verifiedTenant(app, token, ip);
   const { origin } = request.headers;
   const headers = new Headers(origin === undefined ? {} : { origin });
   const context: AuthContext = { ip: undefined, headers, ...(token ? { token } : {}) };
   if (method === "reconnect") {
     const { reconnectionToken } = parse(ReconnectBody, body);
-    return async () => localSeat(await reclaimSeat(app, target, { reconnectionToken, context }));
+    const reclaim = async () => localSeat(await reclaimSeat(app, target, { reconnectionToken, context }));
+    return { tenantId, reserve: reclaim };
   }
-  return async () =>
-    localSeat(await asOneJoin(() => matchMaker.joinOrCreate(target, withPrototype(body), context)));
+  const join = () => matchMaker.joinOrCreate(target, withPrototype(body), context);
+  return { tenantId, reserve: async () => localSeat(await asOneJoin(join)) };
 };
 
 /** A room that could not be created, for which core keeps the code and no reason. */
@@ -206,8 +207,8 @@ export const answerMatchmake = async (
     await app.blocks.refuse(ip);
     if (!repair.isSettled)
       throw retryLater("rooms are being listed again: try again in a moment", "NOT_READY");
-    const reserve = await readJoin(app, request, ip);
-    const seat = await gate.pass(reserve);
+    const { tenantId, reserve } = await readJoin(app, request, ip);
+    const seat = await gate.pass(tenantId, reserve);
     app.metrics.joins.inc({ room: seat.name });
     answer(response, 200, { ...seat, ...seatForOldSdk(seat) });
   } catch (thrown) {
