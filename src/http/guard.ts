@@ -7,7 +7,7 @@ import {
 } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { Pipelining } from "./pipelining.ts";
+import { destroyAfter, Pipelining } from "./pipelining.ts";
 import { DomainError, type ErrorCode, invalid } from "../domain/kernel/errors.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { errorBody } from "./errors.ts";
@@ -23,6 +23,11 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 /** How often Node checks for connections past the first two limits. */
 const TIMEOUT_CHECK_MS = 5_000;
+
+/** How long a refusal that ends its connection may take to leave. */
+const REFUSED_MAX_MS = 5_000;
+/** Maximum header fields of a request: parsed, thousands of short ones take ten times what was sent. */
+const HEADER_FIELDS_MAX = 200;
 
 const isWebSocket = ({ method, headers }: IncomingMessage): boolean =>
   method === "GET" && headers.upgrade?.trim().toLowerCase() === "websocket";
@@ -43,6 +48,11 @@ const TIMING: ServerOptions = {
 
 /** Returns the protocol used by the client, from a list to which each proxy appends. */
 const forwardedProtocol = (header: string): string => (header.split(",", 1)[0] ?? "").trim().toLowerCase();
+
+const checkFields = ({ rawHeaders }: IncomingMessage): void => {
+  if (rawHeaders.length / 2 > HEADER_FIELDS_MAX)
+    throw new DomainError("HEADERS_TOO_LARGE", `A request may have at most ${HEADER_FIELDS_MAX} headers`);
+};
 
 const checkProtocol = (request: IncomingMessage): void => {
   const header = request.headers["x-forwarded-proto"];
@@ -90,6 +100,7 @@ const checkMatchmaking = ({ headers, method, url = "" }: IncomingMessage): void 
 /** Returns why a request is refused before anything else processes it. */
 const refusalOf = (request: IncomingMessage): DomainError | undefined => {
   try {
+    checkFields(request);
     checkProtocol(request);
     checkExpectation(request);
     checkAddress(request);
@@ -119,8 +130,9 @@ const answerOf = (error: DomainError, requestIdHeader?: unknown): Answer => {
 const writeRaw = (socket: Socket, { status, headers, text }: Answer): void => {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   socket.once("error", () => socket.destroy());
-  // A client that never closes its half must not keep the socket open.
+  // A client that never closes its half, or never reads, must not keep the socket open.
   socket.resume();
+  destroyAfter(socket, REFUSED_MAX_MS);
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`;
   socket.end([head, ...lines, "", text].join("\r\n"), () => socket.destroy());
 };
@@ -147,8 +159,8 @@ class GuardedServer extends Server {
     const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
     const serve = (): void => void this.#serve(event, values);
     // It must not overtake the responses before it, which would then be part of its stream.
-    if (event === "upgrade") this.pipelining.takeOver(request.socket, serve);
-    else this.pipelining.enter(request.socket, other as ServerResponse, serve);
+    if (event === "upgrade") this.pipelining.takeOver(request, serve);
+    else this.pipelining.enter(request, other as ServerResponse, serve);
     return true;
   }
 
@@ -214,7 +226,7 @@ export const guardedHttpServer = (
   server.on("connect", (request, socket) => {
     const error = new DomainError("METHOD_NOT_ALLOWED", "CONNECT is not served");
     const refuse = (): void => writeRaw(socket as Socket, answerOf(error, request.headers["x-request-id"]));
-    server.pipelining.takeOver(request.socket, refuse);
+    server.pipelining.takeOver(request, refuse);
   });
   server.on("clientError", (error: Error, socket: Duplex) => {
     const connection = socket as Socket;

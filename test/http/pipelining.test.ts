@@ -96,6 +96,36 @@ describe("requests that a client sends ahead on one connection", () => {
     socket.destroy();
   });
 
+  it("hold up a change of the protocol for some seconds at most, whatever becomes of their answers", async () => {
+    const server = guardedHttpServer();
+    server.on("request", () => undefined);
+    server.on("upgrade", () => assert.fail("it must not come before the answer"));
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const tails = [upgrade, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"];
+    await Promise.all(
+      tails.map(async (tail) => {
+        const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+        socket.write(get("/never") + tail);
+        await once(socket.resume(), "close");
+      }),
+    );
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it("end the connection where their headers are too many, of one and of those that wait", async () => {
+    const fields = (count: number) => Array.from({ length: count }, (_, n) => `a${n}: b\r\n`).join("");
+    const withFields = (count: number) => `GET /nothing HTTP/1.1\r\nHost: x\r\n${fields(count)}\r\n`;
+    const one = open(withFields(200));
+    await once(one.socket, "close");
+    assert.deepEqual(one.statuses(), [431]);
+    const few = open(withFields(150).repeat(4));
+    await eventually(() => few.statuses().length === 4);
+    few.socket.destroy();
+    const many = open(withFields(150).repeat(10));
+    await once(many.socket, "close");
+    assert.ok(many.statuses().length < 10);
+  });
+
   it("leave a connection free for the socket of who was answered on it", async () => {
     const { socket, statuses } = open(get("/health/live"));
     await once(socket, "data");
