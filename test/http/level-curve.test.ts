@@ -55,6 +55,31 @@ describe("the level curve", () => {
     assert.deepEqual([await levelOf("low"), await levelOf("high")], [4, 5]);
   });
 
+  it("is that of levels that stayed too high once they may fall, however that is said", async () => {
+    const { key, token } = tenant;
+    const jobs = async () =>
+      (await api.get("/api/v1/jobs?kind=LEVEL_RECALC", { key })).body.data.length as number;
+    const mayFall = { allowLevelDown: true };
+    const ways = [
+      () => api.patch("/api/v1/project-settings", mayFall, { key }),
+      () => api.patch(`/api/v1/projects/${tenant.projectId}`, { settings: mayFall }, { token }),
+      () =>
+        api.post("/api/v1/config/import", { document: { format: "laurel/1", settings: mayFall } }, { key }),
+    ];
+    await aPlayer("fallen");
+    for (const [n, way] of ways.entries()) {
+      await grant("fallen", 300);
+      await grant("fallen", -300);
+      assert.equal(await levelOf("fallen"), 3);
+      const { status, body } = await way();
+      assert.equal(status, 200, JSON.stringify(body));
+      await eventually(async () => (await levelOf("fallen")) === 1);
+      assert.equal((await way()).status, 200);
+      assert.equal(await jobs(), n + 1, "again is no change");
+      await api.patch("/api/v1/project-settings", { allowLevelDown: false }, { key });
+    }
+  });
+
   it("moves players by a job with WITH_EVENTS, tells them and rewards their levels once", async () => {
     const { key } = tenant;
     const third = { key: "3", name: "Three", rewards: { currencies: { coins: 7 } } };

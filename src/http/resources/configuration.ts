@@ -14,7 +14,7 @@ import { DOCUMENT_MAX_BYTES, DOCUMENT_PARTS_MAX } from "../../domain/kernel/limi
 import { notFound } from "../../domain/kernel/errors.ts";
 import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
 import { Project, settingsOf } from "../../domain/accounts/projects/project.ts";
-import { updateProject } from "../../domain/accounts/projects/projects.ts";
+import { changeProject } from "../../domain/economy/levels/change-project.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/settings.ts";
 import { route } from "../route.ts";
 
@@ -144,13 +144,21 @@ export const configurationRoutes = [
     path: "/project-settings",
     id: "updateProjectSettings",
     summary: "Change the project's settings",
-    description: "Given fields replace existing ones; the same applies within `lives` and `traceSampling`.",
+    description:
+      "Given fields replace existing ones; the same applies within `lives` and `traceSampling`. Turning " +
+      "`allowLevelDown` on starts a job that lowers levels that are above their XP.",
     access: { scope: "config:manage", roles: ADMINS },
     body: SettingsPatch,
     response: SettingsShape,
     run: (app, { caller, projectId, body }) =>
       app.transact(async (work) =>
-        settingsOf(await updateProject(work, tenantOf(caller), projectId, { settings: body })),
+        settingsOf(
+          await changeProject(
+            work,
+            { tenantId: tenantOf(caller), projectId, actor: actorOf(caller) },
+            { settings: body },
+          ),
+        ),
       ),
   }),
 ];

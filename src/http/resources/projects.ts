@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
-import { tenantOf } from "../../domain/kernel/caller.ts";
+import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { AllowedOrigins } from "../../domain/accounts/projects/origins.ts";
@@ -12,9 +12,9 @@ import {
   listProjects,
   PROJECT_SORTS,
   showProject,
-  updateProject,
 } from "../../domain/accounts/projects/projects.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/settings.ts";
+import { changeProject } from "../../domain/economy/levels/change-project.ts";
 import { isProjectOf } from "../../domain/accounts/projects/resolve.ts";
 import { isIanaName } from "../../domain/kernel/zones.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
@@ -120,6 +120,8 @@ const plainRoutes = [
   }),
   route({
     ...common,
+    // Its settings may begin work in it.
+    project: "path",
     method: "patch",
     path: "/projects/{projectId}",
     id: "updateProject",
@@ -131,10 +133,11 @@ const plainRoutes = [
     params: ProjectParams,
     body: ProjectFields.partial(),
     response: ProjectBody,
-    run: (app, { caller, params, body }) =>
+    run: (app, { caller, projectId, body }) =>
       app.transact(async (work) => {
         publishKeysChanged(work, app.topics);
-        return showProject(work, await updateProject(work, tenantOf(caller), params.projectId, body));
+        const where = { tenantId: tenantOf(caller), projectId, actor: actorOf(caller) };
+        return showProject(work, await changeProject(work, where, body));
       }),
   }),
   route({

@@ -114,7 +114,11 @@ const about = (rule: CompiledRule, { nextEligibleMs, ...outcome }: Outcome) => (
   ...(nextEligibleMs === undefined ? {} : { nextEligibleAt: new Date(nextEligibleMs).toISOString() }),
 });
 
-export const causeIn = (data: unknown): Cause | undefined => (data as { cause?: Cause } | null)?.cause;
+const causeIn = (data: unknown): Cause | undefined => (data as { cause?: Cause } | null)?.cause;
+
+/** Returns the cause that an event of the outbox is shown with; see `causeOf` in evaluate.ts. */
+export const publishedCause = (data: unknown, rootEventId: string): Cause =>
+  causeIn(data) ?? { kind: "EVENT", eventId: rootEventId };
 
 /** Returns the effects of a rule since `before`; of a rule in SHADOW, what it would have done. */
 const effectsOf = (
@@ -122,26 +126,24 @@ const effectsOf = (
   { effects, event, root }: Turn,
   [outbox, executions, spawned]: Before,
 ): Effect[] => {
-  const cause: Cause = {
-    kind: "RULE",
-    eventId: event.id,
-    rootEventId: root.id,
-    ruleId: id,
-    ruleKey: key,
-    ruleVersion: version,
-  };
+  const firing = { eventId: event.id, rootEventId: root.id, ruleId: id, ruleKey: key, ruleVersion: version };
   const unreal = effects.executions
     .slice(executions)
     .flatMap(({ mode, effects: would }) => (mode !== "LIVE" && Array.isArray(would) ? would : []));
-  const published = [
-    ...effects.outbox.slice(outbox),
+  const real = effects.outbox.slice(outbox).map(({ type, data }) => ({
+    type,
+    data,
+    cause: publishedCause(data, root.id),
+  }));
+  const others = [
     ...effects.spawned.slice(spawned).map(({ eventType, externalUserId, properties, dueMs }) => ({
       type: eventType,
       data: { externalUserId, ...properties, dueAt: dueMs === null ? null : new Date(dueMs).toISOString() },
     })),
     ...(unreal as { type: string; data: unknown }[]),
   ];
-  return published.map(({ type, data }) => ({ type, data, cause: causeIn(data) ?? cause }));
+  const cause: Cause = { kind: "RULE", ...firing };
+  return [...real, ...others.map(({ type, data }) => ({ type, data, cause: causeIn(data) ?? cause }))];
 };
 
 /** The value of a member that decides a group, so that the members after it are skipped. */

@@ -5,7 +5,7 @@ import { stepsHitOf } from "../event-steps.ts";
 import type { RuleEvent } from "../rule-event.ts";
 import type { TraceSink, Turn } from "../turn.ts";
 import type { RuleSet } from "../running/compile.ts";
-import { causeIn, type Effect, listenersOf, type RuleTrace, traceRules } from "./trace-rules.ts";
+import { type Effect, listenersOf, publishedCause, type RuleTrace, traceRules } from "./trace-rules.ts";
 
 /** How an event was evaluated, with all its effects. */
 export type EventTrace = {
@@ -145,7 +145,7 @@ const othersOf = ({ turn, outbox, slices }: Own): Effect[] =>
     .map(({ type, data }) => ({
       type,
       data,
-      cause: causeIn(data) ?? { kind: "EVENT", eventId: turn.event.id },
+      cause: publishedCause(data, turn.root.id),
     }));
 
 /** Returns scores by key of the board, in the periods of the event's time. */

@@ -23,7 +23,7 @@ import {
 import { inZone, windowsOf } from "../../evaluation/boards/period.ts";
 import { Leaderboard } from "../../progression/leaderboard.ts";
 import { putCurve } from "../../progression/level-curves.ts";
-import { updateProject } from "../../accounts/projects/projects.ts";
+import { changeProject } from "../../economy/levels/change-project.ts";
 import type { Work } from "../../kernel/work.ts";
 import { type ConfigChange, diffConfig, itemFields } from "./diff.ts";
 import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
@@ -151,7 +151,7 @@ const applySingle = async (work: Work, projectId: string, { change, given }: Ste
     return;
   }
   const patch = change.section === "timezone" ? { timezone } : { settings };
-  await updateProject(work, given.tenantId, projectId, patch);
+  await changeProject(work, { tenantId: given.tenantId, projectId, actor: given.actor }, patch);
 };
 
 /** Fields of a board that may change; with another meaning of its scores it is another board. */

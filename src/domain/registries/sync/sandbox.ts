@@ -8,7 +8,8 @@ import { getCurve, putCurve } from "../../progression/level-curves.ts";
 import type { CurveInput } from "../../evaluation/xp/levels.ts";
 import { syncRules } from "../../rules/lifecycle/sync.ts";
 import type { Work } from "../../kernel/work.ts";
-import { Project } from "../../accounts/projects/project.ts";
+import { Project, settingsOf } from "../../accounts/projects/project.ts";
+import { lowerLevels } from "../../economy/levels/change-project.ts";
 import { forgetProjects } from "../../accounts/projects/resolve.ts";
 
 /** A copy from a project to its sandbox by `actor`. */
@@ -67,11 +68,13 @@ export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
   return { ...counts, skipped, closedPeriodIds };
 };
 
-const copySettings = async ({ em, now }: Work, { from, to }: Sync): Promise<Project> => {
+const copySettings = async (work: Work, { from, to, actor }: Sync): Promise<Project> => {
+  const { em, now } = work;
   // Read again: the state read before the locks may have changed since.
   const project = await em.findOneOrFail(Project, { id: from }, { refresh: true });
   const sandbox = await em.findOneOrFail(Project, { id: to }, { refresh: true });
   const { timezone, settings, allowedOrigins } = project;
+  const couldFall = settingsOf(sandbox).allowLevelDown;
   Object.assign(sandbox, {
     timezone,
     settings: { ...settings },
@@ -79,6 +82,7 @@ const copySettings = async ({ em, now }: Work, { from, to }: Sync): Promise<Proj
     updatedAt: now,
   } satisfies Partial<Project>);
   await em.flush();
+  if (!couldFall && settingsOf(sandbox).allowLevelDown) await lowerLevels(work, to, actor);
   return project;
 };
 
