@@ -33,39 +33,25 @@ export const FUTURE_LIMIT_MS = 24 * 3_600_000;
  */
 const OLDEST_MS = Date.UTC(1000, 0, 1);
 
-const text = (name: string, max: number) =>
-  z
-    .string({
-      error: ({ input }) => (input === undefined ? `${name} is required` : `${name} must be a string`),
-    })
-    .min(1, `${name} must not be empty`)
-    .max(max, `${name} must be at most ${max} characters`);
+const text = (max: number) => z.string().min(1).max(max);
 
 /**
  * An event as sent by integrators; `properties` and hostile values are checked separately, see `readEvent`.
  */
 export const EventInput = z.object({
-  projectId: z
-    .uuid("projectId must be a UUID")
-    .optional()
-    .meta({ description: "Required only when the credentials name no project" }),
-  externalUserId: text("externalUserId", EXTERNAL_ID_MAX),
-  eventType: text("eventType", 100).regex(
+  projectId: z.uuid().optional().meta({ description: "Required only when the credentials name no project" }),
+  externalUserId: text(EXTERNAL_ID_MAX),
+  eventType: text(100).regex(
     /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/,
-    "eventType may contain letters, digits and _ . : - and must not start with a punctuation mark",
+    "may contain letters, digits and _ . : - and must not start with a punctuation mark",
   ),
   // Not z.record: it copies every property, and their values are checked by refuseHostile.
   properties: z
-    .custom<Json>(isJsonObject, "properties must be an object")
+    .custom<Json>(isJsonObject, "must be an object")
     .meta({ override: { type: "object", additionalProperties: {} } })
     .default({}),
-  timestamp: z.iso
-    .datetime({
-      offset: true,
-      error: "timestamp must be an ISO 8601 date-time with a zone, like 2026-01-31T12:00:00Z",
-    })
-    .optional(),
-  idempotencyKey: text("idempotencyKey", IDEMPOTENCY_KEY_MAX).optional(),
+  timestamp: z.iso.datetime({ offset: true }).optional(),
+  idempotencyKey: text(IDEMPOTENCY_KEY_MAX).optional(),
 });
 
 export type EventInput = z.infer<typeof EventInput>;
@@ -197,7 +183,10 @@ const fromZod = (error: z.ZodError, input: unknown): DomainError => {
   if (input === null || typeof input !== "object" || Array.isArray(input))
     return invalidField("event", "an event must be a JSON object");
   const details = problemsOf(error, "");
-  return new DomainError("VALIDATION_ERROR", details.map(({ message }) => message).join("; "), { details });
+  const problems = details.map(({ field, message }) => `${field} ${message}`);
+  // Often the misspelt names of those that are missing.
+  const unknown = ignoredWarnings(ignoredFields(input, FIELDS), "an event");
+  return new DomainError("VALIDATION_ERROR", [...problems, ...unknown].join("; "), { details });
 };
 
 /** Rejects invalid timestamps. @throws DomainError VALIDATION_ERROR */
