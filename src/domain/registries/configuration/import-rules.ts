@@ -13,6 +13,7 @@ import { refusal } from "../../rules/lifecycle/validate.ts";
 import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
 import { refuseFull, refuseReserved } from "../../rules/rules.ts";
 import { planAllSchedules } from "../../rules/schedules.ts";
+import { lockRoom } from "../../kernel/room-lock.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { ConfigChange } from "./diff.ts";
@@ -45,10 +46,12 @@ type Draft = {
 
 const isRunning = (status: RuleStatus): boolean => status === "ACTIVE" || status === "SHADOW";
 
-const openDraft = async ({ db }: Work, projectId: string): Promise<Draft> => {
+const openDraft = async (work: Work, projectId: string): Promise<Draft> => {
+  // Rules are created without the config lock.
+  await lockRoom(work, projectId, "rules");
   const found = await sql<Row>`
     select id, key, status, published_version as "publishedVersion" from rules
-    where project_id = ${projectId}`.execute(db);
+    where project_id = ${projectId}`.execute(work.db);
   const rows = new Map(found.rows.map((row) => [row.key, row]));
   const kept = found.rows.filter(({ status }) => status !== "ARCHIVED").length;
   const running = new Set(found.rows.filter(({ status }) => isRunning(status)));
