@@ -10,6 +10,9 @@ export type Limited = "jobs" | "rules" | "lobbies" | "channels" | "event schemas
 /** Part of a limit from which on it is counted under the lock. */
 const NEAR = 0.9;
 
+/** Whether a limit is so near that those who ask at once could exceed it together. */
+export const isNear = (count: number, max: number): boolean => count >= max * NEAR;
+
 /**
  * Makes transactions that add to what a project may have a limited number of take turns until commit: two
  * that count at the same time would both find the last place free. To be called before they are counted, and
@@ -34,7 +37,7 @@ export const countNear = async (
   count: () => Promise<number>,
 ): Promise<number> => {
   const first = await count();
-  if (first < max * NEAR || first >= max) return first;
+  if (!isNear(first, max) || first >= max) return first;
   await lockRoom(work, projectId, limited);
   return count();
 };
