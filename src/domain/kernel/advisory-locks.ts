@@ -15,6 +15,8 @@ export const LOCK_SPACES = {
   DRAFTS: 91,
   /** A project's mode of quickplay, whose lobbies are created. */
   QUICKPLAY: 93,
+  /** Something of a project that is limited in number, and is counted before more is added. */
+  ROOM: 95,
 } as const;
 
 /** Advisory locks with one key. */

@@ -5,6 +5,7 @@ import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isId, newId } from "../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
+import { lockRoom } from "../kernel/room-lock.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import type { Work } from "../kernel/work.ts";
 import type { JobKind } from "./job-kind.ts";
@@ -66,6 +67,7 @@ export const queueJob = async (
   projectId: string,
   { kind, params, createdBy }: { kind: JobKind; params: Json; createdBy: string },
 ): Promise<ProjectJob> => {
+  await lockRoom(work, projectId, "jobs");
   const open = await sql<{ n: string | number }>`
     select count(*) as n from project_jobs
     where project_id = ${projectId} and status in ('QUEUED', 'RUNNING')`.execute(work.db);

@@ -8,6 +8,7 @@ import { isId, newId } from "../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../kernel/limits.ts";
 import { bytesOf } from "../kernel/oversize.ts";
 import { type PageQuery, offsetOf } from "../kernel/paging.ts";
+import { lockRoom } from "../kernel/room-lock.ts";
 import { containing } from "../kernel/search.ts";
 import type { Work } from "../kernel/work.ts";
 import { RuleDocument, type RulePatch, identifyActions } from "../evaluation/language/document.ts";
@@ -35,6 +36,7 @@ export const createRule = async (
   createdBy: string,
 ): Promise<ShownRule> => {
   const { em, now } = work;
+  await lockRoom(work, projectId, "rules");
   await checkKey(work, projectId, document.key);
   const kept = await em.count(Rule, { projectId, status: { $ne: "ARCHIVED" } });
   refuseFull({ kept, all: await em.count(Rule, { projectId }) });

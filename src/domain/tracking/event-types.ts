@@ -7,6 +7,7 @@ import { fitsBytes } from "../kernel/oversize.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import { forgetProjects } from "../accounts/projects/resolve.ts";
+import { lockRoom } from "../kernel/room-lock.ts";
 import { containing } from "../kernel/search.ts";
 import type { Work } from "../kernel/work.ts";
 import { auditEvent } from "./audit-event.ts";
@@ -123,6 +124,7 @@ export const putEventSchema = async (
 ): Promise<EventTypeView> => {
   if (isReservedType(name)) throw invalid("name", "is one of the service's own events");
   checkSchema(given);
+  await lockRoom(work, projectId, "event schemas");
   await checkRoom(work, projectId, name);
   const schema = given.schema === null ? null : JSON.stringify(given.schema);
   const put = await sql<Row>`

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { auditDefinition } from "../../accounts/audit/definitions.ts";
 import { getDefinition } from "../definitions/definitions.ts";
 import { conflict } from "../../kernel/errors.ts";
+import { lockRoom } from "../../kernel/room-lock.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
 
@@ -23,6 +24,7 @@ export const addCodes = async (
   const { fulfilment } = definition as unknown as Reward;
   if (status !== "ACTIVE") throw conflict("INVALID_STATE", "the reward is archived");
   if (fulfilment !== "CODE") throw conflict("INVALID_STATE", "the reward is no prize with codes");
+  await lockRoom(work, projectId, `codes ${key}`);
   const free = await countFree(work, projectId, key);
   if (free + codes.length > FREE_CODES_MAX)
     throw conflict("CODE_LIMIT", `a reward may have ${FREE_CODES_MAX} free codes; it has ${free}`);

@@ -12,6 +12,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { nextSlice, SLICE_MS } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
+import { type Archived, type ArchivedDefinitions, findArchived } from "./archived.ts";
 import type { ConfigChange } from "./diff.ts";
 import { namedError, naming } from "./named-error.ts";
 import { writeInParts } from "./parts.ts";
@@ -29,16 +30,13 @@ export const isDefinitions = ({ section }: ConfigChange): boolean => KINDS.has(s
 
 const nameOf = ({ kind, key }: { kind: string; key: string }): string => `${kind} ${key}`;
 
-/** An archived definition, which takes part again when a document names it. */
-type Archived = { kind: string; key: string; id: string; version: number; definition: Defined | null };
-
 /** An import of definitions, assembled in memory: nothing is written before everything is checked. */
 type Draft = {
   work: Work;
   projectId: string;
   definitions: ProjectDefinitions;
   counts: Map<string, Counts>;
-  archived: Map<string, Archived>;
+  archived: ArchivedDefinitions;
   created: (Stored & { kind: string })[];
   updated: (Stored & { kind: string })[];
   audited: DefinitionChange[];
@@ -50,20 +48,14 @@ const openDraft = async (
   wanted: readonly WantedDefinition[],
 ): Promise<Draft> => {
   const definitions = await shareDefinitions(work, projectId);
-  const missing = wanted.filter(({ change }) => change.action === "CREATE").map(({ change }) => change.key);
-  const found = await sql<Archived>`
-    select kind, key, id, version, case when key in (
-      select json_array_elements_text(${JSON.stringify(missing)}::json)) then definition end as definition
-    from definitions where project_id = ${projectId} and status = 'ARCHIVED'`.execute(work.db);
-  const archived = new Map(found.rows.map((row) => [nameOf(row), row]));
+  const names = wanted
+    .filter(({ change }) => change.action === "CREATE")
+    .map(({ change: { section, key } }) => ({ kind: KINDS.get(section)!.kind, key }));
+  const { archived, counts: kept } = await findArchived(work, projectId, names);
   const counts = new Map<string, Counts>();
   for (const { kind } of DEFINITION_KINDS) {
     const active = definitions.all(kind).length;
-    counts.set(kind, { active, all: active });
-  }
-  for (const { kind } of found.rows) {
-    const ofKind = counts.get(kind);
-    if (ofKind) ofKind.all++;
+    counts.set(kind, { active, all: active + (kept.get(kind) ?? 0) });
   }
   return { work, projectId, definitions, counts, archived, created: [], updated: [], audited: [] };
 };
@@ -72,7 +64,7 @@ const openDraft = async (
 const create = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
   const { work, projectId, definitions, counts, archived } = draft;
   const { key } = definition;
-  const old = archived.get(nameOf({ kind: kind.kind, key }));
+  const old = archived.find({ kind: kind.kind, key });
   if (old) return restore(draft, kind, { old, definition });
   const count = counts.get(kind.kind)!;
   refuseFull(kind, count);
@@ -89,11 +81,12 @@ const create = async (draft: Draft, kind: DefinitionKind, definition: Defined): 
 type Restored = { old: Archived; definition: Defined };
 
 const restore = async (draft: Draft, kind: DefinitionKind, { old, definition }: Restored): Promise<void> => {
-  const { work, projectId, definitions, counts } = draft;
+  const { work, projectId, definitions, counts, archived } = draft;
   const count = counts.get(kind.kind)!;
   refuseFull(kind, { active: count.active, all: count.all - 1 });
   checkSize(kind.kind, definition);
-  await kind.check?.(work, projectId, definition, old.definition!);
+  if (kind.check) await kind.check(work, projectId, definition, await archived.documentOf(old));
+  archived.done(old);
   const { id, key } = old;
   const stored: Stored = { id, projectId, definition, status: "ACTIVE", version: old.version + 1 };
   count.active++;

@@ -11,8 +11,9 @@ import { refuseFullOfActive } from "../../rules/lifecycle/publishing.ts";
 import { EndlessLoops, loopText } from "../../economy/loops/loops.ts";
 import { refusal } from "../../rules/lifecycle/validate.ts";
 import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
-import { refuseFull, refuseReserved } from "../../rules/rules.ts";
+import { refuseFull, refuseReserved, RULES_MAX, RULES_WITH_ARCHIVED_MAX } from "../../rules/rules.ts";
 import { planAllSchedules } from "../../rules/schedules.ts";
+import { isNear, lockRoom } from "../../kernel/room-lock.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { ConfigChange } from "./diff.ts";
@@ -45,14 +46,30 @@ type Draft = {
 
 const isRunning = (status: RuleStatus): boolean => status === "ACTIVE" || status === "SHADOW";
 
-const openDraft = async ({ db }: Work, projectId: string): Promise<Draft> => {
-  const found = await sql<Row>`
-    select id, key, status, published_version as "publishedVersion" from rules
-    where project_id = ${projectId}`.execute(db);
-  const rows = new Map(found.rows.map((row) => [row.key, row]));
-  const kept = found.rows.filter(({ status }) => status !== "ARCHIVED").length;
-  const running = new Set(found.rows.filter(({ status }) => isRunning(status)));
-  return { projectId, rows, counts: { kept, all: rows.size }, running, touched: [], audited: [] };
+/** Reads the rules that are not archived, and of archived ones those that the import names. */
+const readDraft = async ({ db }: Work, projectId: string, wanted: readonly WantedRule[]): Promise<Draft> => {
+  const keys = JSON.stringify(wanted.map(({ change }) => change.key));
+  const found = await sql<{ all: string | number; those: Row[] }>`
+    select count(*) as all, coalesce(json_agg(json_build_object('id', id, 'key', key, 'status', status,
+        'publishedVersion', published_version))
+      filter (where status <> 'ARCHIVED' or key in (select json_array_elements_text(${keys}::json))), '[]')
+      as those
+    from rules where project_id = ${projectId}`.execute(db);
+  const { all, those } = found.rows[0]!;
+  const rows = new Map(those.map((row) => [row.key, row]));
+  const kept = those.filter(({ status }) => status !== "ARCHIVED").length;
+  const running = new Set(those.filter(({ status }) => isRunning(status)));
+  return { projectId, rows, counts: { kept, all: Number(all) }, running, touched: [], audited: [] };
+};
+
+/** Rules are created without the config lock. */
+const openDraft = async (work: Work, projectId: string, wanted: readonly WantedRule[]): Promise<Draft> => {
+  const draft = await readDraft(work, projectId, wanted);
+  const { kept, all } = draft.counts;
+  const more = wanted.length;
+  if (!isNear(kept + more, RULES_MAX) && !isNear(all + more, RULES_WITH_ARCHIVED_MAX)) return draft;
+  await lockRoom(work, projectId, "rules");
+  return readDraft(work, projectId, wanted);
 };
 
 const note = ({ projectId, audited }: Draft, { id, key }: Row, action: string): void =>
@@ -193,7 +210,7 @@ export const importRules = async (
   { wanted, archived, actor, signal }: RulesImport,
 ): Promise<void> => {
   if (wanted.length + archived.length === 0) return;
-  const draft = await openDraft(work, projectId);
+  const draft = await openDraft(work, projectId, wanted);
   for (const one of wanted) await naming(one.change, () => draftRule(draft, one));
   for (const { key } of archived) archiveRow(draft, key);
   await refuseUnknown(work, projectId, wanted);

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { conflict } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
+import { countNear } from "../../kernel/room-lock.ts";
 import type { Work } from "../../kernel/work.ts";
 import { auditChat } from "./audit-chat.ts";
 import { publishToReaders } from "./change-message.ts";
@@ -18,13 +19,18 @@ import type { ChannelKind, ChannelStatus, ChatChannel } from "../../kernel/event
 /** Maximum number of a project's channels, without those of lobbies. */
 export const CHANNELS_MAX = 100_000;
 
-/** @throws DomainError CONFLICT LIMIT_REACHED */
-export const checkChannelCount = async ({ db }: Work, projectId: string): Promise<void> => {
+const countChannels = async ({ db }: Work, projectId: string): Promise<number> => {
   const counted = await sql<{ n: string | number }>`
     select count(*) as n from (
       select 1 from chat_channels where project_id = ${projectId} and kind <> 'LOBBY'
       limit ${CHANNELS_MAX}) c`.execute(db);
-  if (Number(counted.rows[0]!.n) >= CHANNELS_MAX)
+  return Number(counted.rows[0]!.n);
+};
+
+/** @throws DomainError CONFLICT LIMIT_REACHED */
+export const checkChannelCount = async (work: Work, projectId: string): Promise<void> => {
+  const limit = { projectId, limited: "channels", max: CHANNELS_MAX } as const;
+  if ((await countNear(work, limit, () => countChannels(work, projectId))) >= CHANNELS_MAX)
     throw conflict("LIMIT_REACHED", `a project has at most ${CHANNELS_MAX} channels`);
 };
 

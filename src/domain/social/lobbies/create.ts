@@ -4,6 +4,7 @@ import { z } from "zod";
 import { openLobbyChannel } from "../chat/channels.ts";
 import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
+import { countNear } from "../../kernel/room-lock.ts";
 import type { Work } from "../../kernel/work.ts";
 import { Data, Name, Passcode, PlayersMax, Visibility } from "./fields.ts";
 import { LOBBY_DATA_MAX_BYTES, LOBBY_LIFE_MS, LOBBY_PLAYERS_MAX, OPEN_LOBBIES_MAX } from "./limits.ts";
@@ -116,12 +117,17 @@ const newLobby = ({ now }: Work, projectId: string, input: NewLobby): LobbyState
 });
 
 /** Counts by the index of open lobbies' codes. */
-const refuseTooMany = async ({ db }: Work, projectId: string): Promise<void> => {
+const countOpen = async ({ db }: Work, projectId: string): Promise<number> => {
   const { rows } = await sql<{ n: string | number }>`
     select count(*) as n from (
       select from lobbies where project_id = ${projectId} and status <> 'CLOSED' limit ${OPEN_LOBBIES_MAX}
     ) as lobby`.execute(db);
-  if (Number(rows[0]!.n) >= OPEN_LOBBIES_MAX)
+  return Number(rows[0]!.n);
+};
+
+const refuseTooMany = async (work: Work, projectId: string): Promise<void> => {
+  const limit = { projectId, limited: "lobbies", max: OPEN_LOBBIES_MAX } as const;
+  if ((await countNear(work, limit, () => countOpen(work, projectId))) >= OPEN_LOBBIES_MAX)
     throw conflict("LOBBY_LIMIT", `a project has at most ${OPEN_LOBBIES_MAX} lobbies that are not closed`);
 };
 
