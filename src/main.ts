@@ -113,5 +113,5 @@ async function failStart(error: unknown): Promise<never> {
 
 function fail(error: unknown): never {
   console.error(error instanceof Error ? error.message : error);
-  process.exit(1);
+  process.exit(error instanceof Error && "exitCode" in error ? USAGE_EXIT_CODE : 1);
 }

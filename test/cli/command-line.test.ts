@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { createServer } from "node:net";
+import { join } from "node:path";
 import { migratedDataDir } from "../support/processes/data-dir.ts";
-import { laurel, linesOf } from "../support/processes/process.ts";
+import { laurel, linesOf, temporaryDir } from "../support/processes/process.ts";
 
 const run = async (args: string[], env: Record<string, string> = {}) => {
   const { ended, output } = laurel(args, env);
@@ -56,6 +58,27 @@ describe("the command line", () => {
     assert.match(msg, /PORT must be a whole number/);
     assert.match(msg, /DATABASE_URL is required .* postgres:/);
     assert.ok(!msg.includes("    at "), msg);
+  });
+
+  it("ends with 2 when DATABASE_URL is set and MODE is not, before it touches any database", async () => {
+    const { path, remove } = await temporaryDir();
+    const env = { DATABASE_URL: "postgres://127.0.0.1:9/none", DATA_DIR: join(path, "data") };
+    const commands = [
+      ["admin", "create", "--email", "root@example.com", "--generate"],
+      ["reconcile"],
+      ["migrate", "status"],
+      ["demo", "remove"],
+    ];
+    for (const args of commands) {
+      const { code, text } = await run(args, env);
+      assert.equal(code, 2, `${args.join(" ")}: ${text}`);
+      assert.match(text, /^DATABASE_URL is set, but without MODE .* set MODE=cluster .*MODE=embedded .*\n$/);
+    }
+    assert.equal(existsSync(env.DATA_DIR), false);
+    const meant = await run(["migrate", "status"], { ...env, MODE: "embedded" });
+    assert.equal(meant.code, 0, meant.text);
+    assert.doesNotMatch(meant.text, /DATABASE_URL/);
+    await remove();
   });
 
   it("ends with 1 and names another port when the port is taken", async () => {
