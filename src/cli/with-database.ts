@@ -6,6 +6,7 @@ import type { Transact } from "../domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../domain/kernel/wake-ups.ts";
 import { findDataDirHolder, lockDataDir } from "../platform/data-lock.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "../platform/database.ts";
+import { refuseMissingDatabase } from "../platform/probe.ts";
 import { UsageError } from "./api-flags.ts";
 
 const CONNECTIONS_MAX = 2;
@@ -64,7 +65,12 @@ export const withDatabase = async <T>(
       ? await openEmbeddedDatabase(join(config.dataDir, "pglite"))
       : await openPostgres(config.databaseUrl!, CONNECTIONS_MAX, { isWatched: true });
     try {
+      // A migrator would create a database that does not exist, where its user may.
+      if (!isEmbedded) await database.ping();
       return await run(database);
+    } catch (error) {
+      if (config.databaseUrl !== undefined) refuseMissingDatabase(error, config.databaseUrl);
+      throw error;
     } finally {
       await database.close();
     }
