@@ -117,7 +117,12 @@ describe("lobbies", () => {
     const lobbies = await Promise.all(Array.from({ length: 8 }, () => game.open({ mode: "solo" })));
     const answers = await Promise.all(lobbies.map((lobby) => game.join(lobby, player)));
     assert.equal(answers.filter(({ status }) => status === 200).length, 1);
-    for (const answer of answers) if (answer.status !== 200) assertError(answer, 409, "ALREADY_IN_LOBBY");
+    const seat = lobbies[answers.findIndex(({ status }) => status === 200)]!;
+    for (const answer of answers)
+      if (answer.status !== 200) {
+        assertError(answer, 409, "ALREADY_IN_LOBBY");
+        assert.ok(answer.body.error.message.endsWith(`: ${seat.id}`), answer.body.error.message);
+      }
     const other = await aLobbyGame(api);
     const { token, projectId } = other.tenant;
     const settings = { lobby: { onePerMode: false } };
