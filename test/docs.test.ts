@@ -3,6 +3,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { sql } from "kysely";
 import { DEMO_BOARDS, DEMO_DEFINITIONS, DEMO_RULES } from "../src/cli/demo-game.ts";
 import { SETTINGS } from "../src/config.ts";
 import { DEFINITION_KINDS } from "../src/domain/registries/definition-kinds.ts";
@@ -180,7 +181,20 @@ describe("blocks of commands", () => {
 
   it("belong to documents whose marked blocks are run", () => {
     const marked = documents.filter(({ text }) => /^```sh run/m.test(text)).map(({ path }) => path);
-    const run = [README, START, RULES, ECONOMY, CHAT, LOBBIES, PLAYERS, BOARDS, ACCOUNTS, KEYS, WEBHOOKS];
+    const run = [
+      README,
+      START,
+      RULES,
+      ECONOMY,
+      CHAT,
+      LOBBIES,
+      PLAYERS,
+      BOARDS,
+      ACCOUNTS,
+      KEYS,
+      WEBHOOKS,
+      OPERATE,
+    ];
     assert.deepEqual(marked.toSorted(), run.toSorted());
   });
 });
@@ -231,6 +245,8 @@ describe("the commands of the documents", function () {
     const { KEY = "", LOBBY } = await runSteps(LOBBIES, { ...environment, URL: api.url, KEY: key });
     const { body } = await api.get(`/api/v1/lobbies/${LOBBY}`, { key: KEY });
     assert.deepEqual([body.status, body.closeReason], ["CLOSED", "COMPLETED"]);
+    // Nobody is left in a lobby, so that the guide can be followed a second time.
+    assert.equal((await api.get("/api/v1/lobbies", { key: KEY })).body.pagination.total, 0);
   });
 
   it("of the guide to players end with a player who is erased, and one who is banned", async () => {
@@ -247,6 +263,19 @@ describe("the commands of the documents", function () {
     const { FARM_KEY = "" } = await runSteps(KEYS, await runSteps(ACCOUNTS, env));
     const { body } = await api.get("/api/v1/players/ext:ada", { key: FARM_KEY });
     assert.equal(body.xp, 50);
+  });
+
+  it("of the guide to operating approve a tenant that waits", async () => {
+    const admin = await anAdmin(api);
+    const { tenantId, token } = await aTenant(api);
+    await api.app.transact(({ db }) =>
+      sql`update tenants set approval_status = 'PENDING', created_at = now() where id = ${tenantId}::uuid`.execute(
+        db,
+      ),
+    );
+    const env = { ...environment, URL: api.url, ADMIN_EMAIL: admin.email, ADMIN_PASSWORD: admin.password };
+    assert.equal((await runSteps(OPERATE, env))["TENANT"], tenantId);
+    assert.equal((await api.get("/api/v1/tenant", { token })).body.approvalStatus, "APPROVED");
   });
 
   it("of the guide to webhooks bring an event to a receiver of plain Node", async () => {
