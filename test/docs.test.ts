@@ -101,29 +101,6 @@ describe("the documents", () => {
     const operators = /Operators: `([^`]+)`/.exec(textOf(RULES))![1]!.split(/\s+/);
     assert.deepEqual(operators.toSorted(), OPERATOR_NAMES.toSorted());
   });
-
-  it("show the example client as it is", () => {
-    const shown = blocksOf(textOf(README)).find(({ info }) => info === "js")!.text;
-    const [, ...code] = textOf("docs/examples/watch.mjs").split("\n");
-    assert.equal(shown, code.join("\n"));
-  });
-
-  it("show the game client as it is, each of its files in under 80 lines", () => {
-    const shown = blocksOf(textOf("docs/guides/game-client.md")).filter(({ info }) => info === "js");
-    const texts = ["stay", "game"].map((name) => textOf(`docs/examples/${name}.mjs`));
-    assert.deepEqual(
-      shown.map(({ text }) => text),
-      texts.map((text) => text.split("\n").slice(1).join("\n")),
-    );
-    for (const text of texts) assert.ok(text.split("\n").length < 80);
-  });
-});
-
-describe("the receiver of webhooks", () => {
-  it("is shown as it is", () => {
-    const shown = blocksOf(textOf(WEBHOOKS)).find(({ info }) => info === "js")!.text;
-    assert.equal(shown, textOf("docs/examples/webhook-receiver.mjs").split("\n").slice(1).join("\n"));
-  });
 });
 
 /** Blocks of commands that no test runs as they stand, by words of theirs, and why not. */

@@ -17,7 +17,7 @@ const listenToChat = (room, view, change) => {
   );
 };
 
-/** `show(view)` is called whenever something changes. `view.ended` says why the client is in no lobby any more. */
+/** `show(view)` is called whenever something changes. `view.ended` says why the lobby was lost. */
 export const createGame = (url, fetchToken, show) => {
   const server = { url, fetchToken };
   const view = { ...NOTHING, board: [], ended: null };

@@ -1,14 +1,14 @@
 // Stays in a room for as long as the server lets it: for browsers and Node.
 import { Client } from "@colyseus/sdk";
 
-/** Final answers, after which trying again is of no use: close codes of a room, statuses of a refused join. */
+/** Close codes of a room, and statuses of a refused join, after which trying again is of no use. */
 const FINAL = new Set([4000, 4403, 400, 403, 404, 409, 413, 426]);
 const PAUSE_MIN_MS = 1_000;
 const PAUSE_MAX_MS = 30_000;
 
 /**
- * Joins a room, and joins it again whenever it is lost. `listen(room)` is called after each join, and `end(why)`
- * once: when a final answer came (`why` says it), or after `leave()` (`why` is undefined).
+ * Joins a room, and joins it again whenever it is lost. `listen(room)` is called after each join. `end(why)` is
+ * called once: when a final answer came, which `why` tells, or after `leave()`, without one.
  */
 export const stay = async ({ url, fetchToken }, name, options, { listen, end }) => {
   let room, timer, pauseMs, isLeaving, isOver;

@@ -3,23 +3,28 @@ import { pino } from "pino";
 import { checkPostgres } from "../../src/cli/doctor-checks.ts";
 import { openPostgres } from "../../src/platform/database.ts";
 import { reachPostgres, reachRedis } from "../../src/platform/reach.ts";
-import { freePort, laurel } from "../support/processes/process.ts";
+import { freePort, laurel, temporaryDir } from "../support/processes/process.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 
 describe("a start of a cluster", function () {
   this.timeout(60_000);
+  let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let url: string;
   before(async () => {
-    services = await startServices("", { isEmpty: true });
+    dir = await temporaryDir();
+    services = await startServices(dir.path, { isEmpty: true });
     const name = `never_made_${process.pid}`;
     const missing = new URL(services.databaseUrl);
     [missing.pathname, missing.password] = [`/${name}`, "hunter2"];
     url = missing.href;
   });
-  after(() => services.remove());
+  after(async () => {
+    await services.remove();
+    await dir.remove();
+  });
 
-  it("ends at once when its database does not exist, and says how it is made; so do commands and doctor", async () => {
+  it("ends at once without its database, and says how it is made; so do commands and doctor", async () => {
     const database = await openPostgres(url, 1);
     const said =
       /database never_made_\d+ of DATABASE_URL does not exist; make it: createdb -h \S+ .* never_made_\d+/;

@@ -106,7 +106,7 @@ describe("the example client", () => {
     await second.room.leave();
   });
 
-  it("comes back after a short outage, and waits longer each time while there is none to come back to", async () => {
+  it("comes back after a short outage, and waits longer each time that it cannot", async () => {
     const host = await aLobby(api, tenant);
     const { game, playerId, tokens, refuseTokens } = await aGuestOf(host);
     const before = tokens();
