@@ -7,8 +7,8 @@ const PAUSE_MIN_MS = 1_000;
 const PAUSE_MAX_MS = 30_000;
 
 /**
- * Joins a room, and joins it again whenever it is lost. `listen(room)` is called after each join. `end(why)` is
- * called once: when a final answer came, which `why` tells, or after `leave()`, without one.
+ * Joins a room, and joins it again whenever it is lost. `listen(room)` is called after each join,
+ * `end(why)` once: when a final answer came, which `why` tells, or after `leave()`, without one.
  */
 export const stay = async ({ url, fetchToken }, name, options, { listen, end }) => {
   let room, timer, pauseMs, isLeaving, isOver;
