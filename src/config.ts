@@ -71,6 +71,8 @@ export type OutboundSettings = {
   allowLocal: boolean;
 };
 
+export type StoreName = "DATABASE_URL" | "REDIS_URL";
+
 /** The settings that need nothing but the environment. */
 export type Settings = Readonly<{
   /** Version of Laurel. */
@@ -112,6 +114,8 @@ export type Settings = Readonly<{
   metricsToken: string | undefined;
   /** A process that has not stopped within this time is terminated. */
   shutdownTimeoutMs: number;
+  /** Stores that are set while MODE is not: whoever set them probably meant cluster mode. */
+  unusedStores: readonly StoreName[];
   /** Remarks on settings that have no effect, to be logged at the start. */
   remarks: readonly string[];
   givenSecrets: Readonly<Partial<Secrets>>;
@@ -205,10 +209,14 @@ const secretsIn = (env: Parsed): Readonly<Partial<Secrets>> =>
     ...(env.ENCRYPTION_KEYS === undefined ? {} : { encryptionKeys: env.ENCRYPTION_KEYS }),
   });
 
-const remarksOn = (env: Parsed): string[] =>
-  (["DATABASE_URL", "REDIS_URL"] as const)
-    .filter((name) => env.MODE === "embedded" && env[name] !== undefined)
-    .map((name) => `${name} is set but not used: MODE is embedded`);
+/** MODE=embedded that was written out is what was meant, whatever else the environment has. */
+const unusedStoresIn = (given: Env): StoreName[] =>
+  given["MODE"] === undefined
+    ? (["DATABASE_URL", "REDIS_URL"] as const).filter((name) => given[name] !== undefined)
+    : [];
+
+const remarksOn = (stores: readonly StoreName[]): string[] =>
+  stores.map((name) => `${name} is set but not used: set MODE=cluster to use it, or MODE=embedded`);
 
 /**
  * Reads and validates the environment; an empty variable counts as unset.
@@ -240,7 +248,8 @@ export const readConfig = (env: Env): Settings => {
     logLevel: data.LOG_LEVEL,
     metricsToken: data.METRICS_TOKEN,
     shutdownTimeoutMs: data.SHUTDOWN_TIMEOUT_MS,
-    remarks: remarksOn(data),
+    unusedStores: unusedStoresIn(given),
+    remarks: remarksOn(unusedStoresIn(given)),
     givenSecrets: secretsIn(data),
   });
 };

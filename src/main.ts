@@ -20,6 +20,16 @@ const USAGE_EXIT_CODE = 2;
  */
 const LAST_REST_MS = 100;
 
+/** As shells report a process that SIGPIPE has ended. */
+const BROKEN_PIPE_EXIT_CODE = 141;
+let isServer = false;
+// Who reads the output may leave before its end, as `head` does: a command ends then, and a server goes on.
+for (const stream of [process.stdout, process.stderr])
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    if (!isServer) process.exit(BROKEN_PIPE_EXIT_CODE);
+  });
+
 const program = new Command("laurel")
   .description("Multi-tenant gamification backend and realtime game server")
   .version(VERSION)
@@ -64,6 +74,7 @@ addReconcileCommand(program);
 await program.parseAsync().catch(fail);
 
 async function run(allowed: ("web" | "worker")[]): Promise<void> {
+  isServer = true;
   const { loadConfig } = await import("./config.ts");
   const loaded = await loadConfig();
   const { createLog } = await import("./log.ts");
@@ -113,5 +124,5 @@ async function failStart(error: unknown): Promise<never> {
 
 function fail(error: unknown): never {
   console.error(error instanceof Error ? error.message : error);
-  process.exit(1);
+  process.exit(error instanceof Error && "exitCode" in error ? USAGE_EXIT_CODE : 1);
 }

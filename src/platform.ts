@@ -143,6 +143,7 @@ const clusterLimits = ({ databasePoolMax }: Config): Limits => ({
 const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const { redisConnections } = await import("./platform/redis-connection.ts");
   const { openPresence } = await import("./platform/redis-presence.ts");
+  const { reachPostgres, reachRedis } = await import("./platform/reach.ts");
   const { IndexedRedisDriver } = await import("./platform/redis-driver.ts");
   const { createRedisHandNotes } = await import("./platform/redis-hand-notes.ts");
   const { createRedisPeers } = await import("./platform/redis-peers.ts");
@@ -156,8 +157,8 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   });
   const redis = connections.open();
   const presence = openPresence(connections);
-  await reach("PostgreSQL", "DATABASE_URL", () => database.ping(), log);
-  await reach("Redis", "REDIS_URL", () => redis.ping(), log);
+  await reachPostgres(databaseUrl, () => database.ping(), log);
+  await reachRedis(redisUrl, () => redis.ping(), log);
   const peers = createRedisPeers(connections.open(), { namespace, log, subscriptions: presence });
   const queue = createBullQueue({ connections, prefix: `${namespace}:bull`, log });
   return {
@@ -207,32 +208,3 @@ const sharedClock = async ({ watch }: Database): Promise<() => Date> => {
 
 /** How long a starting process waits for the database's time, in ms. */
 const CLOCK_WAIT_MS = 5_000;
-/** How long a starting process waits for its dependencies, and the pause between two attempts, in ms. */
-const REACH_MAX_MS = 60_000;
-const REACH_EVERY_MS = 1_000;
-
-/** Waits until a dependency answers: it may be starting too. @throws Error naming the setting */
-const reach = async (
-  name: string,
-  setting: string,
-  ping: () => Promise<unknown>,
-  log: Logger,
-): Promise<void> => {
-  const startedMs = performance.now();
-  for (;;) {
-    try {
-      await ping();
-      return;
-    } catch (cause) {
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      const waitedMs = Math.round(performance.now() - startedMs);
-      if (waitedMs > REACH_MAX_MS) {
-        throw new Error(`${name} does not answer (${reason}). Is it running, and is ${setting} right?`, {
-          cause,
-        });
-      }
-      log.warn({ waitedMs, reason }, `waiting for ${name} (${setting})`);
-      await delay(REACH_EVERY_MS);
-    }
-  }
-};

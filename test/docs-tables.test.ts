@@ -4,6 +4,7 @@ import { checkCeiling } from "../src/domain/accounts/api-keys/scopes.ts";
 import { MAIL_TEMPLATES } from "../src/domain/accounts/email/mail.ts";
 import { ERROR_STATUS } from "../src/domain/kernel/errors.ts";
 import { LIMITS } from "../src/domain/accounts/rate-limits/limits.ts";
+import { DEFAULT_SETTINGS } from "../src/domain/evaluation/project-settings.ts";
 import { PLAN_FEATURES, PLAN_LIMITS, type PlanLimits, PLANS } from "../src/domain/kernel/plans.ts";
 import type { AnyRoute } from "../src/http/route.ts";
 import { routes } from "../src/http/routes.ts";
@@ -130,6 +131,14 @@ describe("the tables of the guides", () => {
       [],
       "reasons that are nowhere in the code",
     );
+  });
+
+  it("show every setting of a project with its default", () => {
+    const shown = rowsOf("docs/guides/economy.md", "Project settings").map(([name = "", value = ""]) => [
+      ...namesIn(name),
+      ...namesIn(value).map((text) => JSON.parse(text) as unknown),
+    ]);
+    assert.deepEqual(shown, Object.entries(DEFAULT_SETTINGS));
   });
 
   it("show every template of mails", () => {

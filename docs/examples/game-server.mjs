@@ -10,6 +10,7 @@ const sdk = join(here, "../../node_modules/@colyseus/sdk/dist/colyseus.js");
 const files = {
   "/": [join(here, "game.html"), "text/html"],
   "/game.mjs": [join(here, "game.mjs"), "text/javascript"],
+  "/stay.mjs": [join(here, "stay.mjs"), "text/javascript"],
   "/colyseus.js": [sdk, "text/javascript"],
 };
 

@@ -1,5 +1,4 @@
 import type { z } from "zod";
-import { loadConfig } from "../config.ts";
 import {
   createAdmin,
   disableAdmin,
@@ -14,7 +13,7 @@ import { EmailAddress } from "../domain/accounts/email/address.ts";
 import { Name } from "../domain/accounts/tenants/text.ts";
 import { firstProblem } from "../domain/kernel/zod-problems.ts";
 import { readNewPassword } from "./ask-password.ts";
-import { refuseRunningServer, withTransact } from "./with-database.ts";
+import { loadCommandConfig, refuseRunningServer, withTransact } from "./with-database.ts";
 
 const GENERATED_CHARACTERS = 24;
 
@@ -51,7 +50,7 @@ const show = ({ password, isGenerated }: NewPassword): void => {
 
 /** Creates a super-admin and prints how they log in. @throws Error for invalid flags */
 export const create = async ({ email: address, name: given, generate }: CreateFlags): Promise<void> => {
-  const config = await loadConfig();
+  const config = await loadCommandConfig();
   await refuseRunningServer(config);
   const email = emailOf(address);
   const name = given === undefined ? email.slice(0, email.indexOf("@")) : checked(Name, "name", given);
@@ -66,7 +65,7 @@ export const create = async ({ email: address, name: given, generate }: CreateFl
 
 /** Prints every super-admin, one per line. */
 export const list = async (): Promise<void> =>
-  withTransact(await loadConfig(), async (transact) => {
+  withTransact(await loadCommandConfig(), async (transact) => {
     const admins = await transact(listAdmins);
     for (const { email, name, disabledAt, lastLoginAt } of admins) {
       const state = disabledAt ? `disabled ${disabledAt.toISOString()}` : "active";
@@ -78,21 +77,21 @@ export const list = async (): Promise<void> =>
 
 /** Disables a super-admin's account. @throws DomainError NOT_FOUND */
 export const disable = async (email: string): Promise<void> =>
-  withTransact(await loadConfig(), async (transact) => {
+  withTransact(await loadCommandConfig(), async (transact) => {
     const admin = await transact((work) => disableAdmin(work, email));
     console.log(`${admin.email} is disabled; running servers refuse them within 5 seconds`);
   });
 
 /** Enables a disabled super-admin's account. @throws DomainError NOT_FOUND */
 export const enable = async (email: string): Promise<void> =>
-  withTransact(await loadConfig(), async (transact) => {
+  withTransact(await loadCommandConfig(), async (transact) => {
     const admin = await transact((work) => enableAdmin(work, email));
     console.log(`${admin.email} may log in again`);
   });
 
 /** Sets a new password for a super-admin and ends their sessions. @throws DomainError NOT_FOUND */
 export const resetPassword = async (email: string, flags: PasswordFlags): Promise<void> => {
-  const config = await loadConfig();
+  const config = await loadCommandConfig();
   const owner = await withTransact(config, (transact) => transact((work) => findAdminByEmail(work, email)));
   const chosen = await newPassword(owner, flags);
   const passwordHash = await createPasswords().hash(chosen.password);

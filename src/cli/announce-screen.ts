@@ -1,4 +1,5 @@
 import { styleText } from "node:util";
+import { ROOM_KINDS } from "../domain/kernel/live-rooms.ts";
 import type { Announcer, ReadyDemo } from "./announcement.ts";
 
 const LAUREL = "node bin/laurel.mjs";
@@ -19,7 +20,7 @@ export const createScreen = (out: NodeJS.WriteStream): Announcer => {
       console.log(`\n${styleText("bold", title)}  (${mode} mode, ${seconds.toFixed(1)} s)\n`);
       row("API docs", `${url}/docs   (OpenAPI: ${url}/openapi.json)`);
       row("Operate", `${operate}/metrics, /health/ready, /health/live`);
-      row("Socket", `${url.replace(/^http/, "ws")}   (Colyseus rooms: player, leaderboard)`);
+      row("Socket", `${url.replace(/^http/, "ws")}   (Colyseus rooms: ${ROOM_KINDS.join(", ")})`);
     },
     demo: showDemo,
     failure: (problem) => row("Demo", failure(`${problem}; the next start tries again`)),

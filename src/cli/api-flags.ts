@@ -1,8 +1,11 @@
 import { readFileSync } from "node:fs";
 import { type Command, Option } from "commander";
 
-/** An invalid command line; the message is meant for the person at the terminal. */
-export class UsageError extends Error {}
+/** A command that was misused; the message is meant for the person at the terminal. */
+export class UsageError extends Error {
+  /** For main.ts, which loads no class of a command. */
+  readonly exitCode = 2;
+}
 
 /** Sources of the API key for commands that call a server. */
 export type KeyFlags = { key?: string; keyFile?: string };

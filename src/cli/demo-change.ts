@@ -1,11 +1,11 @@
-import { type Config, loadConfig } from "../config.ts";
+import type { Config } from "../config.ts";
 import { createPasswords } from "../domain/accounts/auth/passwords.ts";
 import { setPassword } from "../domain/accounts/auth/set-password.ts";
 import { deleteProject } from "../domain/accounts/projects/projects.ts";
 import type { Transact } from "../domain/kernel/work.ts";
 import { type DemoAccount, DEMO_EMAIL, findDemo, newPassword } from "./demo-account.ts";
 import { removeDemoFile } from "./demo-file.ts";
-import { withTransact } from "./with-database.ts";
+import { loadCommandConfig, withTransact } from "./with-database.ts";
 
 type Change = { transact: Transact; config: Config; account: DemoAccount };
 
@@ -31,7 +31,7 @@ export const renewDemoPassword = (): Promise<void> =>
 
 /** Runs `change` on the embedded database. @throws Error naming the server that holds it, if one does */
 const changeDemo = async (change: (parts: Change) => Promise<void>): Promise<void> => {
-  const config = await loadConfig();
+  const config = await loadCommandConfig();
   if (config.mode !== "embedded") throw new Error("The demo belongs to embedded mode; MODE is cluster");
   await withTransact(config, async (transact) => {
     const state = await findDemo(transact);

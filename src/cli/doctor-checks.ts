@@ -3,7 +3,13 @@ import { createServer } from "node:net";
 import { dirname, resolve } from "node:path";
 import type { Settings } from "../config.ts";
 import { findDataDirHolder } from "../platform/data-lock.ts";
-import { type PostgresProbe, probePostgres, probeRedis, type RedisProbe } from "../platform/probe.ts";
+import {
+  missingDatabase,
+  type PostgresProbe,
+  probePostgres,
+  probeRedis,
+  type RedisProbe,
+} from "../platform/probe.ts";
 
 /** One finding. `remedy` says what to do when the status is not "ok". */
 export type Check = { name: string; status: "ok" | "warn" | "fail"; message: string; remedy?: string };
@@ -176,6 +182,8 @@ export const checkPostgres = async (url: string): Promise<Check[]> => {
   try {
     return judgePostgres(await probePostgres(url));
   } catch (error) {
+    const missing = missingDatabase(error, url);
+    if (missing) return [fail("PostgreSQL", missing.message, missing.remedy)];
     const remedy = "check DATABASE_URL and that the server is running: psql \"$DATABASE_URL\" -c 'select 1'";
     return [fail("PostgreSQL", textOf(error), remedy)];
   }

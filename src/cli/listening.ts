@@ -73,15 +73,29 @@ const openAll = async (
   }
 };
 
+const explained = (error: unknown, place: ListenAddress): Error => {
+  const { code = "", message } = error as NodeJS.ErrnoException;
+  const remedy = REMEDIES[code]?.(place) ?? message;
+  return new Error(`Cannot listen on ${place.host}, port ${place.port}: ${remedy}`, { cause: error });
+};
+
 /** Listens with several sockets. @throws Error that says what to do */
 export const listen = async (server: HttpServer, place: ListenAddress): Promise<void> => {
-  try {
-    await openAll(server, place);
-  } catch (error) {
-    const { code = "", message } = error as NodeJS.ErrnoException;
-    const remedy = REMEDIES[code]?.(place) ?? message;
-    throw new Error(`Cannot listen on ${place.host}, port ${place.port}: ${remedy}`, { cause: error });
-  }
+  await openAll(server, place).catch((error: unknown) => {
+    throw explained(error, place);
+  });
+};
+
+/**
+ * Checks that a server could listen, before the work that would be in vain otherwise. A port that workers of
+ * node:cluster share is not checked, since the others have it.
+ * @throws Error that says what to do
+ */
+export const requireFreePort = async ({ names, ...place }: ListenAddress): Promise<void> => {
+  if (place.port === 0 || (cluster.isWorker && place.exclusive !== true)) return;
+  await checkIsFree(place).catch((error: unknown) => {
+    throw explained(error, { ...place, names });
+  });
 };
 
 /** Resolves when a server has stopped listening and all its connections have ended. */

@@ -24,9 +24,8 @@ const NOBODY_TO_ASK =
 const isDirection = (text: string): text is Direction => ["up", "down", "status"].includes(text);
 
 const migrate = async (direction: Direction, isAgreed: boolean): Promise<number> => {
-  const { loadConfig } = await import("../config.ts");
-  const { withDatabase } = await import("./with-database.ts");
-  return withDatabase(await loadConfig(), async (database) => {
+  const { loadCommandConfig, withDatabase } = await import("./with-database.ts");
+  return withDatabase(await loadCommandConfig(), async (database) => {
     if (direction === "down") return takeBack(database, isAgreed);
     if (direction === "up") tell("up", await database.migrateUp());
     else await list(database);

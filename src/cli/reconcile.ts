@@ -24,11 +24,10 @@ export const addReconcileCommand = (program: Command): void => {
 };
 
 const run = async ({ project, repair = false, json = false }: Flags) => {
-  const { loadConfig } = await import("../config.ts");
   const { reconcile } = await import("../domain/registries/reconcile/reconcile.ts");
-  const { withTransact } = await import("./with-database.ts");
+  const { loadCommandConfig, withTransact } = await import("./with-database.ts");
   const { createReconcileReporter } = await import("./reconcile-progress.ts");
-  const config = await loadConfig();
+  const config = await loadCommandConfig();
   const reporter = createReconcileReporter({ json }, { out: process.stdout, err: process.stderr });
   let open = 0;
   const total = await withTransact(config, (transact) =>

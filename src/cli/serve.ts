@@ -21,7 +21,7 @@ import { openPlatform, type Platform, type PlatformOptions } from "../platform.t
 import { createGameServer, type InternalServer, type GameServer } from "../rooms/game-server.ts";
 import { createLiveRooms } from "../rooms/live-rooms.ts";
 import { VERSION } from "../version.ts";
-import { listen, stopListening, whenClosed } from "./listening.ts";
+import { listen, type ListenAddress, requireFreePort, stopListening, whenClosed } from "./listening.ts";
 
 /** A running process; `stop` completes the work in progress and releases all resources. */
 export type Running = {
@@ -33,12 +33,15 @@ export type Running = {
   stop(): Promise<void>;
 };
 
+const placeOf = ({ host, port }: Config): ListenAddress => ({ host, port, names: ["HOST", "PORT"] });
+
 /** Starts a process in the roles of `config`: database, migrations, jobs, HTTP and rooms, in this order. */
 export const startServer = async (
   config: Config,
   log: Logger,
   options: PlatformOptions = {},
 ): Promise<Running> => {
+  if (config.roles.has("web")) await requireFreePort(placeOf(config));
   const platform = await openPlatform(config, log, options);
   try {
     return await startOn(platform, config, log);
@@ -137,7 +140,7 @@ const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise
   const internalServer = peers && (await openInternalServer(app, express));
   const parts = { server, express, presence, driver, version: VERSION };
   const game = await createGameServer(app, { ...parts, ...(internalServer ? { internalServer } : {}) });
-  await listen(server, { ...app.config, names: ["HOST", "PORT"] });
+  await listen(server, placeOf(app.config));
   return { server, sockets, game };
 };
 

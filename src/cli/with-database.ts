@@ -1,11 +1,13 @@
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
-import type { Config } from "../config.ts";
+import { type Config, loadConfig, loadSettings } from "../config.ts";
 import { createTransact } from "../domain/kernel/transact.ts";
 import type { Transact } from "../domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../domain/kernel/wake-ups.ts";
 import { findDataDirHolder, lockDataDir } from "../platform/data-lock.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "../platform/database.ts";
+import { refuseMissingDatabase } from "../platform/probe.ts";
+import { UsageError } from "./api-flags.ts";
 
 const CONNECTIONS_MAX = 2;
 
@@ -14,6 +16,24 @@ const CONNECTIONS_MAX = 2;
  * command of a few statements the optimising takes more CPU than what it speeds up.
  */
 const optimiseLate = (): void => setFlagsFromString("--wasm-tiering-budget=1300000000");
+
+declare const named: unique symbol;
+/** The configuration of a command on a database, once it is certain which database is meant. */
+export type CommandConfig = Config & { readonly [named]: true };
+
+/**
+ * Loads the configuration of a command that opens the database, and creates nothing when it refuses: an
+ * embedded database that was not meant would answer that all is well.
+ * @throws UsageError when DATABASE_URL is set and MODE is not; ConfigError
+ */
+export const loadCommandConfig = async (): Promise<CommandConfig> => {
+  if (loadSettings().unusedStores.includes("DATABASE_URL"))
+    throw new UsageError(
+      "DATABASE_URL is set, but without MODE it is not used: set MODE=cluster for that database, or " +
+        "MODE=embedded for the one in DATA_DIR",
+    );
+  return (await loadConfig()) as CommandConfig;
+};
 
 /**
  * Fails early when another process holds the embedded database, before anything is prompted for.
@@ -33,7 +53,7 @@ export const refuseRunningServer = async ({ mode, dataDir }: Config): Promise<vo
  * @throws Error naming the server that holds the embedded database, if one does
  */
 export const withDatabase = async <T>(
-  config: Config,
+  config: CommandConfig,
   run: (database: Database) => Promise<T>,
 ): Promise<T> => {
   await refuseRunningServer(config);
@@ -45,7 +65,12 @@ export const withDatabase = async <T>(
       ? await openEmbeddedDatabase(join(config.dataDir, "pglite"))
       : await openPostgres(config.databaseUrl!, CONNECTIONS_MAX, { isWatched: true });
     try {
+      // A migrator would create a database that does not exist, where its user may.
+      if (!isEmbedded) await database.ping();
       return await run(database);
+    } catch (error) {
+      if (config.databaseUrl !== undefined) refuseMissingDatabase(error, config.databaseUrl);
+      throw error;
     } finally {
       await database.close();
     }
@@ -69,7 +94,7 @@ const requireSchema = async ({ mode }: Config, database: Database): Promise<void
  * As `withDatabase`, with the schema of this version and a transaction function.
  * @throws Error also when the schema of a cluster is another version's
  */
-export const withTransact = <T>(config: Config, run: (transact: Transact) => Promise<T>): Promise<T> =>
+export const withTransact = <T>(config: CommandConfig, run: (transact: Transact) => Promise<T>): Promise<T> =>
   withDatabase(config, async (database) => {
     await requireSchema(config, database);
     const transact = createTransact({

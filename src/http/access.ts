@@ -78,7 +78,11 @@ export const requireVerifiedEmail = (caller: Caller, { isVerifiedEmailRequired }
 const requireNeeds = (needs: Needs, caller: KeyCaller | UserCaller, rules: AccessRules): void => {
   if (needs.verifiedEmail) requireVerifiedEmail(caller, rules);
   if (needs.approval && caller.tenant.approvalStatus !== "APPROVED")
-    throw forbidden("APPROVAL_REQUIRED", "The tenant has not been approved");
+    throw forbidden(
+      "APPROVAL_REQUIRED",
+      "The tenant has not been approved: a super-admin of this server does that, by " +
+        "POST /superadmin/tenants/{tenantId}/approve",
+    );
   if (needs.feature && !hasFeature(caller.tenant, needs.feature)) {
     throw new DomainError("PAYMENT_REQUIRED", `The plan ${caller.tenant.plan} does not include this`, {
       reason: "PLAN_FEATURE_UNAVAILABLE",

@@ -26,6 +26,34 @@ export type PostgresProbe = {
   tables: TableSize[];
 };
 
+/** SQLSTATE invalid_catalog_name. */
+const NO_SUCH_DATABASE = "3D000";
+
+/**
+ * Says which database of an address the server does not have, and how it is made; undefined for every other
+ * error. Of the address no password is shown.
+ */
+export const missingDatabase = (
+  error: unknown,
+  url: string,
+): { message: string; remedy: string } | undefined => {
+  if (!(error instanceof Error && "code" in error && error.code === NO_SUCH_DATABASE)) return undefined;
+  const { hostname, port, username, pathname } = new URL(url);
+  const owner = decodeURIComponent(username);
+  const name = decodeURIComponent(pathname.slice(1)) || owner;
+  const server = `-h ${hostname}${port === "" ? "" : ` -p ${port}`} -U postgres`;
+  return {
+    message: `The database ${name} of DATABASE_URL does not exist`,
+    remedy: `make it: createdb ${server}${owner === "" ? "" : ` -O ${owner}`} ${name}`,
+  };
+};
+
+/** Turns the driver's error about a missing database into one that says how it is made. @throws Error */
+export const refuseMissingDatabase = (error: unknown, url: string): void => {
+  const missing = missingDatabase(error, url);
+  if (missing) throw new Error(`${missing.message}; ${missing.remedy}`, { cause: error });
+};
+
 /** Inspects a PostgreSQL server without changing anything. @throws when it cannot be reached or refuses */
 export const probePostgres = async (url: string): Promise<PostgresProbe> => {
   const database = await openPostgres(url, 1);

@@ -6,8 +6,8 @@ export type Live<T> = { v: 1; id: string; at: string; seq?: number; data: T };
 export const live = <T>(at: Date, data: T): Live<T> => ({ v: 1, id: newId(), at: at.toISOString(), data });
 
 /**
- * Close codes of a socket. After any but CONSENTED a client joins again, with `lastSeq` where the room has
- * one.
+ * Close codes of a socket. CONSENTED and FORBIDDEN are final; after any other a client joins again, with
+ * `lastSeq` where the room has one.
  */
 export const CLOSE = {
   /** The client left, or was REPLACED by a newer session of the same player. */

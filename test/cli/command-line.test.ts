@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { createServer } from "node:net";
-import { migratedDataDir } from "../support/processes/data-dir.ts";
-import { laurel, linesOf } from "../support/processes/process.ts";
+import { join } from "node:path";
+import { laurel, linesOf, temporaryDir } from "../support/processes/process.ts";
 
 const run = async (args: string[], env: Record<string, string> = {}) => {
   const { ended, output } = laurel(args, env);
@@ -48,6 +49,17 @@ describe("the command line", () => {
       assert.equal((await run(args)).code, 0, args.join(" "));
   });
 
+  it("ends without a stack trace when the reader of its output has left", async () => {
+    const { path, remove } = await temporaryDir();
+    for (const args of [["doctor"], ["doctor", "--json"], ["openapi"]]) {
+      const { child, ended, output } = laurel(args, { DATA_DIR: path });
+      child.stdout!.destroy();
+      assert.equal(await ended, 141, `${args.join(" ")}: ${output()}`);
+      assert.equal(output(), "");
+    }
+    await remove();
+  });
+
   it("ends with 1 and names the remedy when the settings are wrong", async () => {
     const { code, text } = await run(["serve"], { PORT: "http", MODE: "cluster" });
     assert.equal(code, 1);
@@ -58,8 +70,29 @@ describe("the command line", () => {
     assert.ok(!msg.includes("    at "), msg);
   });
 
+  it("ends with 2 when DATABASE_URL is set and MODE is not, before it touches any database", async () => {
+    const { path, remove } = await temporaryDir();
+    const env = { DATABASE_URL: "postgres://127.0.0.1:9/none", DATA_DIR: join(path, "data") };
+    const commands = [
+      ["admin", "create", "--email", "root@example.com", "--generate"],
+      ["reconcile"],
+      ["migrate", "status"],
+      ["demo", "remove"],
+    ];
+    for (const args of commands) {
+      const { code, text } = await run(args, env);
+      assert.equal(code, 2, `${args.join(" ")}: ${text}`);
+      assert.match(text, /^DATABASE_URL is set, but without MODE .* set MODE=cluster .*MODE=embedded .*\n$/);
+    }
+    assert.equal(existsSync(env.DATA_DIR), false);
+    const meant = await run(["migrate", "status"], { ...env, MODE: "embedded" });
+    assert.equal(meant.code, 0, meant.text);
+    assert.doesNotMatch(meant.text, /DATABASE_URL/);
+    await remove();
+  });
+
   it("ends with 1 and names another port when the port is taken", async () => {
-    const directory = await migratedDataDir();
+    const directory = await temporaryDir();
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
@@ -76,6 +109,8 @@ describe("the command line", () => {
           `(lsof -i :${port} says which). Stop it, or take another port: PORT=${port + 1} npm start`,
       ],
     );
+    // Nothing was made for a server that could not be: not even the database.
+    assert.equal(existsSync(join(directory.path, "pglite")), false);
     server.close();
     await directory.remove();
   });

@@ -135,6 +135,7 @@ describe("configuration", () => {
     const config = readConfig(STORES);
     assert.equal(config.remarks.length, 2);
     assert.equal(config.databaseUrl, undefined);
+    assert.deepEqual(readConfig({ ...STORES, MODE: "embedded" }).remarks, []);
   });
 
   it("lets production start with secrets of its own and https", () => {

@@ -143,11 +143,9 @@ describe("lobbies", () => {
     assertError(await game.post("/lobbies/quickplay", late), 404);
     const party = { mode, playerId: late.playerId, maxPlayers: 4, partySize: 5 };
     assertError(await game.post("/lobbies/quickplay", party), 400);
-    assertError(
-      await game.post("/lobbies/quickplay", { ...late, playerId: players[0] }),
-      409,
-      "ALREADY_IN_LOBBY",
-    );
+    const seated = await game.post("/lobbies/quickplay", { ...late, playerId: players[0] });
+    assertError(seated, 409, "ALREADY_IN_LOBBY");
+    assert.ok(seated.body.error.message.endsWith(`: ${answers[0]!.body.lobby.id}`));
   });
 
   it("show privateData to members and servers, and private lobbies in no list of players", async () => {

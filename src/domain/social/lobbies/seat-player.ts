@@ -43,11 +43,10 @@ export const refuseSeated = async (
   projectId: string,
   { playerId, seatKey }: { playerId: string; seatKey: string },
 ): Promise<void> => {
-  const { rows } = await sql`
-    select from lobby_members
+  const { rows } = await sql<{ lobby_id: string }>`
+    select lobby_id from lobby_members
     where project_id = ${projectId} and player_id = ${playerId} and mode = ${seatKey} and role = 'PLAYER'
       and status in ('JOINED', 'READY', 'DISCONNECTED')`.execute(db);
-  if (rows.length > 0) throw alreadySeated();
+  const [seat] = rows;
+  if (seat) throw conflict("ALREADY_IN_LOBBY", `the player is in a lobby of this mode: ${seat.lobby_id}`);
 };
-
-export const alreadySeated = () => conflict("ALREADY_IN_LOBBY", "the player is in a lobby of this mode");

@@ -1,0 +1,61 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Logger } from "pino";
+import { refuseMissingDatabase, probeRedis } from "./probe.ts";
+
+/** How long a starting process waits for its dependencies, and the pause between two attempts, in ms. */
+const REACH_MAX_MS = 60_000;
+const REACH_EVERY_MS = 1_000;
+
+type Dependency = {
+  name: string;
+  setting: string;
+  ping: () => Promise<unknown>;
+  /** Says why it does not answer. @throws Error when waiting is of no use */
+  explain: (error: unknown) => Promise<string>;
+};
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** Waits until a dependency answers: it may be starting too. @throws Error naming the setting */
+const reach = async ({ name, setting, ping, explain }: Dependency, log: Logger): Promise<void> => {
+  const startedMs = performance.now();
+  for (;;) {
+    try {
+      await ping();
+      return;
+    } catch (cause) {
+      const reason = await explain(cause);
+      const waitedMs = Math.round(performance.now() - startedMs);
+      if (waitedMs > REACH_MAX_MS) {
+        throw new Error(`${name} does not answer (${reason}). Is it running, and is ${setting} right?`, {
+          cause,
+        });
+      }
+      log.warn({ waitedMs, reason }, `waiting for ${name} (${setting})`);
+      await delay(REACH_EVERY_MS);
+    }
+  }
+};
+
+/** Waits until PostgreSQL answers. @throws Error when it does not, or has no database of that name */
+export const reachPostgres = (url: string, ping: () => Promise<unknown>, log: Logger): Promise<void> => {
+  const explain = async (error: unknown): Promise<string> => {
+    refuseMissingDatabase(error, url);
+    return messageOf(error);
+  };
+  return reach({ name: "PostgreSQL", setting: "DATABASE_URL", ping, explain }, log);
+};
+
+/** Waits until Redis answers. @throws Error when it does not */
+export const reachRedis = (url: string, ping: () => Promise<unknown>, log: Logger): Promise<void> => {
+  // A command of the client fails with the number of attempts; a probe says why they fail.
+  const explain = async (error: unknown): Promise<string> => {
+    try {
+      await probeRedis(url);
+      return messageOf(error);
+    } catch (reason) {
+      return messageOf(reason);
+    }
+  };
+  return reach({ name: "Redis", setting: "REDIS_URL", ping, explain }, log);
+};

@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { blocksOf } from "./support/documents/steps.ts";
+import { textOf } from "./support/documents/documents.ts";
+
+const README = "README.md";
+const WEBHOOKS = "docs/guides/webhooks.md";
+
+describe("the documents", () => {
+  it("show the example client as it is", () => {
+    const shown = blocksOf(textOf(README)).find(({ info }) => info === "js")!.text;
+    const [, ...code] = textOf("docs/examples/watch.mjs").split("\n");
+    assert.equal(shown, code.join("\n"));
+  });
+
+  it("show the game client as it is, each of its files in under 80 lines", () => {
+    const shown = blocksOf(textOf("docs/guides/game-client.md")).filter(({ info }) => info === "js");
+    const texts = ["stay", "game"].map((name) => textOf(`docs/examples/${name}.mjs`));
+    assert.deepEqual(
+      shown.map(({ text }) => text),
+      texts.map((text) => text.split("\n").slice(1).join("\n")),
+    );
+    for (const text of texts) assert.ok(text.split("\n").length < 80);
+  });
+});
+
+describe("the receiver of webhooks", () => {
+  it("is shown as it is", () => {
+    const shown = blocksOf(textOf(WEBHOOKS)).find(({ info }) => info === "js")!.text;
+    assert.equal(shown, textOf("docs/examples/webhook-receiver.mjs").split("\n").slice(1).join("\n"));
+  });
+});
