@@ -118,6 +118,8 @@ export type Route<
   takesNoIdempotencyKey?: true;
   /** GET only: clients may keep the answer and ask by its ETag whether it has changed. */
   isRevalidated?: true;
+  /** Headers of its successful answers beside those of every answer, and what they say. */
+  headers?: Readonly<Record<`X-${string}`, string>>;
   /** A page whose rows are never large: as many as come may be made at once. */
   hasSmallRows?: true;
   /** Its body or answer is the configuration of a whole project: few are in memory at once. */

@@ -34,7 +34,7 @@ const REQUEST_HEADERS =
 /** Response headers that a page may read. */
 const RESPONSE_HEADERS =
   "ETag, X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, " +
-  "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset, X-Device-Token";
+  "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset, X-Device-Token, X-Data-Age-Ms";
 
 /**
  * Any origin may call: no request here is authenticated by anything a browser adds by itself. Credentials are

@@ -20,7 +20,7 @@ export type PlayerRank = {
  * @throws DomainError SERVICE_UNAVAILABLE while the rank index is being built
  */
 export const readRanks = async (
-  { transact, ranks }: LeaderboardParts,
+  { transact, ranks }: Pick<LeaderboardParts, "transact" | "ranks">,
   { projectId, id }: Player,
 ): Promise<PlayerRank[]> => {
   const boards = await transact(({ em }) =>

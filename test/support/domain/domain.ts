@@ -7,7 +7,9 @@ import { NewLeaderboard } from "../../../src/domain/evaluation/boards/definition
 import type { Leaderboard } from "../../../src/domain/progression/leaderboard.ts";
 import { createLeaderboard, entrySource } from "../../../src/domain/leaderboards/leaderboards.ts";
 import { createMemoryRanks } from "../../../src/domain/leaderboards/memory-ranks.ts";
-import type { RankStore } from "../../../src/domain/evaluation/boards/ranks.ts";
+import { BoardCache } from "../../../src/domain/leaderboards/board-cache.ts";
+import type { LeaderboardParts } from "../../../src/domain/leaderboards/live-list.ts";
+import { readBy } from "../../../src/domain/kernel/read.ts";
 import { relayPartitions } from "../../../src/domain/delivery/outbox/relay.ts";
 import { changePlayer } from "../../../src/domain/progression/change.ts";
 import { createPlanCache } from "../../../src/domain/progression/plan.ts";
@@ -25,9 +27,7 @@ import { ALL_PARTS, processParts } from "./process-parts.ts";
 export type TestEvent = { user: string; type?: string; at?: Date; properties?: Json };
 
 /** The domain over a database, without a server: a test says when events are processed and relayed. */
-export type Domain = {
-  transact: Transact;
-  ranks: RankStore;
+export type Domain = LeaderboardParts & {
   /** Of which nobody hears. */
   topics: Topics;
   addProject(): Promise<string>;
@@ -52,17 +52,15 @@ const silent: Topics = {
 
 export const openDomain = ({ em }: Database, clock = () => new Date()): Domain => {
   const onError = (error: unknown): never => assert.fail(String(error));
-  const transact = createTransact({
-    em,
-    clock,
-    wakeUps: NO_WAKE_UPS,
-    onError,
-  });
+  const transact = createTransact({ em, clock, wakeUps: NO_WAKE_UPS, onError });
   const ranks = createMemoryRanks(entrySource(transact));
   const options = { transact, plans: createPlanCache(), claimLimit: 100, onError };
   return {
     transact,
     ranks,
+    read: readBy(transact),
+    clock,
+    boards: new BoardCache(),
     topics: silent,
     addProject: () => transact(({ db }) => insertProject(db)),
     addPlayer: async (projectId, externalUserId) =>

@@ -30,7 +30,7 @@ export const findPlayer = async (work: Work, projectId: string, ref: string): Pr
 };
 
 /** Says how a player is named, where a bare externalUserId was given. */
-const unknownPlayer = (ref: string): DomainError => {
+export const unknownPlayer = (ref: string): DomainError => {
   if (isId(ref) || ref.startsWith("ext:")) return notFound("player");
   // The reference is not quoted: it might be a secret that was put in the wrong place.
   return new DomainError(
