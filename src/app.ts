@@ -9,6 +9,7 @@ import type { Mail } from "./domain/accounts/email/mail.ts";
 import { createMail } from "./domain/accounts/email/outbox.ts";
 import type { Mailer } from "./domain/accounts/email/mailer.ts";
 import { BoardCache } from "./domain/leaderboards/board-cache.ts";
+import type { LeaderboardParts } from "./domain/leaderboards/live-list.ts";
 import { withOwnChanges } from "./domain/leaderboards/own-ranks.ts";
 import { OwnChanges } from "./domain/kernel/own-changes.ts";
 import type { ReadyJson } from "./domain/kernel/ready-json.ts";
@@ -74,6 +75,7 @@ export type App = {
   ranks: RankStore;
   /** What reads of boards remember between requests. */
   boards: BoardCache;
+  listFacts: LeaderboardParts["listFacts"];
   /** Answers that are sent for a moment as they are. */
   answers: YoungCache<ReadyJson>;
   /** Rule statistics and event types counted by this process and not written yet. */
@@ -183,11 +185,18 @@ const mailOf = ({ mail: { mode }, consoleUrl }: Config, secretBox: SecretBox, qu
 /** Maximum answers, and bytes of them, that a process keeps. */
 const ANSWERS_KEPT = { items: 20_000, bytes: 32 * 1024 * 1024 };
 
-const createAnswers = ({ cacheLookUps }: Metrics, changes: OwnChanges) => {
+/** As above, of facts of lists. */
+const LISTS_KEPT = { items: 10_000, bytes: 5 * 1024 * 1024 };
+
+const createAnswers = (
+  { cacheLookUps }: Metrics,
+  changes: OwnChanges,
+): Pick<App, "boards" | "listFacts" | "answers"> => {
   const countIn = (cache: string) => (isHit: boolean) =>
     cacheLookUps.inc({ cache, result: isHit ? "hit" : "miss" });
   return {
     boards: new BoardCache(countIn("boards")),
+    listFacts: new YoungCache({ ...LISTS_KEPT, changes, onLookUp: countIn("lists") }),
     answers: new YoungCache<ReadyJson>({ ...ANSWERS_KEPT, changes, onLookUp: countIn("answers") }),
   };
 };

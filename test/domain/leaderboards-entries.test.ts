@@ -36,7 +36,7 @@ describe("leaderboard entries", () => {
   const submit = (user: string, score: number, occurredAt?: Date) =>
     submitTo("scores", { playerId: `ext:${user}`, score, occurredAt });
   const read = (query: Parameters<typeof readEntries>[3] = {}) =>
-    readEntries(domain, projectId, "scores", query);
+    readEntries(domain, projectId, "scores", query).then(({ value }) => value);
   const names = async (query: Parameters<typeof readEntries>[3]) =>
     (await read(query)).data.map(({ externalUserId, rank }) => `${rank} ${externalUserId}`);
 

@@ -66,6 +66,8 @@ export type EntriesQuery = ListQuery & {
   around?: string | undefined;
   /** Adds this player's own line as `me`. */
   playerId?: string | undefined;
+  /** As it is now, and not as it was a moment ago. */
+  fresh?: boolean | undefined;
 };
 
 /** What was read for a view. */

@@ -1,4 +1,5 @@
 import { DomainError, notFound } from "../kernel/errors.ts";
+import type { Aged } from "../kernel/young-cache.ts";
 import { getPlayer } from "../progression/players/players.ts";
 import type { Work } from "../kernel/work.ts";
 import { secondsBehind } from "./behind.ts";
@@ -79,7 +80,7 @@ const standingsOf = ({ places, mine }: Page): readonly Standing[] =>
 /**
  * Reads a page of a leaderboard, or the neighbourhood of a player. Open periods are read from the rank index,
  * closed ones from their final results. `displayLimit` limits pages, but not a player's neighbourhood. The
- * rank index is queried before everything else, so names may be a moment newer than ranks.
+ * rank index is queried before names, which may be a moment newer. `ageMs` is the age of its oldest part.
  * @throws DomainError NOT_FOUND for an unknown leaderboard, period, segment or player, or an `around` player
  * without an entry; GONE for a frozen copy that has expired; VALIDATION_ERROR; SERVICE_UNAVAILABLE while the
  * rank index is being built
@@ -89,18 +90,19 @@ export const readEntries = async (
   projectId: string,
   leaderboardRef: string,
   query: EntriesQuery,
-): Promise<LeaderboardView> => {
+): Promise<Aged<LeaderboardView>> => {
   checkQuery(query);
   const isLive = query.scope === undefined && query.asOf === undefined;
   const live = isLive ? await readLiveEntries(parts, { projectId, ref: leaderboardRef }, query) : undefined;
-  return live ?? readAnyEntries(parts, { projectId, ref: leaderboardRef }, query);
+  if (live) return live;
+  return { value: await readAnyEntries(parts, { projectId, ref: leaderboardRef }, query), ageMs: 0 };
 };
 
 const readLiveEntries = async (
   parts: LeaderboardParts,
   { projectId, ref }: BoardName,
   query: EntriesQuery,
-): Promise<LeaderboardView | undefined> => {
+): Promise<Aged<LeaderboardView> | undefined> => {
   const { around, playerId } = query;
   const hasAround = around !== undefined;
   const found = await readLive<Tried<Page>>(parts, {
@@ -108,6 +110,7 @@ const readLiveEntries = async (
     leaderboardRef: ref,
     list: query,
     refs: [around, playerId].filter((one) => one !== undefined),
+    isFresh: query.fresh ?? false,
     readPlaces: (source, ids) =>
       orMissing(async () => {
         const me = playerId === undefined ? undefined : ids.at(-1);
@@ -123,7 +126,7 @@ const readLiveEntries = async (
   if (!found) return undefined;
   if (found.places instanceof DomainError) throw found.places;
   const me = playerId === undefined ? undefined : found.refIds.at(-1);
-  return showView({ ...found, ...found.places, me });
+  return { value: showView({ ...found, ...found.places, me }), ageMs: found.ageMs };
 };
 
 const readAnyEntries = async (
@@ -141,27 +144,31 @@ const readAnyEntries = async (
   return showView({ ...asked, places, mine, players, me });
 };
 
+/** `fresh`: as it is now, and not as it was a moment ago. */
+export type EntryQuery = ListQuery & { playerId: string; fresh?: boolean | undefined };
+
 /** Reads one player's line. @throws DomainError NOT_FOUND when the player has no entry */
 export const readEntry = async (
   parts: LeaderboardParts,
   projectId: string,
   leaderboardRef: string,
-  query: ListQuery & { playerId: string },
-): Promise<LeaderboardEntry> => {
+  query: EntryQuery,
+): Promise<Aged<LeaderboardEntry>> => {
   const live = await readLive<Standing | undefined>(parts, {
     projectId,
     leaderboardRef,
     list: query,
     refs: [query.playerId],
+    isFresh: query.fresh ?? false,
     readPlaces: (source, [playerId]) => readPlace(source, playerId!),
     standingsOf: (standing) => (standing ? [standing] : []),
   });
-  const { leaderboard, list, places, players } =
+  const { leaderboard, list, places, players, ageMs } =
     live ?? (await readAnyEntry(parts, { projectId, ref: leaderboardRef }, query));
   const shown = { players, me: undefined, isOpen: !isOver(list) };
   const entry = places && showEntry(boardOf(leaderboard), places, shown);
   if (!entry) throw notFound("entry of this player");
-  return entry;
+  return { value: entry, ageMs };
 };
 
 const readAnyEntry = async (
@@ -172,5 +179,5 @@ const readAnyEntry = async (
   const { leaderboard, list, me } = await transact((work) => ask(work, name, query));
   const places = await readPlace({ transact, ranks, list }, me!);
   const players = await transact((work) => readListedPlayers(work, list.ref, places ? [places] : []));
-  return { leaderboard, list, places, players };
+  return { leaderboard, list, places, players, ageMs: 0 };
 };

@@ -2,12 +2,13 @@ import { notFound } from "../kernel/errors.ts";
 import { isId } from "../kernel/ids.ts";
 import type { Read } from "../kernel/read.ts";
 import type { Transact } from "../kernel/work.ts";
+import type { Aged, YoungCache } from "../kernel/young-cache.ts";
 import type { RankStore, Standing } from "../evaluation/boards/ranks.ts";
 import type { Leaderboard } from "../progression/leaderboard.ts";
 import { unknownPlayer } from "../progression/players/players.ts";
 import type { BoardCache } from "./board-cache.ts";
 import { type AskedList, askedList, type BoardList, listOf, type ListQuery } from "./board-list.ts";
-import { type Facts, type PlayerRef, readFacts } from "./live-facts.ts";
+import { type ListFacts, type PlayerRef, readListFacts, readPlayersOf, resolvePlayer } from "./live-facts.ts";
 import type { ListedPlayer } from "./names.ts";
 import type { PlacesSource } from "./places.ts";
 
@@ -18,6 +19,8 @@ export type LeaderboardParts = {
   read: Read;
   clock: () => Date;
   boards: BoardCache;
+  /** Facts of lists, shared by everybody who reads one at about the same time. */
+  listFacts: YoungCache<ListFacts | undefined>;
 };
 
 /** What is read of an open list: the ranks, and everything about them at a later moment. */
@@ -28,15 +31,19 @@ export type LiveList<P> = {
   places: P;
   players: ReadonlyMap<string, ListedPlayer>;
   /** Ids of the players whom the query names, in order. */
-  refIds: string[];
+  refIds: readonly string[];
+  /** How long ago the oldest part of it was read, in ms. */
+  ageMs: number;
 };
 
-/** `refs`: players whom the query names. */
 export type LiveQuery<P> = {
   projectId: string;
   leaderboardRef: string;
   list: ListQuery;
+  /** Players whom the query names. */
   refs: readonly string[];
+  /** Whether nothing is to be taken from memory. */
+  isFresh: boolean;
   /** Reads places from the rank index, given the ids of `refs`. */
   readPlaces: (source: PlacesSource, refIds: readonly string[]) => Promise<P>;
   standingsOf: (places: P) => readonly Standing[];
@@ -52,9 +59,10 @@ const refOf = (ref: string): PlayerRef => {
 };
 
 /**
- * Reads places of a board's current list, while that is open, without a transaction: definition and players
- * are guessed from what the process remembers, the ranks are read, and one statement then says everything
- * else, and whether the guesses were right. If not, it begins again with what was learned.
+ * Reads places of a board's current list, while that is open, without a transaction: the definition is
+ * guessed from what the process remembers and the players' ids from their names; the ranks are read, and with
+ * them the facts of the list and then the players, which say whether the guesses were right. If not, it
+ * begins again with what was learned.
  * @returns undefined where this does not serve: the list is another one, is not open, or keeps changing
  * @throws DomainError NOT_FOUND, VALIDATION_ERROR, SERVICE_UNAVAILABLE
  */
@@ -63,99 +71,100 @@ export const readLive = async <P>(
   query: LiveQuery<P>,
 ): Promise<LiveList<P> | undefined> => {
   const refs = query.refs.map(refOf);
-  let learned: Facts | undefined;
+  let known: readonly string[] | undefined;
   for (let tried = 0; tried < TRIES; tried++) {
-    const found = await attempt(parts, query, { refs, learned });
-    if (found === "OTHER") return undefined;
-    if ("players" in found && "leaderboard" in found) return found;
-    learned = found;
+    const guessed = known ?? guessIds(parts.boards, query.projectId, refs);
+    const refIds = guessed ?? (known = await resolveIds(parts, query, refs));
+    // What others have just read may be what did not fit.
+    const isFresh = query.isFresh || tried > 0;
+    const found = await attempt(parts, { ...query, isFresh }, refIds);
+    if (found === "OTHER_LIST") return undefined;
+    if (found === "OTHER_VERSION") continue;
+    if (known || areConfirmed(found, refs)) return found;
+    // Of players who are shown the names are seen; of others they are looked up.
+    known = await resolveIds(parts, query, refs);
+    if (known.every((id, n) => id === refIds[n])) return found;
   }
   return undefined;
 };
 
-type Guess = { refs: readonly PlayerRef[]; learned: Facts | undefined };
-
-/** What is read, by what the process remembers. */
-type Plan = {
-  leaderboard: Leaderboard;
-  configVersion: string;
-  asked: AskedList;
-  list: BoardList;
-  /** Ids of the players whom the query names; undefined where one has to be looked up first. */
-  guessed: string[] | undefined;
-  now: Date;
+const guessIds = (
+  boards: BoardCache,
+  projectId: string,
+  refs: readonly PlayerRef[],
+): string[] | undefined => {
+  const ids = refs.map(({ id, externalUserId }) => id ?? boards.playerId(projectId, externalUserId!));
+  return ids.every((id) => id !== undefined) ? ids : undefined;
 };
 
-const planOf = async <P>(
-  { read, clock, boards }: LeaderboardParts,
-  { projectId, leaderboardRef, list }: LiveQuery<P>,
-  { refs, learned }: Guess,
-): Promise<Plan> => {
-  const now = clock();
-  const { leaderboard, configVersion } = await boards.board(read, projectId, leaderboardRef);
-  const asked = askedList(leaderboard, list, now);
-  const ids = refs.map(
-    ({ id, externalUserId }, n) => learned?.refIds[n] ?? id ?? boards.playerId(projectId, externalUserId!),
+/** @throws DomainError NOT_FOUND */
+const resolveIds = <P>(
+  { read, boards }: LeaderboardParts,
+  { projectId, refs: names }: LiveQuery<P>,
+  refs: readonly PlayerRef[],
+): Promise<string[]> =>
+  Promise.all(
+    refs.map(async (ref, n) => {
+      const id = await resolvePlayer(read, projectId, ref);
+      if (id === undefined) throw unknownPlayer(names[n]!);
+      if (ref.externalUserId !== null) boards.keepPlayer(projectId, ref.externalUserId, id);
+      return id;
+    }),
   );
-  const guessed = ids.every((id) => id !== undefined) ? ids : undefined;
-  // Another list than the current one is not known without its row.
-  const known = asked.window ? listOf(leaderboard, asked, undefined) : undefined;
-  return { leaderboard, configVersion, asked, list: known!, guessed, now };
-};
+
+/** Whether the named players were read with their names, so that they are who was meant. */
+const areConfirmed = <P>({ refIds, players }: LiveList<P>, refs: readonly PlayerRef[]): boolean =>
+  refs.every(({ externalUserId }, n) => {
+    const found = players.get(refIds[n]!);
+    return found && (externalUserId === null || found.name.externalUserId === externalUserId);
+  });
 
 const attempt = async <P>(
   parts: LeaderboardParts,
   query: LiveQuery<P>,
-  guess: Guess,
-): Promise<LiveList<P> | Facts | "OTHER"> => {
-  const { ranks, transact, read } = parts;
-  const plan = await planOf(parts, query, guess);
-  const { leaderboard, asked, list, guessed, now } = plan;
-  if (!asked.window) return "OTHER";
+  refIds: readonly string[],
+): Promise<LiveList<P> | "OTHER_LIST" | "OTHER_VERSION"> => {
+  const { ranks, transact, read, clock, boards } = parts;
+  const { projectId, leaderboardRef } = query;
+  const now = clock();
+  const { leaderboard, configVersion } = await boards.board(read, projectId, leaderboardRef);
+  const asked = askedList(leaderboard, query.list, now);
+  // The id of another list than the current one is not known without its row.
+  if (!asked.window) return "OTHER_LIST";
+  const list = listOf(leaderboard, asked, undefined);
   const source = { transact, ranks, list, shown: leaderboard.definition.displayLimit ?? Infinity, now };
-  const places = guessed && (await query.readPlaces(source, guessed));
-  const standings = places === undefined ? [] : query.standingsOf(places);
-  const facts = await readFacts(read, now, {
-    leaderboard,
-    asked,
-    periodId: list.ref.periodId,
-    playerIds: standings.map(({ playerId }) => playerId),
-    refs: guess.refs,
-  });
+  const [places, found] = await Promise.all([
+    query.readPlaces(source, refIds),
+    factsOf(parts, { leaderboard, asked, now, isFresh: query.isFresh }),
+  ]);
+  const { value: facts, ageMs } = found;
   if (!facts) throw notFound("leaderboard");
-  const refIds = knownIds(parts.boards, query, { ...guess, learned: facts });
-  return judge(plan, { facts, places, refIds }, () =>
-    parts.boards.forget(query.projectId, query.leaderboardRef),
-  );
+  if (facts.configVersion !== configVersion) {
+    boards.forget(projectId, leaderboardRef);
+    return "OTHER_VERSION";
+  }
+  const { row, behindSeconds } = facts;
+  if (row && (row.status !== "OPEN" || row.id !== list.ref.periodId)) return "OTHER_LIST";
+  const ids = query.standingsOf(places).map(({ playerId }) => playerId);
+  const players = await readPlayersOf(read, list.ref, ids);
+  const shown = listOf(leaderboard, asked, row);
+  return { leaderboard, list: shown, behindSeconds, places, players, refIds, ageMs };
 };
 
-/** Returns the ids of the players whom the query names, and remembers them. @throws DomainError NOT_FOUND */
-const knownIds = <P>(
-  boards: BoardCache,
-  { projectId, refs: names }: LiveQuery<P>,
-  { refs, learned }: Guess,
-): string[] =>
-  (learned?.refIds ?? []).map((id, n) => {
-    if (id === null) throw unknownPlayer(names[n]!);
-    const { externalUserId } = refs[n]!;
-    if (externalUserId !== null) boards.keepPlayer(projectId, externalUserId, id);
-    return id;
+type AskedFacts = { leaderboard: Leaderboard; asked: AskedList; now: Date; isFresh: boolean };
+
+/** Bytes of the facts of a list in memory, about. */
+const FACTS_BYTES = 500;
+
+const factsOf = (
+  { read, listFacts }: LeaderboardParts,
+  { leaderboard, asked, now, isFresh }: AskedFacts,
+): Promise<Aged<ListFacts | undefined>> => {
+  const { projectId, id } = leaderboard;
+  const key = `${projectId}:${id}:${asked.key}:${asked.board}`;
+  const make = async () => ({
+    value: await readListFacts(read, now, { leaderboard, asked }),
+    bytes: FACTS_BYTES + key.length,
   });
-
-type Seen<P> = { facts: Facts; places: P | undefined; refIds: string[] };
-
-/** Holds the guesses against the facts. */
-const judge = <P>(
-  { leaderboard, configVersion, asked, list, guessed }: Plan,
-  { facts, places, refIds }: Seen<P>,
-  forget: () => void,
-): LiveList<P> | Facts | "OTHER" => {
-  const { row, behindSeconds, players } = facts;
-  if (facts.configVersion !== configVersion) {
-    forget();
-    return facts;
-  }
-  if (row && (row.status !== "OPEN" || row.id !== list.ref.periodId)) return "OTHER";
-  if (places === undefined || refIds.some((id, n) => id !== guessed![n])) return facts;
-  return { leaderboard, list: listOf(leaderboard, asked, row), behindSeconds, places, players, refIds };
+  return listFacts.get({ projectId, owner: projectId, key }, { isFresh, make });
 };

@@ -7,7 +7,7 @@ import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notice
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/segment-places.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { ReadyJson } from "../../domain/kernel/ready-json.ts";
-import { ANSWER_AGE_MS } from "../../domain/kernel/young-cache.ts";
+import { type Aged, ANSWER_AGE_MS } from "../../domain/kernel/young-cache.ts";
 import { Reply, route } from "../route.ts";
 import { EntryBody, LeaderboardParams, PLAYER_REF, PlayerRef } from "./leaderboard-bodies.ts";
 
@@ -107,6 +107,10 @@ const EntriesQuery = ListQuery.extend({
 
 /** How old what an answer shows may be, in ms: everything committed before that is in it. */
 const DATA_AGE = "X-Data-Age-Ms";
+const AGED = {
+  [DATA_AGE]: `How old what is shown may be, in ms: at most ${ANSWER_AGE_MS}, and 0 for what was read now`,
+} as const;
+const ageOf = ({ ageMs }: Aged<unknown>) => ({ [DATA_AGE]: String(Math.round(ageMs)) });
 
 const read = {
   tag: "Leaderboards",
@@ -123,24 +127,26 @@ const isKept = ({ asOf, scope, around, playerId }: Query): boolean =>
 
 const newPage: Read = async (app, projectId, leaderboardId, query) => {
   const view = await readEntries(app, projectId, leaderboardId, query);
-  const isEstimated = view.pagination.isEstimated ? { "X-Total-Estimated": "true" } : {};
-  return new Reply(200, view as never, { [DATA_AGE]: "0", ...isEstimated });
+  const isEstimated = view.value.pagination.isEstimated ? { "X-Total-Estimated": "true" } : {};
+  return new Reply(200, view.value as never, { ...ageOf(view), ...isEstimated });
 };
 
-const keptPage: Read = async (app, projectId, leaderboardId, { fresh, ...query }) => {
-  const { period, board, page, limit, cursor } = query;
+const keptPage: Read = async (app, projectId, leaderboardId, asked) => {
+  const { period, board, page, limit, cursor, fresh } = asked;
   const key = JSON.stringify([projectId, leaderboardId, period, board, page, limit, cursor]);
-  const { value, ageMs } = await app.answers.get(
+  const kept = await app.answers.get(
     { projectId, owner: projectId, key },
     {
       isFresh: fresh,
       make: async () => {
-        const ready = new ReadyJson(await readEntries(app, projectId, leaderboardId, query));
+        // Of nothing that is old already: the page grows as old again.
+        const { value } = await readEntries(app, projectId, leaderboardId, { ...asked, fresh: true });
+        const ready = new ReadyJson(value);
         return { value: ready, bytes: ready.bytes + key.length };
       },
     },
   );
-  return new Reply(200, value as never, { [DATA_AGE]: String(Math.round(ageMs)) });
+  return new Reply(200, kept.value as never, ageOf(kept));
 };
 
 export const leaderboardEntryRoutes = [
@@ -155,9 +161,7 @@ export const leaderboardEntryRoutes = [
     query: EntriesQuery,
     errors: ["GONE"],
     isRevalidated: true,
-    headers: {
-      [DATA_AGE]: `How old what is shown may be, in ms: at most ${ANSWER_AGE_MS}, and 0 for what was read now`,
-    },
+    headers: AGED,
     response: ViewBody,
     run: (app, { projectId, params, query }) =>
       isKept(query)
@@ -171,10 +175,14 @@ export const leaderboardEntryRoutes = [
     id: "getLeaderboardEntry",
     summary: "Get a player's place",
     params: LeaderboardParams.extend({ playerId: PlayerRef }),
-    query: ListQuery,
+    query: ListQuery.extend({ fresh: Fresh }),
+    headers: AGED,
     response: EntryBody,
-    run: (app, { projectId, params, query }) =>
-      readEntry(app, projectId, params.leaderboardId, { ...query, playerId: params.playerId }),
+    run: async (app, { projectId, params, query }) => {
+      const asked = { ...query, playerId: params.playerId };
+      const entry = await readEntry(app, projectId, params.leaderboardId, asked);
+      return new Reply(200, entry.value, ageOf(entry));
+    },
   }),
   route({
     ...read,

@@ -7,8 +7,11 @@ import { NewLeaderboard } from "../../../src/domain/evaluation/boards/definition
 import type { Leaderboard } from "../../../src/domain/progression/leaderboard.ts";
 import { createLeaderboard, entrySource } from "../../../src/domain/leaderboards/leaderboards.ts";
 import { createMemoryRanks } from "../../../src/domain/leaderboards/memory-ranks.ts";
+import { withOwnChanges } from "../../../src/domain/leaderboards/own-ranks.ts";
 import { BoardCache } from "../../../src/domain/leaderboards/board-cache.ts";
 import type { LeaderboardParts } from "../../../src/domain/leaderboards/live-list.ts";
+import { OwnChanges } from "../../../src/domain/kernel/own-changes.ts";
+import { YoungCache } from "../../../src/domain/kernel/young-cache.ts";
 import { readBy } from "../../../src/domain/kernel/read.ts";
 import { relayPartitions } from "../../../src/domain/delivery/outbox/relay.ts";
 import { changePlayer } from "../../../src/domain/progression/change.ts";
@@ -52,8 +55,9 @@ const silent: Topics = {
 
 export const openDomain = ({ em }: Database, clock = () => new Date()): Domain => {
   const onError = (error: unknown): never => assert.fail(String(error));
-  const transact = createTransact({ em, clock, wakeUps: NO_WAKE_UPS, onError });
-  const ranks = createMemoryRanks(entrySource(transact));
+  const changes = new OwnChanges();
+  const transact = createTransact({ em, clock, wakeUps: NO_WAKE_UPS, onError, changes });
+  const ranks = withOwnChanges(createMemoryRanks(entrySource(transact)), { changes, topics: silent });
   const options = { transact, plans: createPlanCache(), claimLimit: 100, onError };
   return {
     transact,
@@ -61,6 +65,7 @@ export const openDomain = ({ em }: Database, clock = () => new Date()): Domain =
     read: readBy(transact),
     clock,
     boards: new BoardCache(),
+    listFacts: new YoungCache({ items: 100, bytes: 100_000, changes }),
     topics: silent,
     addProject: () => transact(({ db }) => insertProject(db)),
     addPlayer: async (projectId, externalUserId) =>
