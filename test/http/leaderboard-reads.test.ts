@@ -30,7 +30,7 @@ describe("reads of a leaderboard", () => {
   /** Every way to read the board: external ids and scores, with the age that was told. */
   const lines = (answer: Answer): string =>
     must(answer, 200)
-      .data.map((line: Record<string, unknown>) => `${line["externalUserId"]}:${line["score"]}`)
+      .data.map((line: { externalUserId: string; score: number }) => `${line.externalUserId}:${line.score}`)
       .join(" ");
   const everyWay = async (board = "race"): Promise<string[]> => {
     const answers = [

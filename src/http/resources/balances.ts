@@ -2,7 +2,12 @@ import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { BALANCE_MAX } from "../../domain/evaluation/currencies/balance.ts";
-import { type BalanceChange, changeBalance, listBalances } from "../../domain/economy/currencies/balances.ts";
+import {
+  type BalanceChange,
+  balancesOf,
+  changeBalance,
+  listBalances,
+} from "../../domain/economy/currencies/balances.ts";
 import {
   captureHold,
   HOLD_SECONDS_MAX,
@@ -12,6 +17,7 @@ import {
 } from "../../domain/economy/currencies/holds.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
+import { readPlayer } from "../../domain/progression/players/read-player.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";
@@ -83,10 +89,17 @@ export const balanceRoutes = [
     description: "Of all currencies of the project, and of archived ones that the player has had.",
     params: PlayerParams,
     response: z.object({ data: z.array(Balance) }),
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => ({
-        data: await listBalances(work, await getPlayer(work, projectId, params.playerId)),
-      })),
+    run: async (app, { projectId, params: { playerId } }) => {
+      const asked = { projectId, ref: playerId, now: app.clock(), lots: "EACH" as const };
+      const found = await readPlayer(app.read, asked);
+      if (found)
+        return {
+          data: balancesOf({ player: found.state, project: found.plan, nowMs: asked.now.getTime() }),
+        };
+      return app.transact(async (work) => ({
+        data: await listBalances(work, await getPlayer(work, projectId, playerId)),
+      }));
+    },
   }),
   route({
     ...write,

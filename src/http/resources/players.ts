@@ -12,7 +12,8 @@ import {
   patchPlayer,
 } from "../../domain/progression/players/players.ts";
 import { readRanks } from "../../domain/player-lifecycle/ranks.ts";
-import { showPlayer, showPlayers } from "../../domain/progression/players/show.ts";
+import { readPlayer } from "../../domain/progression/players/read-player.ts";
+import { showPlayer, showPlayerOf, showPlayers } from "../../domain/progression/players/show.ts";
 import { deletePlayer, SETTABLE_STATUSES, setStatus } from "../../domain/player-lifecycle/status.ts";
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply, route } from "../route.ts";
@@ -103,6 +104,23 @@ const Includes = z
     override: { type: "string" },
   });
 
+/** Reads a player: with one statement if nothing is included and the definitions are in memory. */
+const readWith = async (
+  app: App,
+  { projectId, ref }: { projectId: string; ref: string },
+  parts: readonly Include[],
+) => {
+  const now = app.clock();
+  const isPlain = parts.length === 0;
+  const one = isPlain && (await readPlayer(app.read, { projectId, ref, now, lots: "DUE" }));
+  if (one) return { player: one.player, shown: showPlayerOf(one.plan, { ...one, nowMs: now.getTime() }) };
+  return app.transact(async (work) => {
+    const player = await getPlayer(work, projectId, ref);
+    const included = await showIncluded(work, player, parts);
+    return { player, shown: { ...(await showPlayer(work, player)), ...included } };
+  });
+};
+
 export const playerRoutes = [
   list,
   route({
@@ -136,13 +154,9 @@ export const playerRoutes = [
     response: PlayerBody.extend(IncludedBody.shape).meta({ id: "PlayerWithIncludes" }),
     run: async (app, { projectId, params, query: { include } }) => {
       const parts = include.filter((name): name is Include => name !== "ranks");
-      const { player, shown } = await app.transact(async (work) => {
-        const found = await getPlayer(work, projectId, params.playerId);
-        const included = await showIncluded(work, found, parts);
-        return { player: found, shown: { ...(await showPlayer(work, found)), ...included } };
-      });
-      if (!include.includes("ranks")) return shown;
-      return { ...shown, ranks: await readRanks(app, player) };
+      const one = await readWith(app, { projectId, ref: params.playerId }, parts);
+      if (!include.includes("ranks")) return one.shown;
+      return { ...one.shown, ranks: await readRanks(app, one.player) };
     },
   }),
   route({

@@ -8,6 +8,7 @@ import { changePlayer } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { balances, lots } from "../../progression/parts/balances.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
+import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { adjustCurrency, type CurrencyChanged } from "../../evaluation/currencies/adjust.ts";
 import { availableOf, balanceNow, type BalanceContext } from "../../evaluation/currencies/balance.ts";
@@ -49,7 +50,12 @@ export const listBalances = async (work: Work, player: Player): Promise<BalanceV
   const project = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [project], [balances, lots]);
-  const purse = { player: state, project, nowMs: work.now.getTime() };
+  return balancesOf({ player: state, project, nowMs: work.now.getTime() });
+};
+
+/** As `listBalances`, for a player whose balances and lots are loaded. */
+export const balancesOf = (purse: BalanceContext & { project: ProjectPlan }): BalanceView[] => {
+  const { project, player: state } = purse;
   const keys = new Set([...project.currencies.keys(), ...state.balances.keys()]);
   return [...keys].toSorted().map((key) => showBalance(purse, key));
 };

@@ -78,7 +78,9 @@ export const showPlayers = async (
   const states = players.map(stateOfPlayer);
   const parts = [balances, dueLots(work.now)].filter((part) => part.isNeeded(plan));
   if (parts.length > 0) await loadStates(work, states, [plan], parts);
-  return players.map((player, i) => show(plan, { player, state: states[i]!, nowMs: work.now.getTime() }));
+  return players.map((player, i) =>
+    showPlayerOf(plan, { player, state: states[i]!, nowMs: work.now.getTime() }),
+  );
 };
 
 /** One player; see `showPlayers`. */
@@ -87,7 +89,8 @@ export const showPlayer = async (work: Work, player: Player): Promise<ShownPlaye
 
 type Shown = { player: Player; state: PlayerState; nowMs: number };
 
-const show = (plan: ProjectPlan, { player, state, nowMs }: Shown): ShownPlayer => ({
+/** Converts a player, with their balances in `state`, to the API representation. */
+export const showPlayerOf = (plan: ProjectPlan, { player, state, nowMs }: Shown): ShownPlayer => ({
   id: player.id,
   externalUserId: player.externalUserId,
   displayName: player.displayName ?? null,
