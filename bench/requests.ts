@@ -1,5 +1,5 @@
-// What one request costs: CPU of 1,000 of them by process, of the reads and writes that games make most, beside
-// the least that such a request can cost. See README.md.
+// What one request costs: CPU of 1,000 of them by process, of the reads and writes that games make most,
+// beside the least that such a request can cost. See README.md.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

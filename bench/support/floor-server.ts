@@ -1,5 +1,5 @@
-// The least that a read or a write can cost: one prepared statement, or one command of Redis, behind bare HTTP
-// and behind Express. No credentials, limits, checks, names or log.
+// The least that a read or a write can cost: one prepared statement, or one command of Redis, behind bare
+// HTTP and behind Express. No credentials, limits, checks, names or log.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";

@@ -43,7 +43,7 @@ describe("reads of a leaderboard", () => {
     return [...new Set(answers.map(lines))];
   };
 
-  it("show a score, a name, a ban, a merge and a new definition at once after the request that made it", async () => {
+  it("show a score, a name, a ban, a merge and a definition at once after the request", async () => {
     const expectAfter = async (change: () => Promise<unknown>, expected: string): Promise<void> => {
       await everyWay();
       await change();
@@ -125,7 +125,7 @@ describe("reads of a leaderboard", () => {
     assert.notEqual(changed.headers.get("etag"), etag);
   });
 
-  it("of boards and players that others have are 404, and need the scope, also when they are in memory", async () => {
+  it("of what others have are 404, and need the scope, also of what is in memory", async () => {
     const other = await aGame(api);
     await everyWay();
     const id = must(await game.get("/leaderboards/race"), 200).id;
