@@ -1,5 +1,6 @@
 import { ACCOUNTS_ROLE, WEB_ROLE } from "../domain/kernel/row-roles.ts";
 import type { ReadStatement } from "../domain/kernel/read.ts";
+import { countSent } from "../domain/kernel/statement-counts.ts";
 import { chosenTimeouts, type Timeouts } from "../domain/kernel/timeouts.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { nameOf } from "./prepared-names.ts";
@@ -94,6 +95,7 @@ export const withScopes = <T extends new (options: never) => Client>(
     /** Runs one prepared statement: one message, one answer. */
     scoped(rowScope: RowScope | undefined, { text, values }: ReadStatement): Promise<Answer> {
       if (this.plans.areOld()) void Promise.resolve(super.query("discard plans")).catch(() => undefined);
+      countSent({ statements: 1, roundTrips: 1 });
       const config = { name: nameOf(text) ?? "", text, values };
       const answer = new Promise<Answer>((resolve, reject) => {
         const done: Done = (error, found) => (error ? reject(error) : resolve(found));

@@ -1,4 +1,5 @@
 import { chosenTimeouts, type Timeouts } from "../domain/kernel/timeouts.ts";
+import { countSent } from "../domain/kernel/statement-counts.ts";
 import { MARKS } from "../domain/kernel/statements.ts";
 import { nameOf } from "./prepared-names.ts";
 import { type QueryClass, withScopes } from "./scoped-query.ts";
@@ -17,6 +18,10 @@ const isMarked = (text: string, mark: string): boolean => text.slice(0, MARKS_WI
 
 const isUnanswered = (text: string): boolean =>
   isMarked(text, MARKS.unanswered) || isMarked(text, MARKS.oneMessage);
+
+/** Whether a statement only begins or ends a transaction, or enters a scope. */
+const isOfTransaction = (text: string): boolean =>
+  text === "commit" || text === "rollback" || isMarked(text, MARKS.oneMessage);
 
 /**
  * How long prepared plans are kept, in ms. Tables grow, and the plan for a small one may read all of it: the
@@ -127,9 +132,11 @@ const pipelining = (base: ClientClass, usual: Timeouts) =>
         void this.answers.unanswered(this.#send(this.#begin()));
       }
       if (callback !== undefined || typeof text !== "string") return super.query(text, values, callback);
+      const isAwaited = !isUnanswered(text);
+      countSent({ statements: isOfTransaction(text) ? 0 : 1, roundTrips: isAwaited ? 1 : 0 });
       const name = keptName(text);
       const answer = name === undefined ? this.#send(text, values) : this.#send({ name, text, values });
-      if (isUnanswered(text)) return this.answers.unanswered(answer);
+      if (!isAwaited) return this.answers.unanswered(answer);
       return text === "commit" ? this.answers.committed(answer) : this.answers.answered(text, answer);
     }
 
