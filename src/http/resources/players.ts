@@ -104,16 +104,20 @@ const Includes = z
     override: { type: "string" },
   });
 
-/** Reads a player: with one statement if nothing is included and the definitions are in memory. */
+/** Reads a player with one statement, if the definitions are in memory, and what is included in a transaction. */
 const readWith = async (
   app: App,
   { projectId, ref }: { projectId: string; ref: string },
   parts: readonly Include[],
 ) => {
   const now = app.clock();
-  const isPlain = parts.length === 0;
-  const one = isPlain && (await readPlayer(app.read, { projectId, ref, now, lots: "DUE" }));
-  if (one) return { player: one.player, shown: showPlayerOf(one.plan, { ...one, nowMs: now.getTime() }) };
+  const one = await readPlayer(app.read, { projectId, ref, now, lots: "DUE" });
+  if (one) {
+    const shown = showPlayerOf(one.plan, { ...one, nowMs: now.getTime() });
+    if (parts.length === 0) return { player: one.player, shown };
+    const included = await app.transact((work) => showIncluded(work, one.player, parts));
+    return { player: one.player, shown: { ...shown, ...included } };
+  }
   return app.transact(async (work) => {
     const player = await getPlayer(work, projectId, ref);
     const included = await showIncluded(work, player, parts);

@@ -8,6 +8,7 @@ import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { checkActive } from "../../evaluation/active.ts";
 import { changePlayers } from "../../progression/change.ts";
 import type { Turn } from "../../evaluation/turn.ts";
+import { kept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
   awardBadge,
@@ -151,6 +152,19 @@ export const listPlayerBadges = async (
   const percents = await earnedByPercent(work, player.projectId, keys);
   const total = rows.length > 0 ? Number(rows[0]!.total) : await countAll(work, player, where);
   return { badges: rows.map((row) => show(row, percents)), total };
+};
+
+/** Maximum badges of each state that are included with a player. */
+const INCLUDED_MAX = 100;
+
+/** Lists badges that the player holds, then those in progress, both by key: two statements with kept plans. */
+export const listIncludedBadges = async (work: Work, player: PlayerKey): Promise<PlayerBadge[]> => {
+  const page = sql`order by d.key limit ${INCLUDED_MAX}`;
+  const [held, begun] = [select(player, STATES.HELD, page), select(player, STATES.IN_PROGRESS, page)];
+  const { rows } = await kept(work.db, sql<Row>`(${held}) union all (${begun})`);
+  const keys = rows.map(({ definition }) => definition.key);
+  const percents = await earnedByPercent(work, player.projectId, keys);
+  return rows.map((row) => show(row, percents));
 };
 
 /** Beyond the last page there is no row that carries the total. */
