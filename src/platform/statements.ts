@@ -19,9 +19,12 @@ const isMarked = (text: string, mark: string): boolean => text.slice(0, MARKS_WI
 const isUnanswered = (text: string): boolean =>
   isMarked(text, MARKS.unanswered) || isMarked(text, MARKS.oneMessage);
 
+/** Makes plans anew. */
+const DISCARD = "discard plans";
+
 /** Whether a statement only begins or ends a transaction, or enters a scope. */
 const isOfTransaction = (text: string): boolean =>
-  text === "commit" || text === "rollback" || isMarked(text, MARKS.oneMessage);
+  text === "commit" || text === "rollback" || text === DISCARD || isMarked(text, MARKS.oneMessage);
 
 /**
  * How long prepared plans are kept, in ms. Tables grow, and the plan for a small one may read all of it: the
@@ -132,6 +135,10 @@ const pipelining = (base: ClientClass, usual: Timeouts) =>
         void this.answers.unanswered(this.#send(this.#begin()));
       }
       if (callback !== undefined || typeof text !== "string") return super.query(text, values, callback);
+      return this.#sendText(text, values);
+    }
+
+    #sendText(text: string, values: unknown): unknown {
       const isAwaited = !isUnanswered(text);
       countSent({ statements: isOfTransaction(text) ? 0 : 1, roundTrips: isAwaited ? 1 : 0 });
       const name = keptName(text);
@@ -149,7 +156,7 @@ const pipelining = (base: ClientClass, usual: Timeouts) =>
     #begin(): string {
       const timeouts = chosenTimeouts() ?? usual;
       const begin = timeouts === usual ? "begin" : `begin; ${limitsOf(timeouts)}`;
-      return this.plans.areOld() ? `${begin}; discard plans` : begin;
+      return this.plans.areOld() ? `${begin}; ${DISCARD}` : begin;
     }
   };
 

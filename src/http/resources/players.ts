@@ -104,7 +104,9 @@ const Includes = z
     override: { type: "string" },
   });
 
-/** Reads a player with one statement, if the definitions are in memory, and what is included in a transaction. */
+/**
+ * Reads a player with one statement, if the definitions are in memory, and what is included in a transaction.
+ */
 const readWith = async (
   app: App,
   { projectId, ref }: { projectId: string; ref: string },

@@ -51,8 +51,8 @@ export const startApp = (): Promise<TestApp> => {
 };
 
 /**
- * As `startApp`, of other settings, until it is stopped: what helpers do to the shared server, they do to this
- * one.
+ * As `startApp`, of other settings, until it is stopped: what helpers do to the shared server, they do to
+ * this one.
  */
 export const shareApp = async (env: Record<string, string>): Promise<TestApp> => {
   assert.equal(shared, undefined, "a process holds one server at a time");

@@ -157,7 +157,7 @@ export const listPlayerBadges = async (
 /** Maximum badges of each state that are included with a player. */
 const INCLUDED_MAX = 100;
 
-/** Lists badges that the player holds, then those in progress, both by key: two statements with kept plans. */
+/** Lists badges that the player holds, then those in progress, by key: two statements with kept plans. */
 export const listIncludedBadges = async (work: Work, player: PlayerKey): Promise<PlayerBadge[]> => {
   const page = sql`order by d.key limit ${INCLUDED_MAX}`;
   const [held, begun] = [select(player, STATES.HELD, page), select(player, STATES.IN_PROGRESS, page)];
