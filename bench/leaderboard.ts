@@ -8,8 +8,9 @@ import { freePort } from "../test/support/processes/process.ts";
 import { type Box, describeMachine, openBox, startCosts } from "./support/box.ts";
 import { ask, type Child, MAIN, startChild, supportFile } from "./support/children.ts";
 import type { LoadJob, LoadResult } from "./support/load.ts";
+import { fillBoards, keyOf, unlimit, untilBuilt } from "./support/filled-boards.ts";
 import { playerIdOf, type RankPace, rankPace } from "./support/rank-floor.ts";
-import { createSite, post, type Site, untilReady } from "./support/setup.ts";
+import { createSite, type Site, untilReady } from "./support/setup.ts";
 import { calmest, rounded, spread, spreadText, table } from "./support/stats.ts";
 
 const { values: options } = parseArgs({
@@ -27,7 +28,6 @@ const SIZES = options.sizes.split(",").map(Number);
 const CONNECTIONS = 16;
 /** Players that requests name in turn. */
 const NAMED = 500;
-const FILL_ROWS = 100_000;
 /** Of the cost on the smallest board, at most. */
 const GROWTH_GOAL = 1.5;
 /** Of the pace of the bare script with one update in a call, at least. */
@@ -45,12 +45,6 @@ type Sample = {
 };
 type Stage = { box: Box; site: Site; server: Child; port: number };
 
-/** Lets the site ask as fast as it can. */
-const unlimit = async ({ pool }: Box, { projectId }: Site): Promise<void> => {
-  const ofProject = "(select tenant_id from projects where id = $1)";
-  await pool.query(`update tenants set plan = 'ENTERPRISE' where id = ${ofProject}`, [projectId]);
-};
-
 const openStage = async (dir: string): Promise<Stage> => {
   const [box, port] = [await openBox(dir), await freePort()];
   const env = { ...box.env, PORT: String(port), LOG_LEVEL: "error" };
@@ -60,50 +54,6 @@ const openStage = async (dir: string): Promise<Stage> => {
   const site = await createSite(url);
   await unlimit(box, site);
   return { box, site, server, port };
-};
-
-const keyOf = (size: number): string => `board-${size}`;
-
-/** Makes as many players as the largest board has, and a board of each size. */
-const fill = async ({ box: { pool }, site }: Stage): Promise<void> => {
-  const client = await pool.connect();
-  const run = (text: string, values: unknown[]) => client.query({ text, values });
-  await client.query("set statement_timeout = 0");
-  const id = "('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid";
-  for (let from = 0; from < Math.max(...SIZES); from += FILL_ROWS) {
-    const to = Math.min(from + FILL_ROWS, Math.max(...SIZES)) - 1;
-    await run(
-      `insert into players (project_id, id, external_user_id, display_name, created_at, updated_at)
-       select $1::uuid, ${id}, 'player-' || n, 'Player ' || n, now(), now()
-       from generate_series($2::int, $3::int) as n`,
-      [site.projectId, from, to],
-    );
-  }
-  for (const size of SIZES) {
-    const definition = { metric: { source: "CUSTOM" }, operator: "LATEST", name: "Board" };
-    const board = await post(site, "/leaderboards", { key: keyOf(size), ...definition });
-    await run(
-      `insert into leaderboard_entries
-         (project_id, period_id, player_id, rank_score, rank_tie, latest_us, version, updated_at)
-       select $1::uuid, b.period_id, ${id}, -(n * 7919::bigint % 1000003), n, n, 1, now()
-       from generate_series(0, $3::int - 1) as n, leaderboards b where b.id = $2::uuid`,
-      [site.projectId, board["id"], size],
-    );
-  }
-  await client.query("vacuum analyze players, leaderboard_entries");
-  client.release(true);
-};
-
-/** Reads until the rank index of a board is built. @throws Error unless it has all entries */
-const untilBuilt = async ({ site }: Stage, size: number): Promise<void> => {
-  for (;;) {
-    const path = `${site.url}/api/v1/leaderboards/${keyOf(size)}/entries?limit=1`;
-    const response = await fetch(path, { headers: { "X-API-Key": site.key } });
-    const { pagination } = (await response.json()) as { pagination?: { total: number } };
-    if (response.ok && pagination!.total !== size) throw new Error(`${pagination!.total} of ${size} entries`);
-    if (response.ok) return;
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
 };
 
 const requestsOf = ({ site }: Stage, kind: Kind, size: number): string[] => {
@@ -210,8 +160,8 @@ const ratiosOf = ({ http, ranks }: Rounds): string[][] => {
 const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
 const stage = await openStage(dir);
 try {
-  await fill(stage);
-  for (const size of SIZES) await untilBuilt(stage, size);
+  await fillBoards(stage.box, stage.site, SIZES);
+  for (const size of SIZES) await untilBuilt(stage.site, size);
   const rounds = await runRounds(stage);
   summarise(rounds);
   const machine = await describeMachine(stage.box.pool);

@@ -8,7 +8,14 @@ import { createTokens, type Tokens } from "./domain/accounts/auth/tokens.ts";
 import type { Mail } from "./domain/accounts/email/mail.ts";
 import { createMail } from "./domain/accounts/email/outbox.ts";
 import type { Mailer } from "./domain/accounts/email/mailer.ts";
+import { BoardCache } from "./domain/leaderboards/board-cache.ts";
+import type { LeaderboardParts } from "./domain/leaderboards/live-list.ts";
+import { withOwnChanges } from "./domain/leaderboards/own-ranks.ts";
+import { OwnChanges } from "./domain/kernel/own-changes.ts";
+import type { ReadyJson } from "./domain/kernel/ready-json.ts";
+import { YoungCache } from "./domain/kernel/young-cache.ts";
 import { entrySource } from "./domain/leaderboards/leaderboards.ts";
+import { createRankMoves, type RankMoves } from "./domain/leaderboards/rank-moves.ts";
 import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms } from "./domain/kernel/live-rooms.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
@@ -22,7 +29,9 @@ import type { HandNotes } from "./domain/progression/hand-notes.ts";
 import type { Topics } from "./domain/kernel/events/topics.ts";
 import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
-import { createTransact } from "./domain/kernel/transact.ts";
+import { type Read, type ReadAs, readBy } from "./domain/kernel/read.ts";
+import { createSharedCommits, type SharedTransactAs } from "./domain/kernel/shared-commits.ts";
+import { connectedIn, createTransact } from "./domain/kernel/transact.ts";
 import type { Transact, TransactAs, Work } from "./domain/kernel/work.ts";
 import type { WakeUps } from "./domain/kernel/wake-ups.ts";
 import type { WebhookSender } from "./domain/delivery/webhooks/delivering/sender.ts";
@@ -55,6 +64,12 @@ export type App = {
   /** Sees every tenant: for workers and the server's own tasks. Operations receive a scoped one. */
   transact: Transact;
   transactAs: TransactAs;
+  /** One statement that only reads, where that needs no transaction. Operations receive a scoped one. */
+  read: Read;
+  /** Creates such a Read of a scope; undefined where each is a transaction, see `readBy`. */
+  readAs: ReadAs | undefined;
+  /** As `transactAs`, for changes of players: requests of one project share transactions. */
+  transactShared: SharedTransactAs;
   /** Stores validated events durably; simultaneous requests are committed together. */
   ingest: Ingest;
   /** As `ingest`, in a transaction in progress. */
@@ -62,6 +77,13 @@ export type App = {
   /** Returns which projects a caller's events may name. */
   projectRules: ProjectRules;
   ranks: RankStore;
+  /** What reads of boards remember between requests. */
+  boards: BoardCache;
+  listFacts: LeaderboardParts["listFacts"];
+  /** Answers that are sent for a moment as they are. */
+  answers: YoungCache<ReadyJson>;
+  /** Puts committed changes of entries into the rank index. */
+  rankMoves: RankMoves;
   /** Rule statistics and event types counted by this process and not written yet. */
   ruleStats: StatsRecorder;
   eventTypes: EventTypeRecorder;
@@ -107,34 +129,28 @@ export type AppParts = {
 /** Assembles the application; opens and starts nothing. */
 export const createApp = ({ config, log, metrics, platform, clock = clockOf(platform) }: AppParts): App => {
   const { queue, limits, topics } = platform;
-  const transacting = transactPartsOf({ log, platform, clock });
-  const guarded = reportOtherSchema(async () =>
-    (await platform.database.migrationStates()).every(({ isApplied, isNewer }) => isApplied && !isNewer),
-  );
-  const transact = guarded(createTransact(transacting));
+  const changes = new OwnChanges();
+  const transacting = { ...transactPartsOf({ log, platform, clock }), changes };
+  const access = createAccess(platform, transacting);
+  const { transact, transactAs } = access;
+  const ranks = withOwnChanges(platform.ranks(entrySource(transact)), { changes, topics });
   const secretBox = createSecretBox(config.secrets.encryptionKeys);
   return {
     config,
     log,
     warnOfOutage: throttledWarnings(log),
     clock,
-    transact,
-    transactAs: (scope) => guarded(createTransact(transacting, scope)),
+    ...access,
+    transactShared: sharedTransactOf(transactAs, limits),
     ingestIn: ingestIn({
       statementRows: limits.ingestRows,
       onStored: (parts) => wakeAll(queue, "process-events", parts),
     }),
-    ingest: createIngest({
-      transact,
-      maxEvents: limits.ingestEvents,
-      statementRows: limits.ingestRows,
-      concurrency: limits.ingestConcurrency,
-      maxWaiting: INGEST_WAITING_MAX,
-      ...(limits.pause ? { pause: limits.pause } : {}),
-      onStored: (parts) => wakeAll(queue, "process-events", parts),
-    }),
+    ingest: ingestOf(transact, platform),
     projectRules: createProjectRules(transact, clock),
-    ranks: platform.ranks(entrySource(transact)),
+    ranks,
+    rankMoves: createRankMoves({ ranks, topics }),
+    ...createAnswers(metrics, changes),
     ruleStats: createStatsRecorder(),
     eventTypes: createEventTypeRecorder(),
     topics,
@@ -151,7 +167,7 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     secretBox,
     limiter: platform.limiter,
     handNotes: platform.handNotes,
-    blocks: new KnownBlocks({ transact: guarded(createTransact(transacting, { role: "accounts" })), clock }),
+    blocks: new KnownBlocks({ transact: transactAs({ role: "accounts" }), clock }),
     oauth: createOAuth(config.oauth, config),
     captcha: createCaptcha(config.captcha, log),
     mail: mailOf(config, secretBox, queue),
@@ -164,8 +180,64 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
   };
 };
 
+const sharedTransactOf = (transactAs: TransactAs, { connectionWaitMs, pause }: Limits): SharedTransactAs =>
+  createSharedCommits({ transactAs, waitMaxMs: connectionWaitMs, pause });
+
+const ingestOf = (transact: Transact, { queue, limits }: Platform): Ingest =>
+  createIngest({
+    transact,
+    maxEvents: limits.ingestEvents,
+    statementRows: limits.ingestRows,
+    concurrency: limits.ingestConcurrency,
+    maxWaiting: INGEST_WAITING_MAX,
+    ...(limits.pause ? { pause: limits.pause } : {}),
+    onStored: (parts) => wakeAll(queue, "process-events", parts),
+  });
+
 const mailOf = ({ mail: { mode }, consoleUrl }: Config, secretBox: SecretBox, queue: Queue): Mail =>
   createMail({ secretBox, mode, consoleUrl, wake: (lane) => wakeAll(queue, "send-mail", [lane]) });
+
+/** Maximum answers, and bytes of them, that a process keeps. */
+const ANSWERS_KEPT = { items: 20_000, bytes: 32 * 1024 * 1024 };
+
+/** As above, of facts of lists. */
+const LISTS_KEPT = { items: 10_000, bytes: 5 * 1024 * 1024 };
+
+const createAnswers = (
+  { cacheLookUps }: Metrics,
+  changes: OwnChanges,
+): Pick<App, "boards" | "listFacts" | "answers"> => {
+  const countIn = (cache: string) => (isHit: boolean) =>
+    cacheLookUps.inc({ cache, result: isHit ? "hit" : "miss" });
+  return {
+    boards: new BoardCache(countIn("boards")),
+    listFacts: new YoungCache({ ...LISTS_KEPT, changes, onLookUp: countIn("lists") }),
+    answers: new YoungCache<ReadyJson>({ ...ANSWERS_KEPT, changes, onLookUp: countIn("answers") }),
+  };
+};
+
+type Access = Pick<App, "transact" | "transactAs" | "read" | "readAs">;
+
+/** Creates what accesses the database. Reads hold connections within the same bounds as transactions. */
+const createAccess = ({ database }: Platform, parts: Parameters<typeof createTransact>[0]): Access => {
+  const guarded = reportOtherSchema(async () =>
+    (await database.migrationStates()).every(({ isApplied, isNewer }) => isApplied && !isNewer),
+  );
+  const readOf =
+    (readIn: ReadAs): ReadAs =>
+    (rowScope) => {
+      const [connected, read] = [connectedIn(parts, rowScope), readIn(rowScope)];
+      return guarded.read((statement) => connected(() => read(statement)));
+    };
+  const transact = guarded.transact(createTransact(parts));
+  const readAs = database.readAs && readOf(database.readAs);
+  return {
+    transact,
+    transactAs: (rowScope) => guarded.transact(createTransact(parts, rowScope)),
+    read: readAs?.() ?? readBy(transact),
+    readAs,
+  };
+};
 
 const transactPartsOf = ({
   log,

@@ -20,6 +20,8 @@ export type Metrics = RoomMetrics &
     httpRequests: Counter<"method" | "route" | "status">;
     /** Requests refused by a limit (429) or because of load or an outage (503), by reason. */
     requestsRefused: Counter<"code" | "reason">;
+    /** Looks for an answer, or what one is made of, in memory. */
+    cacheLookUps: Counter<"cache" | "result">;
     eventsAccepted: Counter;
     eventsRejected: Counter;
     eventsSkipped: Counter;
@@ -92,6 +94,12 @@ export const createMetrics = (build?: Build): Metrics => {
   return {
     registry,
     ...httpMetrics(registry),
+    cacheLookUps: new Counter({
+      name: "laurel_cache_lookups_total",
+      help: "Looks into the caches of reads: answers kept for a moment, and definitions of leaderboards",
+      labelNames: ["cache", "result"],
+      registers,
+    }),
     eventsAccepted: counter("laurel_events_accepted_total", "Tracked events stored"),
     eventsRejected: counter("laurel_events_rejected_total", "Tracked events refused"),
     eventsSkipped: counter("laurel_events_skipped_total", "Tracked events that were duplicates"),

@@ -47,6 +47,7 @@ const bareRoutes = measured.map((route): AnyRoute => ({
 const bareApp: App = {
   ...app,
   transactAs: () => app.transact,
+  transactShared: () => app.transact,
   limiter: { ...app.limiter, consumeInTurn: async () => [] },
 };
 

@@ -95,7 +95,9 @@ const readBytes = async (request: Request, limit: number, hold: Hold): Promise<B
       reject(error);
     }
   };
-  const onCut = (): void => reject(aborted());
+  const onCut = (): void => {
+    if (!request.readableEnded) reject(aborted());
+  };
   request.on("data", onData).once("end", resolve).once("error", onCut).once("close", onCut);
   try {
     await promise;

@@ -1,8 +1,8 @@
-import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { constants, gzip, gunzip } from "node:zlib";
 import type { Response } from "express";
 import { DomainError } from "../domain/kernel/errors.ts";
+import { etagOf, type ReadyJson } from "../domain/kernel/ready-json.ts";
 
 /** Shorter bodies fill one packet either way. */
 const COMPRESSED_MIN_BYTES = 1_024;
@@ -13,13 +13,6 @@ const compress = promisify(gzip);
 const inflate = promisify(gunzip);
 
 const sizeOf = (chunks: readonly Buffer[]): number => chunks.reduce((sum, { length }) => sum + length, 0);
-
-/** A weak validator: it is the same for the plain and the compressed form. */
-const etagOf = (chunks: readonly Buffer[]): string => {
-  const hash = createHash("sha256");
-  for (const chunk of chunks) hash.update(chunk);
-  return `W/"${hash.digest("base64url").slice(0, 22)}"`;
-};
 
 /** Whether the client may be sent gzip; notes that the response depends on it. */
 const takesGzip = (response: Response): boolean => {
@@ -72,6 +65,22 @@ export const sendJson = async (
   }
   if (!isPacked) return write(response, chunks);
   const packed = await compress(Buffer.concat(chunks), FAST);
+  response.set("Content-Encoding", "gzip");
+  write(response, [packed]);
+};
+
+/**
+ * Sends ready bytes as `sendJson` does with `isRevalidated`: compressed once for all who take gzip.
+ */
+export const sendReady = async (response: Response, ready: ReadyJson): Promise<void> => {
+  const { plain, etag } = ready;
+  response.type("json");
+  const isPacked = plain.length >= COMPRESSED_MIN_BYTES && takesGzip(response);
+  response.set("Cache-Control", "private, no-cache");
+  if (isKnown(response, etag)) return;
+  if (!isPacked) return write(response, [plain]);
+  ready.packed ??= compress(plain, FAST);
+  const packed = await ready.packed;
   response.set("Content-Encoding", "gzip");
   write(response, [packed]);
 };

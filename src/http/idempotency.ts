@@ -14,7 +14,7 @@ import {
 } from "../domain/kernel/idempotency.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { joining } from "../domain/kernel/transact.ts";
-import type { RowScope } from "../domain/kernel/work.ts";
+import type { RowScope, Work } from "../domain/kernel/work.ts";
 import { projectsOf } from "../domain/tracking/event-input.ts";
 import { errorBody } from "./errors.ts";
 import { fingerprintOf } from "./fingerprint.ts";
@@ -117,32 +117,21 @@ export const runKeyed = async (
 ): Promise<Reply<unknown>> => {
   const { transact, secretBox } = app;
   if (execution.route.prepare) {
-    const known = await transact((work) => findResponse(work, secretBox, request));
+    const known = await transact((work) => findResponse(work, { secretBox, request }));
     if (known) return replay(known);
   }
   let reply: Reply<unknown>;
   try {
     await prepare(app, execution);
     reply = await transact(async (work) => {
-      const rival = await claimKey(work, secretBox, request);
+      const rival = await claimKey(work, { secretBox, request });
       if (rival) return replay(rival);
-      const transactAs = joining(work, execution.rowScope);
-      const own: App = {
-        ...app,
-        transactAs,
-        transact: transactAs(execution.rowScope),
-        ingest: (tenantId, events) => {
-          const rowScope = withProjects(execution.rowScope, projectsOf(events));
-          return transactAs(rowScope)((joined) => app.ingestIn(joined)(tenantId, events));
-        },
-      };
-      const made = await runPrepared(own, execution);
-      await storeResponse(work, secretBox, request, made);
+      const made = await runOrKeep(app, execution, work);
+      await storeResponse(work, { secretBox, request, response: made });
       return made;
     });
   } catch (error) {
-    if (!(error instanceof DomainError) || !KEPT_ERRORS.has(error.code)) throw error;
-    if (error.reason?.startsWith("IDEMPOTENCY_")) throw error;
+    if (!isKept(error)) throw error;
     return keepRefusal(app, execution, request, error);
   }
   if (!reply.finish) return reply;
@@ -151,6 +140,34 @@ export const runKeyed = async (
   return new Reply(reply.status, body, reply.headers);
 };
 
+/** Whether an error is a result of the work, to be stored. */
+const isKept = (error: unknown): error is DomainError =>
+  error instanceof DomainError && KEPT_ERRORS.has(error.code) && !error.reason?.startsWith("IDEMPOTENCY_");
+
+/** Runs the operation in the transaction of its key. @param work that transaction */
+const runInside = (app: App, execution: Execution, work: Work): Promise<Reply<unknown>> => {
+  const transactAs = joining(work, execution.rowScope);
+  const ingest: App["ingest"] = (tenantId, events) => {
+    const rowScope = withProjects(execution.rowScope, projectsOf(events));
+    return transactAs(rowScope)((joined) => app.ingestIn(joined)(tenantId, events));
+  };
+  const own: App = { ...app, transactAs, transact: transactAs(execution.rowScope), ingest };
+  return runPrepared(own, execution);
+};
+
+/** As `runInside`; a refusal of a request that has written nothing to a shared transaction is its answer. */
+const runOrKeep = async (app: App, execution: Execution, work: Work): Promise<Reply<unknown>> => {
+  try {
+    return await runInside(app, execution, work);
+  } catch (error) {
+    if (!isKept(error) || work.member?.hasWritten !== false) throw error;
+    return refusalOf(app, execution, error);
+  }
+};
+
+const refusalOf = ({ clock }: App, { context }: Execution, error: DomainError): Reply<unknown> =>
+  new Reply<unknown>(error.status, errorBody(error, context.actor.requestId, clock()));
+
 /** Stores the final answer `body` of completed work; if that fails, the stored answer stays. */
 const complete = async (
   { transact, secretBox }: App,
@@ -158,7 +175,7 @@ const complete = async (
   body: unknown,
 ): Promise<void> => {
   try {
-    await transact((work) => completeResponse(work, secretBox, request, body));
+    await transact((work) => completeResponse(work, { secretBox, request, body }));
   } catch (error) {
     if (outageOf(error) === undefined) throw error;
   }
@@ -169,15 +186,16 @@ const withProjects = (rowScope: RowScope, projectIds: readonly string[]): RowSco
   rowScope.role === "web" ? { ...rowScope, projectIds } : rowScope;
 
 const keepRefusal = (
-  { transact, secretBox, clock }: App,
-  { context }: Execution,
+  app: App,
+  execution: Execution,
   request: KeyedRequest,
   error: DomainError,
 ): Promise<Reply<unknown>> =>
-  transact(async (work) => {
-    const rival = await claimKey(work, secretBox, request);
+  app.transact(async (work) => {
+    const { secretBox } = app;
+    const rival = await claimKey(work, { secretBox, request });
     if (rival) return replay(rival);
-    const body = errorBody(error, context.actor.requestId, clock());
-    await storeResponse(work, secretBox, request, { status: error.status, body });
-    return new Reply(error.status, body);
+    const response = refusalOf(app, execution, error);
+    await storeResponse(work, { secretBox, request, response });
+    return response;
   });

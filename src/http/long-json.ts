@@ -1,4 +1,5 @@
 import { jsonChunks } from "../domain/kernel/json-text.ts";
+import { ReadyJson } from "../domain/kernel/ready-json.ts";
 import { inSlices, type Steps } from "../domain/kernel/slices.ts";
 
 /** Lists longer than this are written piece by piece: each item may be as large as a rule. */
@@ -24,7 +25,8 @@ const hasLongList = (value: unknown, levels: number): boolean => {
 };
 
 /** Whether a body is text already, or a long list, or contains one: it may be megabytes. */
-export const isLong = (body: unknown): body is object => body instanceof JsonText || hasLongList(body, 2);
+export const isLong = (body: unknown): body is object =>
+  body instanceof JsonText || body instanceof ReadyJson || hasLongList(body, 2);
 
 /** Yields the bytes of a long body, with a pause after each chunk. */
 export function* chunksOf(body: object): Steps<Buffer[]> {

@@ -114,16 +114,23 @@ const bodyOf = ({ id, body, described = body }: AnyRoute) => {
 };
 
 const successesOf = (route: AnyRoute) => {
+  const own = Object.fromEntries(
+    Object.entries(route.headers ?? {}).map(([name, description]) => [
+      name,
+      { description, schema: { type: "string" as const } },
+    ]),
+  );
   const statuses = [route.status ?? 200, ...(route.otherStatus === undefined ? [] : [route.otherStatus])];
   const describe = (status: number) =>
     status === 302
       ? { description: "Redirects", headers: HEADERS }
       : {
           description: status === 201 ? "Created" : "OK",
-          headers: HEADERS,
+          headers: { ...HEADERS, ...own },
           content: { [JSON_TYPE]: { schema: route.response } },
         };
-  const unchanged = { 304: { description: "Not changed since the ETag in If-None-Match", headers: HEADERS } };
+  const description = "Not changed since the ETag in If-None-Match";
+  const unchanged = { 304: { description, headers: { ...HEADERS, ...own } } };
   return {
     ...Object.fromEntries(statuses.map((status) => [status, describe(status)])),
     ...(route.isRevalidated ? unchanged : {}),

@@ -4,6 +4,8 @@ import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import { DomainError, invalid } from "../domain/kernel/errors.ts";
 import { ignoredFields } from "../domain/kernel/ignored-fields.ts";
 import { isJsonObject } from "../domain/kernel/json.ts";
+import { readBy } from "../domain/kernel/read.ts";
+import { ReadyJson } from "../domain/kernel/ready-json.ts";
 import { withTimeouts } from "../domain/kernel/timeouts.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { requireAccess } from "./access.ts";
@@ -13,7 +15,7 @@ import type { BodyHold, BodyMemory } from "./body-memory.ts";
 import { clientIp, identify } from "./caller.ts";
 import { type Execution, keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
-import { sendJson } from "./compression.ts";
+import { sendJson, sendReady } from "./compression.ts";
 import { bytesOf, isLong } from "./long-json.ts";
 import { hasLargePages, type LargeWork } from "./page-slots.ts";
 import { projectOf } from "./project.ts";
@@ -83,6 +85,10 @@ const rowScopeOf = (actor: Actor, projectId: string): RowScope => {
 
 const send = async (route: AnyRoute, response: Response, reply: Reply<unknown>): Promise<void> => {
   if (reply.status === 302) return void response.status(302).set(reply.headers).end();
+  if (reply.body instanceof ReadyJson) {
+    response.status(reply.status).set(reply.headers);
+    return sendReady(response, reply.body);
+  }
   // Invalid JSON throws before anything of the response is set.
   const chunks = await bytesOf(reply.body);
   response.status(reply.status).set(reply.headers);
@@ -112,6 +118,14 @@ const whilePresent = (transact: App["transact"], signal: AbortSignal): App["tran
       },
       ...rest,
     );
+};
+
+/** Returns the App of an operation: what it does is within its scope, and ends with its client. */
+const scopedFor = (app: App, { route, rowScope, context }: Execution, signal: AbortSignal): App => {
+  const sharing = route.sharing?.(context);
+  const shared = sharing ? app.transactShared(rowScope, sharing) : app.transactAs(rowScope);
+  const transact = whilePresent(shared, signal);
+  return { ...app, transact, read: app.readAs?.(rowScope) ?? readBy(transact) };
 };
 
 const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
@@ -171,7 +185,7 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     const deviceToken = request.get("x-device-token") ?? "";
     const context = { ...admitted, actor, body, ignored, cookie, deviceToken };
     const execution: Execution = { route, rowScope, context };
-    const scoped: App = { ...app, transact: whilePresent(app.transactAs(rowScope), signal) };
+    const scoped = scopedFor(app, execution, signal);
     const keyed = await keyedRequest(request, execution, raw);
     try {
       const run = () => (keyed ? runKeyed(scoped, execution, keyed) : runOnce(scoped, execution));

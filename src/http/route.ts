@@ -4,6 +4,7 @@ import type { Access } from "../domain/kernel/access.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import type { ErrorCode } from "../domain/kernel/errors.ts";
 import type { Timeouts } from "../domain/kernel/timeouts.ts";
+import type { Sharing } from "../domain/kernel/shared-commits.ts";
 import type { LimitName } from "../domain/accounts/rate-limits/limits.ts";
 
 type Shape = z.ZodType;
@@ -118,6 +119,8 @@ export type Route<
   takesNoIdempotencyKey?: true;
   /** GET only: clients may keep the answer and ask by its ETag whether it has changed. */
   isRevalidated?: true;
+  /** Headers of its successful answers beside those of every answer, and what they say. */
+  headers?: Readonly<Record<`X-${string}`, string>>;
   /** A page whose rows are never large: as many as come may be made at once. */
   hasSmallRows?: true;
   /** Its body or answer is the configuration of a whole project: few are in memory at once. */
@@ -129,6 +132,11 @@ export type Route<
   /** Error codes in addition to those of every operation (`errorsOf` in openapi.ts). */
   errors?: readonly ErrorCode[];
   response: R;
+  /**
+   * Its work is one `transact` that changes one player by steps of `together`: it shares transactions with
+   * other requests of the project. Returns whose it is.
+   */
+  sharing?(context: Pick<RouteContext<Out<P>, Out<Q>, Out<B>>, "params" | "body">): Sharing;
   /**
    * Runs before the transaction of `run`, because it waits for something other than the database; its value
    * is `prepared`. Not called when an idempotency key answers instead.

@@ -14,10 +14,13 @@ import { entities } from "../domain/registries/entities.ts";
 import { isLockConflict } from "../domain/kernel/outages.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
 import { LONG, MIGRATION, type Timeouts, withTimeouts } from "../domain/kernel/timeouts.ts";
+import type { ReadAs } from "../domain/kernel/read.ts";
 import type { PoolNumbers } from "../metrics/queues.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
 import { emptyCluster, inMemory, keepFewParsers } from "./pglite.ts";
 import { type CountedPool, numbersOf } from "./pool-numbers.ts";
+import { freeDeadClients, type Pool } from "./dead-clients.ts";
+import { type ReadPool, scopedReads } from "./scoped-reads.ts";
 import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./statements.ts";
 import { vacuumChanged } from "./vacuum.ts";
 
@@ -43,6 +46,8 @@ export type Database = {
   ping(): Promise<void>;
   /** The connections of this process as they are now; absent where the engine is in the process. */
   pool?: () => PoolNumbers;
+  /** Reads in one message each; absent where the engine is in the process, and waits for none. */
+  readAs?: ReadAs;
   /** Watches the connections; only for a server that was opened with one. */
   watch?: DatabaseWatch;
   close(): Promise<void>;
@@ -130,7 +135,7 @@ export const openPostgres = async (
 ): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/postgresql");
   let watch: DatabaseWatch | undefined;
-  let opened: CountedPool | undefined;
+  let opened: ServerPool | undefined;
   const orm = await MikroORM.init({
     ...common,
     clientUrl: url,
@@ -144,11 +149,14 @@ export const openPostgres = async (
       idle_in_transaction_session_timeout: timeouts.idleMs,
       options: CONNECTION_OPTIONS,
       pipeline: true,
-      onPoolCreated: (pool: Pool & ClientPool & WatchedPool & CountedPool) => {
+      onPoolCreated: (pool: ServerPool) => {
         opened = pool;
         freeDeadClients(pool);
         pipelineStatements(pool, timeouts);
-        pool.on("connect", (client) => void client.query(LOOK_FOR_CLIENT).catch(() => undefined));
+        pool.on("connect", (client) => {
+          client.prepareScopes();
+          void client.query(LOOK_FOR_CLIENT).catch(() => undefined);
+        });
         if (isWatched) watch = new DatabaseWatch(pool, timeouts, log);
       },
     },
@@ -167,7 +175,8 @@ export const openPostgres = async (
       }),
     );
   const pool = () => numbersOf(opened, poolMax);
-  const database = { ...databaseOf(orm, (run) => givingWay(() => alone(run), log)), pool };
+  const readAs = scopedReads(opened!);
+  const database = { ...databaseOf(orm, (run) => givingWay(() => alone(run), log)), pool, readAs };
   return watch ? withWatch(database, watch) : database;
 };
 
@@ -198,36 +207,7 @@ const withWatch = (database: Database, watch: DatabaseWatch): Database => ({
   },
 });
 
-/** Time for a dead client's holder to notice at its next query, in ms. */
-const DEAD_CLIENT_GRACE_MS = 1_000;
-
-type PoolClient = {
-  on(event: "error", listener: () => void): void;
-  query(text: string): Promise<unknown>;
-  release?: (destroy: boolean) => void;
-};
-type Pool = { on(event: "connect", listener: (client: PoolClient) => void): void };
-
-/**
- * Frees the pool slot of a client that died while a transaction held it. When commit and rollback both fail,
- * the layers above keep the client for ever, and as many connection losses as the pool has slots would leave
- * the process without a database.
- */
-const freeDeadClients = (pool: Pool): void => {
-  pool.on("connect", (client) => {
-    client.on("error", () => {
-      const { release } = client;
-      // Keeps its timer referenced: a process that closes its pool waits for this, and for nothing else.
-      setTimeout(() => {
-        try {
-          release?.(true);
-        } catch {
-          // The usual case: its holder has released it.
-        }
-      }, DEAD_CLIENT_GRACE_MS);
-    });
-  });
-};
+type ServerPool = Pool & ClientPool & WatchedPool & CountedPool & ReadPool;
 
 type Orm = {
   em: SqlEntityManager;

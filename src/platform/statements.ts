@@ -1,11 +1,14 @@
 import { chosenTimeouts, type Timeouts } from "../domain/kernel/timeouts.ts";
+import { countSent } from "../domain/kernel/statement-counts.ts";
 import { MARKS } from "../domain/kernel/statements.ts";
+import { nameOf } from "./prepared-names.ts";
+import { type QueryClass, withScopes } from "./scoped-query.ts";
 import { type Socketed, Waiting } from "./waiting.ts";
 
 /** The parts of pg's client and its pool that are used. */
 type Client = Socketed & { query(text: unknown, values?: unknown, callback?: unknown): unknown };
 // TypeScript requires `any` for a base class's constructor parameters; this is as good.
-type ClientClass = new (options: never) => Client;
+type ClientClass = (new (options: never) => Client) & { Query: QueryClass };
 export type ClientPool = { Client: ClientClass };
 
 /** Marks stand at the beginning of a statement, after the white space of the source. */
@@ -16,25 +19,34 @@ const isMarked = (text: string, mark: string): boolean => text.slice(0, MARKS_WI
 const isUnanswered = (text: string): boolean =>
   isMarked(text, MARKS.unanswered) || isMarked(text, MARKS.oneMessage);
 
-/** Maximum number of prepared statements; further marked ones are planned each time. */
-const KEPT_MAX = 200;
+/** Makes plans anew. */
+const DISCARD = "discard plans";
+
+/** Whether a statement only begins or ends a transaction, or enters a scope. */
+const isOfTransaction = (text: string): boolean =>
+  text === "commit" || text === "rollback" || text === DISCARD || isMarked(text, MARKS.oneMessage);
+
 /**
  * How long prepared plans are kept, in ms. Tables grow, and the plan for a small one may read all of it: the
  * server itself replans only when statistics were gathered.
  */
 const PLANS_KEPT_MS = 5_000;
 
-const names = new Map<string, string>();
+/** Tells when the plans of a connection are to be made anew. */
+class PlanAge {
+  #plannedMs = 0;
+
+  /** Whether they are now: then the caller has it done. */
+  areOld(): boolean {
+    if (performance.now() - this.#plannedMs < PLANS_KEPT_MS) return false;
+    this.#plannedMs = performance.now();
+    return true;
+  }
+}
 
 /** Returns the prepared statement's name for this text; undefined if it is not to be kept. */
-const keptName = (text: string): string | undefined => {
-  if (!isMarked(text, MARKS.kept)) return undefined;
-  const known = names.get(text);
-  if (known !== undefined || names.size >= KEPT_MAX) return known;
-  const name = `kept_${names.size}`;
-  names.set(text, name);
-  return name;
-};
+const keptName = (text: string): string | undefined =>
+  isMarked(text, MARKS.kept) ? nameOf(text) : undefined;
 
 type Answer = { command: string; rowCount: number | null; rows: unknown[] };
 
@@ -100,10 +112,14 @@ const limitsOf = ({ statementMs, lockMs, idleMs }: Timeouts): string =>
  * their own; every statement is awaited within the timeouts of where it was sent.
  */
 export const pipelineStatements = (pool: ClientPool, usual: Timeouts): void => {
-  pool.Client = class extends pool.Client {
+  pool.Client = withScopes(pipelining(pool.Client, usual), usual);
+};
+
+const pipelining = (base: ClientClass, usual: Timeouts) =>
+  class extends base {
     readonly waiting = new Waiting(this);
     private isHeldBack = false;
-    private plannedMs = 0;
+    readonly plans = new PlanAge();
     private readonly answers = new PendingAnswers();
 
     override query(text: unknown, values?: unknown, callback?: unknown): unknown {
@@ -119,9 +135,15 @@ export const pipelineStatements = (pool: ClientPool, usual: Timeouts): void => {
         void this.answers.unanswered(this.#send(this.#begin()));
       }
       if (callback !== undefined || typeof text !== "string") return super.query(text, values, callback);
+      return this.#sendText(text, values);
+    }
+
+    #sendText(text: string, values: unknown): unknown {
+      const isAwaited = !isUnanswered(text);
+      countSent({ statements: isOfTransaction(text) ? 0 : 1, roundTrips: isAwaited ? 1 : 0 });
       const name = keptName(text);
       const answer = name === undefined ? this.#send(text, values) : this.#send({ name, text, values });
-      if (isUnanswered(text)) return this.answers.unanswered(answer);
+      if (!isAwaited) return this.answers.unanswered(answer);
       return text === "commit" ? this.answers.committed(answer) : this.answers.answered(text, answer);
     }
 
@@ -134,12 +156,9 @@ export const pipelineStatements = (pool: ClientPool, usual: Timeouts): void => {
     #begin(): string {
       const timeouts = chosenTimeouts() ?? usual;
       const begin = timeouts === usual ? "begin" : `begin; ${limitsOf(timeouts)}`;
-      if (performance.now() - this.plannedMs < PLANS_KEPT_MS) return begin;
-      this.plannedMs = performance.now();
-      return `${begin}; discard plans`;
+      return this.plans.areOld() ? `${begin}; ${DISCARD}` : begin;
     }
   };
-};
 
 type Result = { rows: unknown[] };
 type Transaction = {

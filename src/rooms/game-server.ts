@@ -19,8 +19,8 @@ import { gameRooms } from "./rooms.ts";
 import { refuseUpgrade, Sockets } from "./sockets.ts";
 
 /**
- * Limits on joins per process: how many are processed at once, how many of a tenant wait, and for how long. Core tries to
- * get a seat for longer than a client should wait.
+ * Limits on joins per process: how many are processed at once, how many of a tenant wait, and for how long.
+ * Core tries to get a seat for longer than a client should wait.
  */
 const JOINS = {
   activeMax: { ofOwner: 32, ofProcess: 64 },
@@ -39,7 +39,7 @@ const REQUEST_HEADERS =
 /** Response headers that a page may read. */
 const RESPONSE_HEADERS =
   "ETag, X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, " +
-  "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset, X-Device-Token";
+  "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset, X-Device-Token, X-Data-Age-Ms";
 
 /**
  * Any origin may call: no request here is authenticated by anything a browser adds by itself. Credentials are

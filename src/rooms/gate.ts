@@ -40,7 +40,8 @@ export class Gate {
   }
 
   /**
-   * Runs a task of a tenant when there is capacity. A task that exceeds its time is no longer awaited, but continues.
+   * Runs a task of a tenant when there is capacity. A task that exceeds its time is no longer awaited, but
+   * continues.
    * @throws DomainError SERVICE_UNAVAILABLE SERVER_BUSY, NOT_READY
    */
   async pass<T>(tenantId: string, run: () => Promise<T>): Promise<T> {

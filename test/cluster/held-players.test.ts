@@ -176,7 +176,9 @@ describe("a transaction that holds what events of one project need", function ()
     let isOver = false;
     const change = async (): Promise<void> => {
       while (!isOver)
-        await domain.transact((work) => changePlayer(work, projectId, playerId, ({ player }) => player.id));
+        await domain.transact((work) =>
+          changePlayer(work, { projectId, id: playerId }, () => () => undefined),
+        );
     };
     const changes = [change(), change(), change()];
     try {

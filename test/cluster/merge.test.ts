@@ -242,9 +242,10 @@ describe("players who are merged while their events arrive", function () {
     ];
     const grant = () =>
       domain.transact((work) =>
-        changePlayer(work, projectId, ids[1]!, (turn) =>
-          grantXp(turn, { amount: XP, reason: "x", key: newId(), cause: { kind: "API" } }),
-        ),
+        changePlayer(work, { projectId, id: ids[1]! }, (turn) => {
+          grantXp(turn, { amount: XP, reason: "x", key: newId(), cause: { kind: "API" } });
+          return () => undefined;
+        }),
       );
     await Promise.all([
       ...Array.from({ length: 20 }, grant),

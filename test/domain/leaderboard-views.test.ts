@@ -55,7 +55,7 @@ describe("views of leaderboards", () => {
     return domain.addBoard(projectId, { key: newId(), ...custom, ...definition });
   };
   const read = (board: Leaderboard, query: EntriesQuery = {}) =>
-    readEntries(domain, projectId, board.key, query);
+    readEntries(domain, projectId, board.key, query).then(({ value }) => value);
 
   /** A window of a board with entries: [index of a player, score, tie]. */
   const fill = async (
@@ -122,7 +122,7 @@ describe("views of leaderboards", () => {
           const around = await read(board, { board: "Rome", around: playerId, limit: 3 });
           assert.deepEqual(shown(around.data), expected.slice(-3));
           const own = { playerId, board: "Rome" };
-          assert.equal((await readEntry(domain, projectId, board.key, own)).rank, rank);
+          assert.equal((await readEntry(domain, projectId, board.key, own)).value.rank, rank);
           assert.equal((await read(board, { board: "Oslo" })).pagination.total, 1);
         }),
         { numRuns: 6, endOnFailure: true },

@@ -4,7 +4,7 @@ import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts";
 import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
 import type { ScoreSubmission } from "../../src/domain/leaderboards/record-scores.ts";
-import { prepareScore, submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
+import { submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
@@ -32,11 +32,11 @@ describe("leaderboard entries", () => {
   after(() => database.close());
 
   const submitTo = async (key: string, submission: ScoreSubmission) =>
-    (await submitPlayerScore(domain, await prepareScore(domain, projectId, key, submission))).finish();
+    (await submitPlayerScore(domain, projectId, key, submission)).finish();
   const submit = (user: string, score: number, occurredAt?: Date) =>
     submitTo("scores", { playerId: `ext:${user}`, score, occurredAt });
   const read = (query: Parameters<typeof readEntries>[3] = {}) =>
-    readEntries(domain, projectId, "scores", query);
+    readEntries(domain, projectId, "scores", query).then(({ value }) => value);
   const names = async (query: Parameters<typeof readEntries>[3]) =>
     (await read(query)).data.map(({ externalUserId, rank }) => `${rank} ${externalUserId}`);
 

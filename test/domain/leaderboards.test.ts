@@ -243,23 +243,23 @@ describe("leaderboards", () => {
         await domain.addBoard(projectId, goals()),
       ];
       await domain.grant(projectId, ann, 10);
-      assert.equal((await readEntry(domain, projectId, "xp", { playerId: ann })).score, 10);
+      assert.equal((await readEntry(domain, projectId, "xp", { playerId: ann })).value.score, 10);
       for (const key of ["xp", "goals"])
         await domain.transact((work) => pauseLeaderboard(work, projectId, key));
       await domain.grant(projectId, ann, 5);
       await domain.track(projectId, [{ user: "ann" }]);
       await domain.process();
       await domain.relay();
-      assert.equal((await readEntry(domain, projectId, "xp", { playerId: ann })).score, 10);
+      assert.equal((await readEntry(domain, projectId, "xp", { playerId: ann })).value.score, 10);
       const resumed = await domain.transact((work) => resumeLeaderboard(work, projectId, "xp"));
       assert.equal(resumed.closedPeriodId, board.periodId);
       await domain.transact((work) => resumeLeaderboard(work, projectId, "goals"));
-      assert.equal((await readEntry(domain, projectId, "xp", { playerId: ann })).score, 15);
+      assert.equal((await readEntry(domain, projectId, "xp", { playerId: ann })).value.score, 15);
       assert.deepEqual(await domain.entries(board), []);
       assert.deepEqual(await domain.entries(events), []);
       await domain.grant(projectId, ann, 1);
       await domain.relay();
-      assert.equal((await readEntry(domain, projectId, "xp", { playerId: ann })).score, 16);
+      assert.equal((await readEntry(domain, projectId, "xp", { playerId: ann })).value.score, 16);
     });
   });
 });

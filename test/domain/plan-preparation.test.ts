@@ -106,13 +106,14 @@ describe("a plan that takes long to compile", function () {
     let runs = 0;
     await domain.transact((work) => {
       runs++;
-      return changePlayer(work, large, id, (turn) =>
-        grantXp(turn, { amount: 5, cause: { kind: "API" }, key: "once", reason: "a test" }),
-      );
+      return changePlayer(work, { projectId: large, id }, (turn) => {
+        grantXp(turn, { amount: 5, cause: { kind: "API" }, key: "once", reason: "a test" });
+        return () => undefined;
+      });
     });
     assert.equal(runs, 2);
     assert.deepEqual(await xpOf(domain, large), { u: 5 });
-    await domain.transact((work) => changePlayer(work, large, id, () => void runs++));
+    await domain.transact((work) => changePlayer(work, { projectId: large, id }, () => () => void runs++));
     assert.equal(runs, 3, "the plan is kept");
   });
 

@@ -46,7 +46,7 @@ describe("changes of boards that wait for the rank index", function () {
   it("keep no line of a player from going out, and pages say how old they are", async () => {
     const projectId = await domain.addProject();
     await domain.addBoard(projectId, { key: "xp", name: "XP", metric: { source: "XP" } });
-    const page = () => readEntries(domain, projectId, "xp", {});
+    const page = () => readEntries(domain, projectId, "xp", {}).then(({ value }) => value);
     const playerId = await domain.addPlayer(projectId, "ada");
     await domain.relay();
     assert.equal((await page()).behindSeconds, 0);

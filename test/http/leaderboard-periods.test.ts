@@ -163,7 +163,7 @@ describe("periods of leaderboards over HTTP", () => {
     assert.equal(must(await get(`/leaderboards/${key}/entries`), 200).data[0].score, 4);
   });
 
-  it("are those in which a player's own places are shown, with the player's value of a breakdown", async () => {
+  it("are those of which a player's places are shown, with the value of a breakdown", async () => {
     const inDays = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString();
     const fixed = (from: number, to: number) => ({
       period: { kind: "FIXED", startsAt: inDays(from), endsAt: inDays(to) },

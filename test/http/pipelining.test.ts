@@ -96,7 +96,7 @@ describe("requests that a client sends ahead on one connection", () => {
     socket.destroy();
   });
 
-  it("hold up a change of the protocol for some seconds at most, whatever becomes of their answers", async () => {
+  it("hold up a change of the protocol for some seconds at most, answered or not", async () => {
     const server = guardedHttpServer();
     server.on("request", () => undefined);
     server.on("upgrade", () => assert.fail("it must not come before the answer"));

@@ -49,7 +49,10 @@ describe("every operation of a tenant whose application forgets whom it serves",
     const { tenantId, projectId } = own.tenant;
     const walled = (scope: RowScope): RowScope =>
       scope.role === "web" ? { ...scope, tenantId, projectIds: [projectId] } : scope;
-    const parts: Partial<App> = { transactAs: (scope) => app.transactAs(walled(scope)) };
+    const parts: Partial<App> = {
+      transactAs: (scope) => app.transactAs(walled(scope)),
+      transactShared: (scope, sharing) => app.transactShared(walled(scope), sharing),
+    };
     misled = await anotherServer(api, {}, parts);
   });
 

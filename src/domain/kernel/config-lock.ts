@@ -94,6 +94,7 @@ export const mayChangeConfig = ({ lanes }: Work, projectId: string): boolean => 
  */
 export const changeConfig = async (work: Work, projectId: string): Promise<void> => {
   awaitConfigLane(work, projectId);
+  work.changed(projectId);
   const { db } = work;
   const key = keyOf(projectId);
   await unanswered(

@@ -2,6 +2,8 @@ import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import { conflict, DomainError } from "./errors.ts";
 import type { SecretBox } from "./secret-box.ts";
+import { kept, unansweredKept } from "./statements.ts";
+import { type Outcome, together } from "./together.ts";
 import type { Work } from "./work.ts";
 
 /** How long a stored response is returned for its key. */
@@ -35,62 +37,91 @@ const contextOf = ({ scope, key }: KeyedRequest): string => `idempotency_keys:${
 const lockOf = (request: KeyedRequest): string =>
   createHash("sha256").update(contextOf(request)).digest().readBigInt64BE().toString();
 
-/**
- * Locks the key until the end of the transaction, and returns the response stored under it. The lock is the
- * database's, so a process that dies leaves nothing behind.
- *
- * @throws CONFLICT IDEMPOTENCY_IN_PROGRESS, UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED
- */
-export const claimKey = async (
-  work: Work,
-  secretBox: SecretBox,
-  request: KeyedRequest,
-): Promise<StoredResponse | undefined> => {
-  // Separate: a statement that also read the row would see it as of before the lock.
-  const { rows } = await sql<{ taken: boolean }>`
-    select pg_try_advisory_xact_lock(${lockOf(request)}::bigint) as taken`.execute(work.db);
-  const stored = await findResponse(work, secretBox, request);
-  // A request that only replays the response holds the key for a moment, too.
-  if (rows[0]?.taken !== true && stored === undefined) throw inProgress();
-  return stored;
-};
-
 const inProgress = (): DomainError =>
   new DomainError("CONFLICT", "A request with this X-Idempotency-Key is still in progress; try again", {
     reason: "IDEMPOTENCY_IN_PROGRESS",
     retryAfterSeconds: 1,
   });
 
+/** `secretBox` opens and seals the response. */
+type Keyed = { secretBox: SecretBox; request: KeyedRequest };
+
+type Found = Outcome<StoredResponse | undefined>;
+
+/**
+ * Locks the key until the end of the transaction, and returns the response stored under it. The lock is the
+ * database's, so a process that dies leaves nothing behind. Two statements for all requests of a transaction.
+ *
+ * @throws CONFLICT IDEMPOTENCY_IN_PROGRESS, UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED
+ */
+export const claimKey = together({
+  phase: "KEYS",
+  isWrite: false,
+  run: async (work, keyed: readonly Keyed[]) => {
+    // Separate: a statement that also read the rows would see them as of before the locks.
+    const taken = await lockKeys(work, keyed);
+    const stored = await findAll(work, keyed);
+    // A request that only replays the response holds the key for a moment, too.
+    return stored.map((found, i): Found =>
+      "value" in found && found.value === undefined && !taken[i] ? { error: inProgress() } : found,
+    );
+  },
+});
+
+/** @returns whether each got its key: of two requests of one transaction with the same key, the first */
+const lockKeys = async ({ db }: Work, keyed: readonly Keyed[]): Promise<boolean[]> => {
+  const locks = keyed.map(({ request }) => lockOf(request));
+  const { rows } = await kept(
+    db,
+    sql<{ k: string | number | bigint; taken: boolean }>`
+    select k::text as k, pg_try_advisory_xact_lock(k) as taken
+    from unnest(${`{${[...new Set(locks)].join(",")}}`}::bigint[]) as u(k)`,
+  );
+  const free = new Set(rows.filter(({ taken }) => taken).map(({ k }) => String(k)));
+  return locks.map((lock) => free.delete(lock));
+};
+
+type Row = { n: number; fingerprint: string; status: number; body: string; is_unfinished: boolean };
+
+const findAll = async ({ db, now }: Work, keyed: readonly Keyed[]): Promise<Found[]> => {
+  const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
+  const unfinished = new Date(now.getTime() - PROVISIONAL_MS).toISOString();
+  const asked = keyed.map(({ request: { scope, key } }, n) => ({ n, s: scope, k: key }));
+  const { rows } = await kept(
+    db,
+    sql<Row>`
+    select r.n, t.fingerprint, abs(t.status) as status, t.body,
+      t.status < 0 and t.created_at > ${unfinished}::timestamptz as is_unfinished
+    from json_to_recordset(${JSON.stringify(asked)}::json) as r(n int, s text, k text)
+    join idempotency_keys t on t.scope = r.s and t.key = r.k
+    where t.created_at > ${since}::timestamptz`,
+  );
+  const byPlace = new Map(rows.map((row) => [row.n, row]));
+  return keyed.map((one, n) => foundIn(byPlace.get(n), one));
+};
+
+const foundIn = (row: Row | undefined, { secretBox, request }: Keyed): Found => {
+  if (!row) return { value: undefined };
+  if (row.fingerprint !== request.fingerprint) return { error: keyReused() };
+  if (row.is_unfinished) return { error: inProgress() };
+  const body: unknown = JSON.parse(secretBox.open(row.body, contextOf(request)));
+  return { value: { status: row.status, body } };
+};
+
+const keyReused = (): DomainError =>
+  new DomainError(
+    "UNPROCESSABLE_ENTITY",
+    "This X-Idempotency-Key was used with another request; use a new key for a new request",
+    { reason: "IDEMPOTENCY_KEY_REUSED" },
+  );
+
 /**
  * Returns the response stored under the key, without locking it.
  * @throws UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED, CONFLICT IDEMPOTENCY_IN_PROGRESS
  */
-export const findResponse = async (
-  { db, now }: Work,
-  secretBox: SecretBox,
-  request: KeyedRequest,
-): Promise<StoredResponse | undefined> => {
-  const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
-  const unfinished = new Date(now.getTime() - PROVISIONAL_MS).toISOString();
-  type Row = { fingerprint: string; status: number; body: string; is_unfinished: boolean };
-  const { rows } = await sql<Row>`
-    select fingerprint, abs(status) as status, body,
-      status < 0 and created_at > ${unfinished}::timestamptz as is_unfinished from idempotency_keys
-    where scope = ${request.scope} and key = ${request.key}
-      and created_at > ${since}::timestamptz`.execute(db);
-  const [row] = rows;
-  if (!row) return undefined;
-  if (row.fingerprint !== request.fingerprint) {
-    throw new DomainError(
-      "UNPROCESSABLE_ENTITY",
-      "This X-Idempotency-Key was used with another request; use a new key for a new request",
-      { reason: "IDEMPOTENCY_KEY_REUSED" },
-    );
-  }
-  if (row.is_unfinished) throw inProgress();
-  const body: unknown = JSON.parse(secretBox.open(row.body, contextOf(request)));
-  return { status: row.status, body };
-};
+export const findResponse = together({ phase: "KEYS", isWrite: false, run: findAll });
+
+type Stored = Keyed & { response: StoredResponse };
 
 /**
  * Stores the response in the transaction that holds the key; it is sealed, because it may contain a secret
@@ -98,34 +129,59 @@ export const findResponse = async (
  *
  * @throws CONFLICT ALREADY_ANSWERED never while the key is held
  */
-export const storeResponse = async (
-  { db, now }: Work,
-  secretBox: SecretBox,
-  request: KeyedRequest,
-  { status, body, isProvisional = false }: StoredResponse,
-): Promise<void> => {
-  const sealed = secretBox.seal(JSON.stringify(body), contextOf(request));
-  const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
-  const { rows } = await sql<{ scope: string }>`
-    insert into idempotency_keys as k (scope, key, tenant_id, fingerprint, status, body, created_at)
-    values (${request.scope}, ${request.key}, ${request.tenantId}::uuid, ${request.fingerprint},
-      ${isProvisional ? -status : status}, ${sealed}, ${now.toISOString()}::timestamptz)
-    on conflict (scope, key) do update set fingerprint = excluded.fingerprint, status = excluded.status,
-      body = excluded.body, created_at = excluded.created_at
-    where k.created_at <= ${since}::timestamptz
-    returning scope`.execute(db);
-  if (rows.length === 0) throw conflict("ALREADY_ANSWERED", "This X-Idempotency-Key has a response already");
-};
+export const storeResponse = together({
+  phase: "ANSWERS",
+  isWrite: true,
+  run: async ({ db, now }, stored: readonly Stored[]) => {
+    const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
+    const rows = stored.map(({ request, secretBox, response: { status, body, isProvisional = false } }) => ({
+      s: request.scope,
+      k: request.key,
+      t: request.tenantId,
+      f: request.fingerprint,
+      c: isProvisional ? -status : status,
+      b: secretBox.seal(JSON.stringify(body), contextOf(request)),
+    }));
+    const written = await kept(
+      db,
+      sql<{ scope: string; key: string }>`
+      insert into idempotency_keys as k (scope, key, tenant_id, fingerprint, status, body, created_at)
+      select s, k, t, f, c, b, ${now.toISOString()}::timestamptz
+      from json_to_recordset(${JSON.stringify(rows)}::json)
+        as r(s text, k text, t uuid, f text, c int, b text)
+      on conflict (scope, key) do update set fingerprint = excluded.fingerprint, status = excluded.status,
+        body = excluded.body, created_at = excluded.created_at
+      where k.created_at <= ${since}::timestamptz
+      returning k.scope, k.key`,
+    );
+    const done = new Set(written.rows.map(({ scope, key }) => `${scope}\0${key}`));
+    return stored.map(({ request: { scope, key } }): Outcome<undefined> =>
+      done.has(`${scope}\0${key}`)
+        ? { value: undefined }
+        : { error: conflict("ALREADY_ANSWERED", "This X-Idempotency-Key has a response already") },
+    );
+  },
+});
+
+type Completed = Keyed & { body: unknown };
 
 /** Replaces the body of a response that was completed after its commit. */
-export const completeResponse = async (
-  { db }: Work,
-  secretBox: SecretBox,
-  request: KeyedRequest,
-  body: unknown,
-): Promise<void> => {
-  const sealed = secretBox.seal(JSON.stringify(body), contextOf(request));
-  await sql`
-    update idempotency_keys set body = ${sealed}, status = abs(status)
-    where scope = ${request.scope} and key = ${request.key}`.execute(db);
-};
+export const completeResponse = together({
+  phase: "ANSWERS",
+  isWrite: true,
+  run: async ({ db }, completed: readonly Completed[]) => {
+    const rows = completed.map(({ request, secretBox, body }) => ({
+      s: request.scope,
+      k: request.key,
+      b: secretBox.seal(JSON.stringify(body), contextOf(request)),
+    }));
+    await unansweredKept(
+      db,
+      sql`
+      update idempotency_keys t set body = r.b, status = abs(t.status)
+      from json_to_recordset(${JSON.stringify(rows)}::json) as r(s text, k text, b text)
+      where t.scope = r.s and t.key = r.k`,
+    );
+    return completed.map(() => ({ value: undefined }));
+  },
+});

@@ -1,4 +1,5 @@
 import { DomainError } from "./errors.ts";
+import type { Read } from "./read.ts";
 import type { Transact } from "./work.ts";
 
 /**
@@ -19,13 +20,16 @@ const isOfSchema = (error: unknown): boolean => {
   return OF_SCHEMA.test(code) || isOfSchema(error.cause);
 };
 
+/** Wrappers of what accesses the database. */
+export type SchemaReports = { transact(transact: Transact): Transact; read(read: Read): Read };
+
 /**
- * Makes transactions report failures that are only due to a schema of another version, while migrations are
- * reverted or a newer version has migrated: neither a bug nor the fault of the operation.
+ * Makes transactions and reads report failures that are only due to a schema of another version, while
+ * migrations are reverted or a newer version has migrated: neither a bug nor the fault of the operation.
  * @param isOurs returns whether the database has this version's schema
- * @returns a wrapper whose Transact throws SERVICE_UNAVAILABLE NOT_READY then
+ * @returns wrappers that throw SERVICE_UNAVAILABLE NOT_READY then
  */
-export const reportOtherSchema = (isOurs: () => Promise<boolean>): ((transact: Transact) => Transact) => {
+export const reportOtherSchema = (isOurs: () => Promise<boolean>): SchemaReports => {
   let othersUntilMs = -Infinity;
   const isOthers = async (): Promise<boolean> => {
     if (performance.now() < othersUntilMs) return true;
@@ -33,15 +37,15 @@ export const reportOtherSchema = (isOurs: () => Promise<boolean>): ((transact: T
     othersUntilMs = performance.now() + FOUND_MS;
     return true;
   };
-  return (transact) => async (run) => {
-    try {
-      return await transact(run);
-    } catch (error) {
-      if (!isOfSchema(error) || !(await isOthers())) throw error;
-      throw new DomainError("SERVICE_UNAVAILABLE", "The database is being migrated: try again", {
-        reason: "NOT_READY",
-        retryAfterSeconds: RETRY_SECONDS,
-      });
-    }
+  const explain = async (error: unknown): Promise<never> => {
+    if (!isOfSchema(error) || !(await isOthers())) throw error;
+    throw new DomainError("SERVICE_UNAVAILABLE", "The database is being migrated: try again", {
+      reason: "NOT_READY",
+      retryAfterSeconds: RETRY_SECONDS,
+    });
+  };
+  return {
+    transact: (transact) => async (run) => transact(run).catch(explain),
+    read: (read) => async (statement) => read<never>(statement).catch(explain),
   };
 };

@@ -36,7 +36,7 @@ export const outboxRow = (
 });
 
 /** The type of changes of boards. Versions decide, so they need no order. */
-const OF_RANKS: EventType = "leaderboard.entries_changed";
+export const OF_RANKS = "leaderboard.entries_changed" satisfies EventType;
 
 /** Returns the partition of a row; a player's lines share one, so that one relay sends them in order. */
 export const outboxPart = ({

@@ -13,13 +13,19 @@ import type { SharedSlots } from "./shared-slots.ts";
 import type { WakeUps } from "./wake-ups.ts";
 import type { Db } from "./db.ts";
 import { asOneMessage, unansweredKept } from "./statements.ts";
-import { type OutboxRow, outboxPart, outboxQueueRows, outboxRow } from "./outbox-row.ts";
+import { OF_RANKS, type OutboxRow, outboxPart, outboxQueueRows, outboxRow } from "./outbox-row.ts";
+import type { Events } from "./events/domain-events.ts";
+import type { OwnChanges } from "./own-changes.ts";
+
+type EntriesChanged = Events["leaderboard.entries_changed"];
 
 export type TransactParts = {
   em: SqlEntityManager;
   clock: () => Date;
   wakeUps: WakeUps;
   onError: (error: unknown) => void;
+  /** Learns what is committed; absent: nobody reads from memory. */
+  changes?: OwnChanges;
   /** Shared by all transactions of a process; absent: by those of one Transact. */
   lanes?: Lanes;
   /** Bounds the connections that one tenant's requests and rooms hold; absent: nothing does. */
@@ -30,6 +36,9 @@ const open = new AsyncLocalStorage<true>();
 
 /** Returns whether a transaction is open in this context: only the database may be accessed then. */
 export const isTransacting = (): boolean => open.getStore() !== undefined;
+
+/** Runs `run` as part of the transaction that the caller has open. */
+export const insideTransaction = <T>(run: () => T): T => open.run(true, run);
 
 const enter = async (db: Db, rowScope: RowScope): Promise<void> => {
   const [role, tenantId, projectIds] =
@@ -79,8 +88,14 @@ export const createTransact = (parts: TransactParts, rowScope?: RowScope): Trans
 const ownerOf = (rowScope: RowScope): string =>
   rowScope.role === "web" ? rowScope.tenantId || (rowScope.projectIds[0] ?? "") : rowScope.role;
 
-/** Work of the server itself, which has no scope, is bounded by who starts it. */
-const connectedIn = ({ connections }: TransactParts, rowScope: RowScope | undefined) => {
+/**
+ * Returns what runs work once its owner may hold a connection. Work of the server itself, which has no scope,
+ * is bounded by who starts it.
+ */
+export const connectedIn = (
+  { connections }: Pick<TransactParts, "connections">,
+  rowScope: RowScope | undefined,
+) => {
   if (!connections || !rowScope) return <T>(begin: () => Promise<T>): Promise<T> => begin();
   const owner = ownerOf(rowScope);
   const waiter = { signal: rowScope.by?.waits?.signal };
@@ -91,12 +106,13 @@ const connectedIn = ({ connections }: TransactParts, rowScope: RowScope | undefi
 type Tries = { holds: LaneHolds; retained: WorkState<"RETRIES"> };
 
 const transactOnce =
-  ({ em, clock, wakeUps, onError }: TransactParts, rowScope?: RowScope) =>
+  ({ em, clock, wakeUps, onError, changes }: TransactParts, rowScope?: RowScope) =>
   async <T>({ holds, retained }: Tries, run: (work: Work) => Promise<T>): Promise<T> => {
     assert(!isTransacting(), "transact() inside transact()");
     const afterCommit: (() => void)[] = [];
     const emitted: OutboxRow[] = [];
-    const wokenOutbox = new Set<number>();
+    const written: OutboxRow[] = [];
+    const changed = new Set<string>();
     const wokenEvents = new Set<number>();
     const result = await open.run(true, () =>
       em.fork().transactional(async (tx) => {
@@ -106,14 +122,17 @@ const transactOnce =
           db: txEm.getKysely(),
           now: clock(),
           by: rowScope?.by,
+          member: undefined,
+          isShared: false,
           local: new WorkState(),
           retained,
           lanes: holds,
           emit: (projectId, type, data, options = {}) =>
             void emitted.push(outboxRow(projectId, type, data, options)),
-          wakeOutbox: (parts) => {
-            for (const part of parts) wokenOutbox.add(part);
+          wroteOutbox: (rows) => {
+            for (const row of rows) written.push(row);
           },
+          changed: (projectId) => void changed.add(projectId),
           wakeEvents: (parts) => {
             for (const part of parts) wokenEvents.add(part);
           },
@@ -126,12 +145,13 @@ const transactOnce =
         await txEm.flush();
         if (emitted.length > 0) {
           await writeOutbox(work, emitted);
-          work.wakeOutbox(emitted.map(outboxPart));
+          work.wroteOutbox(emitted);
         }
         return value;
       }),
     );
-    if (wokenOutbox.size > 0) afterCommit.push(() => wakeUps.outbox(wokenOutbox));
+    noteChanges(changes, { written, changed, isRequest: rowScope !== undefined });
+    if (written.length > 0) afterCommit.push(() => wakeUps.outbox(new Set(written.map(outboxPart))));
     if (wokenEvents.size > 0) afterCommit.push(() => wakeUps.events(wokenEvents));
     for (const callback of afterCommit) {
       try {
@@ -143,6 +163,18 @@ const transactOnce =
     return result;
   };
 
+type Committed = { written: readonly OutboxRow[]; changed: Set<string>; isRequest: boolean };
+
+/** Notes what a commit has changed, before anybody is told of it. */
+const noteChanges = (changes: OwnChanges | undefined, { written, changed, isRequest }: Committed): void => {
+  if (!changes) return;
+  for (const { projectId, type, data } of written) {
+    changed.add(projectId);
+    if (isRequest && type === OF_RANKS) changes.keepEntries({ projectId, ...(data as EntriesChanged) });
+  }
+  for (const projectId of changed) changes.note(projectId);
+};
+
 /**
  * Creates Transacts that join an open transaction, for work that must share a commit with what follows. Its
  * functions see one another's changes, and an error of any rolls back all. `outer` is the scope of `work`.
@@ -152,6 +184,10 @@ export const joining =
   (rowScope) =>
   async (run) => {
     const isOther = rowScope !== outer;
+    if (work.member) {
+      assert(!isOther, "requests that share a transaction have one scope");
+      return run(work);
+    }
     if (isOther) await enter(work.db, rowScope);
     const value = await run({ ...work, by: rowScope.by });
     await work.em.flush();

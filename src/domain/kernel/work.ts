@@ -1,8 +1,9 @@
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import type { Actor } from "./caller.ts";
 import type { EventData, EventType } from "./events/domain-events.ts";
-import type { EmitOptions } from "./outbox-row.ts";
+import type { EmitOptions, OutboxRow } from "./outbox-row.ts";
 import type { Db } from "./db.ts";
+import type { Member } from "./member.ts";
 import type { WorkState } from "./work-state.ts";
 
 /**
@@ -27,6 +28,10 @@ export type Work = {
   now: Date;
   /** Originator of the request; undefined for work of the server itself. */
   by: Actor | undefined;
+  /** The request's part in a transaction that it shares with others; undefined where it has its own. */
+  member: Member | undefined;
+  /** Whether requests share the transaction: none of them may then wait for locks of its own. */
+  isShared: boolean;
   /** What features keep until the transaction is over, each under its `localKey`. */
   local: WorkState<"TRANSACTION">;
   /** What they keep until `transact` returns, through its retries, each under its `retainedKey`. */
@@ -35,8 +40,10 @@ export type Work = {
   lanes: { readonly undone: number; take(key: string): void; has(key: string): boolean };
   /** Puts an event into the outbox of this commit. */
   emit<T extends EventType>(projectId: string, type: T, data: EventData<T>, options?: EmitOptions): void;
-  /** Notifies the relays of outbox partitions once the commit is durable. */
-  wakeOutbox(parts: Iterable<number>): void;
+  /** Notifies the relays of outbox rows that a statement has written, once the commit is durable. */
+  wroteOutbox(rows: readonly OutboxRow[]): void;
+  /** Makes this process read of a project anew, once the commit is durable. `emit` and outbox rows do too. */
+  changed(projectId: string): void;
   /** Notifies the workers of tracked events' partitions once the commit is durable. */
   wakeEvents(parts: Iterable<number>): void;
   /** Notifies the workers of projects' long work once the commit is durable. */

@@ -60,7 +60,8 @@ const currentKey = (leaderboard: Leaderboard, now: Date): string | undefined => 
   return isFixed ? keyWithResets(FIXED_KEY, leaderboard.resets) : undefined;
 };
 
-type Row = {
+/** A list's row; times as the database returns them. */
+export type ListRow = {
   id: string;
   starts_at: Date | string | null;
   ends_at: Date | string | null;
@@ -69,7 +70,11 @@ type Row = {
 };
 
 /** Returns a window's list before it has a row: nobody has scored in it. */
-const emptyRow = (leaderboard: Leaderboard, { key, startsAtMs, endsAtMs }: Window, board: string): Row => ({
+const emptyRow = (
+  leaderboard: Leaderboard,
+  { key, startsAtMs, endsAtMs }: Window,
+  board: string,
+): ListRow => ({
   id: periodIdOf(leaderboard, key, board),
   starts_at: startsAtMs === null ? null : new Date(startsAtMs),
   ends_at: endsAtMs === null ? null : new Date(endsAtMs),
@@ -81,29 +86,32 @@ const readRow = async (
   { db }: Work,
   { projectId, id }: Leaderboard,
   { key, board }: { key: string; board: string },
-): Promise<Row | undefined> => {
-  const found = await sql<Row>`
+): Promise<ListRow | undefined> => {
+  const found = await sql<ListRow>`
     select id, starts_at, ends_at, status, participants from leaderboard_periods
     where project_id = ${projectId} and leaderboard_id = ${id}
       and period_key = ${key} and board = ${board}`.execute(db);
   return found.rows[0];
 };
 
-/**
- * Finds a list by its window's key. The current window exists even when nobody has scored in it yet.
- * @throws DomainError NOT_FOUND for an unknown period; VALIDATION_ERROR for a board
- */
-export const findList = async (
-  work: Work,
-  leaderboard: Leaderboard,
-  query: ListQuery,
-): Promise<BoardList> => {
+/** The list that a query names. `window`: only of the current one, which exists without a row. */
+export type AskedList = { key: string; board: string; window: Window | undefined };
+
+/** @throws DomainError NOT_FOUND where no window is the default; VALIDATION_ERROR for a board */
+export const askedList = (leaderboard: Leaderboard, query: ListQuery, now: Date): AskedList => {
   const board = boardIn(leaderboard, query.board);
-  const current = currentKey(leaderboard, work.now);
+  const current = currentKey(leaderboard, now);
   const key = query.period ?? current;
   if (key === undefined) throw notFound("period");
-  const window = key === current ? windowOf(timedOf(leaderboard), key) : undefined;
-  const held = await readRow(work, leaderboard, { key, board });
+  return { key, board, window: key === current ? windowOf(timedOf(leaderboard), key) : undefined };
+};
+
+/** Returns the list of a row, or one that has no row yet. @throws DomainError NOT_FOUND */
+export const listOf = (
+  leaderboard: Leaderboard,
+  { key, board, window }: AskedList,
+  held: ListRow | undefined,
+): BoardList => {
   const row = held ?? (window && emptyRow(leaderboard, window, board));
   if (!row) throw notFound("period");
   const { projectId, definition, resetAt, createdAt } = leaderboard;
@@ -116,4 +124,17 @@ export const findList = async (
     status: row.status,
     participants: Number(row.participants),
   };
+};
+
+/**
+ * Finds a list by its window's key. The current window exists even when nobody has scored in it yet.
+ * @throws DomainError NOT_FOUND for an unknown period; VALIDATION_ERROR for a board
+ */
+export const findList = async (
+  work: Work,
+  leaderboard: Leaderboard,
+  query: ListQuery,
+): Promise<BoardList> => {
+  const asked = askedList(leaderboard, query, work.now);
+  return listOf(leaderboard, asked, await readRow(work, leaderboard, asked));
 };

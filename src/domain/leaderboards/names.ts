@@ -44,13 +44,21 @@ export type ListedPlayer = {
   meta: Json | null;
 };
 
-type KeptRow = NameRow & {
+/** A row of a player in a list. */
+export type KeptRow = NameRow & {
   notified: string | number | null;
   notified_before: string | number | null;
   meta: Json | null;
 };
 
 const numberOf = (value: string | number | null): number | null => (value === null ? null : Number(value));
+
+export const listedOf = (row: KeptRow): ListedPlayer => ({
+  name: nameOf(row),
+  notified: numberOf(row.notified),
+  notifiedBefore: numberOf(row.notified_before),
+  meta: row.meta,
+});
 
 /** As `readNames`, with each player's data in the list. */
 export const readListedPlayers = async (
@@ -69,10 +77,5 @@ export const readListedPlayers = async (
       and e.player_id = p.id
     where p.project_id = ${projectId} and p.id = any(${uuids(standings)}::uuid[])
       and p.status not in ('BANNED', 'MERGED', 'ERASED') and p.deleted_at is null`.execute(db);
-  return new Map(
-    result.rows.map((row) => {
-      const [notified, notifiedBefore] = [numberOf(row.notified), numberOf(row.notified_before)];
-      return [row.id, { name: nameOf(row), notified, notifiedBefore, meta: row.meta }];
-    }),
-  );
+  return new Map(result.rows.map((row) => [row.id, listedOf(row)]));
 };

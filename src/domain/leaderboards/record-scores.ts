@@ -2,10 +2,14 @@ import type { EntryChange, Json } from "../kernel/events/events.ts";
 import { playerIdsOf } from "../players/player-refs.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import { openGroupChange } from "../progression/group-change.ts";
+import { ANY_CHANGE, openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Board } from "../evaluation/boards/board.ts";
-import { breakdownOf } from "../evaluation/boards/lists.ts";
+import { breakdownOf, findList } from "../evaluation/boards/lists.ts";
+import type { Ranked } from "../evaluation/boards/ranks.ts";
+import type { PlanTurn } from "../evaluation/project-plan.ts";
+import { changePlayer } from "../progression/change.ts";
+import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
 import type { Refusal, Scored } from "../evaluation/boards/record.ts";
 import { isMeta, SCORE_META_MAX_BYTES } from "../evaluation/boards/score-meta.ts";
 import { isBeyondRange } from "../evaluation/boards/scoring.ts";
@@ -31,10 +35,24 @@ export type ScoreProblem = { code: "NOT_FOUND" | "CONFLICT" | "VALIDATION_ERROR"
   | object
 );
 
+/** A score that was submitted. */
+export type RecordedScore = {
+  playerId: string;
+  scored: Scored;
+  change: EntryChange | undefined;
+  value: string | undefined;
+};
+
 /** The outcome of one score. */
-export type ScoreOutcome =
-  | { problem: ScoreProblem }
-  | { playerId: string; scored: Scored; change: EntryChange | undefined; value: string | undefined };
+export type ScoreOutcome = { problem: ScoreProblem } | RecordedScore;
+
+/** Converts the problem of a single score to an error. */
+export const errorOfProblem = (problem: ScoreProblem): DomainError => {
+  const { code, message } = problem;
+  if ("reason" in problem) return conflict(problem.reason, message);
+  if ("field" in problem) return invalid(problem.field, message.slice(problem.field.length + 2));
+  return code === "NOT_FOUND" ? notFound("player") : new DomainError(code, message);
+};
 
 /** A fault of the submission itself. */
 export const submissionProblem = (
@@ -92,16 +110,9 @@ export const recordScores = async (
     if (player.status !== "ACTIVE") return { problem: inactive(player) };
     const turn = several.open(player);
     const { score, meta } = submission;
-    const scored = submitScore(turn, board, score, { atMs: atOf(work, submission), meta, isReviewed });
+    const scored = submitScore(turn, board, score, { atMs: atOf(work.now, submission), meta, isReviewed });
     await several.settle(turn);
-    const entry = scored.listId === undefined ? undefined : player.entries.get(scored.listId);
-    const change: EntryChange | undefined = entry && [
-      player.id,
-      entry.rankScore,
-      entry.rankTie,
-      entry.version,
-    ];
-    return { playerId: player.id, scored, change, value: breakdownOf(board, player) };
+    return outcomeOf(board, player, scored);
   };
   const outcomes: ScoreOutcome[] = [];
   for (const submission of submissions) outcomes.push(await recordOne(submission));
@@ -109,8 +120,47 @@ export const recordScores = async (
   return outcomes;
 };
 
+const outcomeOf = (board: Board, player: PlayerState, scored: Scored): RecordedScore => {
+  const entry = scored.listId === undefined ? undefined : player.entries.get(scored.listId);
+  const change: EntryChange | undefined = entry && [player.id, entry.rankScore, entry.rankTie, entry.version];
+  return { playerId: player.id, scored, change, value: breakdownOf(board, player) };
+};
+
+/** A list in which a score counts, and the player's entry there before it. */
+export type EntryBefore = { listId: string; entry: Ranked | undefined };
+
+const entryBefore = (board: Board, player: PlayerState, atMs: number): EntryBefore | undefined => {
+  const list = findList(board, player, atMs);
+  if (typeof list === "string") return undefined;
+  const { rankScore, rankTie } = player.entries.get(list.id) ?? {};
+  if (rankScore === undefined || rankTie === undefined) return { listId: list.id, entry: undefined };
+  return { listId: list.id, entry: { playerId: player.id, rankScore, rankTie } };
+};
+
+/**
+ * Submits one score to a CUSTOM leaderboard, together with the others who share the transaction.
+ * @throws DomainError NOT_FOUND for an unknown player; CONFLICT
+ */
+export const recordScore = async (
+  work: Work,
+  { projectId, board }: { projectId: string; board: Board },
+  submission: ScoreSubmission,
+): Promise<RecordedScore & { before: EntryBefore | undefined }> => {
+  const atMs = atOf(work.now, submission);
+  const submit = (turn: PlanTurn) => {
+    const { player } = turn;
+    if (player.status !== "ACTIVE") throw errorOfProblem(inactive(player));
+    const before = entryBefore(board, player, atMs);
+    const scored = submitScore(turn, board, submission.score, { atMs, meta: submission.meta });
+    if (scored.refusal) throw errorOfProblem(problemOfRefusal(scored.refusal));
+    return () => ({ ...outcomeOf(board, player, scored), before });
+  };
+  const options = { timesMs: [atMs], gives: [ANY_CHANGE], isOfActive: true };
+  return (await changePlayer(work, { projectId, id: submission.playerId }, submit, options)).value;
+};
+
 /** The effective time: no later than now. */
-const atOf = ({ now }: Work, { occurredAt }: ScoreSubmission): number =>
+const atOf = (now: Date, { occurredAt }: ScoreSubmission): number =>
   Math.min(occurredAt?.getTime() ?? now.getTime(), now.getTime());
 
 /** Returns the times of each player's scores, by id. */
@@ -123,12 +173,12 @@ const timesOf = (
   for (const submission of submissions) {
     const id = ids.get(submission.playerId);
     if (id === undefined) continue;
-    times.set(id, [...(times.get(id) ?? []), atOf(work, submission)]);
+    times.set(id, [...(times.get(id) ?? []), atOf(work.now, submission)]);
   }
   return times;
 };
 
-const notActive = (key: string): Refusal => ({
+export const notActive = (key: string): Refusal => ({
   reason: "LEADERBOARD_CLOSED",
   message: `leaderboard ${key} is not active`,
 });

@@ -9,8 +9,8 @@ import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import type { Work } from "../kernel/work.ts";
 import { isPlayer } from "../progression/players/players.ts";
-import { errorOfProblem, problemOf } from "./scores.ts";
-import { recordScores } from "./record-scores.ts";
+import { problemOf } from "./scores.ts";
+import { errorOfProblem, recordScores } from "./record-scores.ts";
 
 export const REVIEW_STATUSES = ["OPEN", "ACCEPTED", "REJECTED"] as const;
 export type ReviewStatus = (typeof REVIEW_STATUSES)[number];

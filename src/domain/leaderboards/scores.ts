@@ -1,24 +1,25 @@
-import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
-import type { EntryChange } from "../kernel/events/events.ts";
-import { getPlayer } from "../progression/players/players.ts";
-import { periodTopic, type Topics } from "../kernel/events/topics.ts";
 import type { Transact, Work } from "../kernel/work.ts";
-import { boardOf, type Leaderboard } from "../progression/leaderboard.ts";
-import { getLeaderboard } from "./leaderboards.ts";
-import { findList } from "../evaluation/boards/lists.ts";
-import type { PeriodRef, RankStore } from "../evaluation/boards/ranks.ts";
+import { eachInTurn, together } from "../kernel/together.ts";
+import type { Board } from "../evaluation/boards/board.ts";
 import type { Scored } from "../evaluation/boards/record.ts";
+import { refusalOf } from "../evaluation/boards/submit.ts";
+import { boardOf, type Leaderboard } from "../progression/leaderboard.ts";
+import { lockPlan } from "../progression/locked-plan.ts";
+import { getLeaderboard } from "./leaderboards.ts";
+import type { RankMoves } from "./rank-moves.ts";
 import {
+  errorOfProblem,
+  notActive,
   problemOfRefusal,
+  recordScore,
   recordScores,
   type ScoreOutcome,
   type ScoreProblem,
   type ScoreSubmission,
   submissionProblem,
 } from "./record-scores.ts";
-import { refusalOf } from "../evaluation/boards/submit.ts";
 
-export type ScoreParts = { transact: Transact; ranks: RankStore; topics: Topics };
+export type ScoreParts = { transact: Transact; rankMoves: RankMoves };
 
 /** The effect of a score. `held`: it waits for a review, and nothing has changed. */
 export type ScoreChange = {
@@ -31,50 +32,6 @@ export type ScoreChange = {
 
 /** Ranks are null when the player has none, and when the rank index did not answer. */
 export type ScoreResult = ScoreChange & { rank: number | null; previousRank: number | null };
-
-/** A valid submission: its list, and the rank before it. */
-export type PreparedScore = {
-  submission: ScoreSubmission;
-  leaderboard: Leaderboard;
-  previousRank: number | null;
-};
-
-/** Converts the problem of a single score to an error. */
-export const errorOfProblem = (problem: ScoreProblem): DomainError => {
-  const { code, message } = problem;
-  if ("reason" in problem) return conflict(problem.reason, message);
-  if ("field" in problem) return invalid(problem.field, message.slice(problem.field.length + 2));
-  return code === "NOT_FOUND" ? notFound("player") : new DomainError(code, message);
-};
-
-/**
- * Validates a submission beforehand, because ranks are not queried in a transaction.
- * @throws DomainError NOT_FOUND for an unknown leaderboard or player; CONFLICT (LEADERBOARD_CLOSED,
- * LEADERBOARD_DERIVED); VALIDATION_ERROR for a score, a time or a meta out of range
- */
-export const prepareScore = async (
-  { transact, ranks }: ScoreParts,
-  projectId: string,
-  leaderboardRef: string,
-  submission: ScoreSubmission,
-): Promise<PreparedScore> => {
-  const { leaderboard, place } = await transact(async (work) => {
-    const found = await takesScores(work, projectId, leaderboardRef);
-    const board = boardOf(found);
-    const problem = submissionProblem(board, submission, work.now);
-    if (problem) throw errorOfProblem(problem);
-    const player = await getPlayer(work, projectId, submission.playerId);
-    const atMs = Math.min(submission.occurredAt?.getTime() ?? Infinity, work.now.getTime());
-    const list = findList(board, player, atMs);
-    const isPlace = typeof list !== "string";
-    return { leaderboard: found, place: isPlace ? { periodId: list.id, playerId: player.id } : undefined };
-  });
-  const { ties } = leaderboard.definition;
-  const previousRank = place
-    ? await rankIn(ranks, { projectId, periodId: place.periodId, ties }, place.playerId)
-    : null;
-  return { submission, leaderboard, previousRank };
-};
 
 /** Returns the leaderboard if it accepts scores. @throws DomainError NOT_FOUND, CONFLICT */
 const takesScores = async (work: Work, projectId: string, ref: string): Promise<Leaderboard> => {
@@ -99,34 +56,52 @@ export const problemOf = (outcome: ScoreOutcome): ScoreProblem | undefined => {
   return refusal && problemOfRefusal(refusal);
 };
 
+const checkTakesScores = together({
+  phase: "READS",
+  isWrite: false,
+  run: (work, boards: readonly { projectId: string; ref: string }[]) =>
+    eachInTurn(boards, ({ projectId, ref }) => takesScores(work, projectId, ref)),
+});
+
+/** Returns the board if it accepts scores. @throws DomainError NOT_FOUND, CONFLICT */
+const boardFor = async (work: Work, projectId: string, ref: string): Promise<Board> => {
+  const { boards, boardsByKey } = await lockPlan(work, projectId);
+  const board = boards.find(({ id }) => id === ref.toLowerCase()) ?? boardsByKey.get(ref);
+  if (board && !refusalOf(board)) return board;
+  const { key } = await checkTakesScores(work, { projectId, ref });
+  throw errorOfProblem(problemOfRefusal(notActive(key)));
+};
+
 /**
  * Submits a player's score to a CUSTOM leaderboard by its operator, in the period of its time. `accepted` is
  * false when a newer score stands (LATEST), when it does not suffice to enter, and when it is held. The ranks
- * are those before and after, unless others score at the same time; the one after is computed by `finish`,
- * once the score is committed.
- * @throws DomainError NOT_FOUND; CONFLICT: LEADERBOARD_CLOSED, PLAYER_INACTIVE, NOT_ELIGIBLE, LIMIT_REACHED,
- * SCORE_OUT_OF_BOUNDS, INSUFFICIENT_FUNDS
+ * are those before and after, unless others score at the same time; they are read by `finish`, once the score
+ * is committed.
+ * @throws DomainError NOT_FOUND for an unknown leaderboard or player; VALIDATION_ERROR for a score, a time or
+ * a meta out of range; CONFLICT: LEADERBOARD_CLOSED, LEADERBOARD_DERIVED, PLAYER_INACTIVE, NOT_ELIGIBLE,
+ * LIMIT_REACHED, SCORE_OUT_OF_BOUNDS, INSUFFICIENT_FUNDS
  */
 export const submitPlayerScore = async (
-  { transact, ranks, topics }: ScoreParts,
-  { leaderboard, submission, previousRank }: PreparedScore,
+  { transact, rankMoves }: ScoreParts,
+  projectId: string,
+  leaderboardRef: string,
+  submission: ScoreSubmission,
 ): Promise<{ result: ScoreResult; finish: () => Promise<ScoreResult> }> => {
-  const { projectId, key: leaderboardKey } = leaderboard;
-  const { scored, playerId, change } = await transact(async (work) => {
-    const [outcome] = await recordScores(work, { projectId, leaderboardKey }, [submission]);
-    const problem = problemOf(outcome!);
-    if (problem || "problem" in outcome!) throw errorOfProblem(problem!);
-    return outcome!;
+  const { scored, playerId, change, before, ties } = await transact(async (work) => {
+    const board = await boardFor(work, projectId, leaderboardRef);
+    const problem = submissionProblem(board, submission, work.now);
+    if (problem) throw errorOfProblem(problem);
+    return { ...(await recordScore(work, { projectId, board }, submission)), ties: board.ties };
   });
-  const result = { ...changeOf(scored), rank: null, previousRank };
-  if (scored.listId === undefined) return { result, finish: async () => result };
-  const period = { projectId, periodId: scored.listId, ties: leaderboard.definition.ties };
+  const result = { ...changeOf(scored), rank: null, previousRank: null };
+  if (!before) return { result, finish: async () => result };
+  const period = { projectId, periodId: before.listId, ties };
   return {
     result,
-    finish: async () => ({
-      ...result,
-      rank: await rankAfter({ ranks, topics }, period, { playerId, change }),
-    }),
+    finish: async () => {
+      const ranks = await rankMoves({ period, playerId, before: before.entry, change });
+      return { ...result, ...ranks, ...(scored.listId === undefined ? { rank: null } : {}) };
+    },
   };
 };
 
@@ -167,34 +142,4 @@ export const submitScores = async (
     if (problem) return { ...failed(problem), playerId, score: scored.score };
     return { ...changeOf(scored), playerId, error: null };
   });
-};
-
-/** The index is memory that is rebuilt when needed: its failure must not refuse a score. */
-const unlessAway = async <T>(ask: () => Promise<T>): Promise<T | undefined> => {
-  try {
-    return await ask();
-  } catch (error) {
-    if (error instanceof DomainError) return undefined;
-    throw error;
-  }
-};
-
-const rankIn = async (ranks: RankStore, period: PeriodRef, playerId: string): Promise<number | null> =>
-  (await unlessAway(() => ranks.standing(period, playerId)))?.rank ?? null;
-
-type Applied = { playerId: string; change: EntryChange | undefined };
-
-/**
- * Returns the rank once the entry is in the index. The relay applies it as well; versions make that harmless.
- */
-const rankAfter = async (
-  { ranks, topics }: Pick<ScoreParts, "ranks" | "topics">,
-  period: PeriodRef,
-  { playerId, change }: Applied,
-): Promise<number | null> => {
-  const { projectId, periodId } = period;
-  const moved = change && (await unlessAway(() => ranks.apply(projectId, periodId, [change])));
-  // The relay will find nothing new, so watchers are notified here.
-  if (moved) topics.publish(periodTopic(projectId, periodId), moved);
-  return rankIn(ranks, period, playerId);
 };

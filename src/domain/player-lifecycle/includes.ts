@@ -1,12 +1,12 @@
 import { sql } from "kysely";
-import { listPlayerBadges, type PlayerBadge } from "../economy/badges/player-badges.ts";
+import { listIncludedBadges, type PlayerBadge } from "../economy/badges/player-badges.ts";
 import { listBoosts } from "../economy/boosts/operations.ts";
 import type { BoostView } from "../kernel/events/events.ts";
-import { PAGE_LIMIT_MAX } from "../kernel/paging.ts";
 import { listStreaks } from "../economy/streaks/player-streaks.ts";
 import type { PlayerStreak } from "../economy/streaks/show.ts";
 import { HOLDING_NAMES, type HoldingName } from "../evaluation/player-state.ts";
 import { HOLDING_LIFE } from "./holdings.ts";
+import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { type Identity, listIdentities } from "../progression/players/identities.ts";
 import type { Player } from "../players/player.ts";
@@ -36,17 +36,15 @@ export type Included = {
 type Readers = { [Name in Include]: (work: Work, player: Player) => Promise<Included[Name] & {}> };
 
 const READERS: Readers = {
-  badges: async (work, player) => {
-    const page = { page: 1, limit: PAGE_LIMIT_MAX };
-    const held = await listPlayerBadges(work, player, { ...page, state: "HELD" });
-    const begun = await listPlayerBadges(work, player, { ...page, state: "IN_PROGRESS" });
-    return [...held.badges, ...begun.badges];
-  },
+  badges: listIncludedBadges,
   streaks: listStreaks,
   segments: async ({ db }, { projectId, id }) => {
-    const found = await sql<{ segment_key: string }>`
+    const found = await kept(
+      db,
+      sql<{ segment_key: string }>`
       select segment_key from player_segments where project_id = ${projectId} and player_id = ${id}
-      order by segment_key`.execute(db);
+      order by segment_key`,
+    );
     return found.rows.map((row) => row.segment_key);
   },
   boosts: listBoosts,

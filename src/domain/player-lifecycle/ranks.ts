@@ -50,9 +50,10 @@ const ownLists = async (work: Work, player: Player): Promise<OwnList[]> => {
   return lists;
 };
 
+type RankParts = Pick<LeaderboardParts, "transact" | "ranks">;
 type Place = { participants: number; standing: Standing | undefined };
 
-const placeIn = async (parts: LeaderboardParts, { ref, over }: OwnList, id: string): Promise<Place> => {
+const placeIn = async (parts: RankParts, { ref, over }: OwnList, id: string): Promise<Place> => {
   if (over)
     return { participants: over.participants, standing: await readPlace({ ...parts, list: over }, id) };
   const [{ total: participants }, standing] = await Promise.all([
@@ -63,12 +64,12 @@ const placeIn = async (parts: LeaderboardParts, { ref, over }: OwnList, id: stri
 };
 
 /**
- * Returns a player's places in the current periods of all active boards, by key; in a fixed period also before
- * and after it. Of a board with a breakdown it is that of the player's own value; boards for which the player
- * has none, and those between two periods, are left out.
+ * Returns a player's places in the current periods of all active boards, by key; in a fixed period also
+ * before and after it. Of a board with a breakdown it is that of the player's own value; boards for which the
+ * player has none, and those between two periods, are left out.
  * @throws DomainError SERVICE_UNAVAILABLE while the rank index is being built
  */
-export const readRanks = async (parts: LeaderboardParts, player: Player): Promise<PlayerRank[]> => {
+export const readRanks = async (parts: RankParts, player: Player): Promise<PlayerRank[]> => {
   const lists = await parts.transact((work) => ownLists(work, player));
   return Promise.all(
     lists.map(async (list) => {

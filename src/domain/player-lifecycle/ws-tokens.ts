@@ -1,6 +1,7 @@
 import { type Caller, tenantOf } from "../kernel/caller.ts";
 import { forbidden, invalid, notFound, unauthorized } from "../kernel/errors.ts";
 import type { Player } from "../players/player.ts";
+import { readChanged } from "../progression/players/show-together.ts";
 import { findPlayer, identifyPlayer } from "../progression/players/players.ts";
 import { findKnownProject, resolveProject } from "../accounts/projects/resolve.ts";
 import { type Limiter, RateLimited } from "../accounts/rate-limits/limiter.ts";
@@ -77,7 +78,7 @@ const requestedPlayer = async (
   if (player?.status === "MERGED" || player?.status === "ERASED") throw notFound("Player");
   if (player) return player;
   if (externalUserId === undefined || !request.mayCreate) throw notFound("Player");
-  return (await identifyPlayer(work, projectId, { externalUserId })).player;
+  return readChanged(work, (await identifyPlayer(work, projectId, { externalUserId })).player);
 };
 
 /** A console user's token stays valid after changes to its user. @throws UNAUTHORIZED SESSION_REVOKED */

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { DomainError, notFound } from "../kernel/errors.ts";
 import { isId } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 
@@ -27,4 +28,14 @@ export const playerIdsOf = async (
     from json_to_recordset(${JSON.stringify(names)}::json) as r(name text, u text)
     join players p on p.project_id = ${projectId} and p.external_user_id = r.u`.execute(db);
   return new Map(found.rows.map(({ name, id }) => [name, id]));
+};
+
+/** Says how a player is named, where a bare externalUserId was given. */
+export const unknownPlayer = (ref: string): DomainError => {
+  if (isId(ref) || ref.startsWith("ext:")) return notFound("player");
+  // The reference is not quoted: it might be a secret that was put in the wrong place.
+  return new DomainError(
+    "NOT_FOUND",
+    "player not found: a player is named by the UUID, or by ext: and your own id, as in ext:ada",
+  );
 };

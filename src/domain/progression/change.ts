@@ -1,46 +1,52 @@
-import { notFound } from "../kernel/errors.ts";
 import { newId } from "../kernel/ids.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
+import { together } from "../kernel/together.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
 import type { Work } from "../kernel/work.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import { ChangeBudget } from "../evaluation/event-accounts.ts";
+import { type Changed, changeTogether, type PlayerChange } from "./change-together.ts";
 import { lockPlayersById } from "./load.ts";
 import { loadStates } from "./load-states.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
 import { loadPlans, projectPlans } from "./plan.ts";
-import type { PlayerState } from "../evaluation/player-state.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./lock-shared-counters.ts";
+import type { PlayerKey } from "./reference.ts";
 import { sharedKeysOf } from "../evaluation/shared-needs.ts";
 import type { Turn } from "../evaluation/turn.ts";
 
-export type Changed<T> = { value: T; player: PlayerState };
+export type { Changed } from "./change-together.ts";
+
+const takeChange = together({ phase: "CHANGE", isWrite: true, run: changeTogether });
+
+type ChangeOptions = Omit<PlayerChange<unknown>, "projectId" | "player" | "change">;
 
 /**
- * Changes one player outside event processing (a grant, a score, a profile edit by REST), as a batch of one
- * on the same path as events, so that ledger, stream, boards, outbox and triggered rules behave the same.
- * @throws DomainError NOT_FOUND when the project has no such player; whatever `change` throws rolls
- * everything back
+ * Changes one player outside event processing (a grant, a score, a profile edit by REST) on the same path as
+ * events, so that ledger, stream, boards, outbox and triggered rules behave the same. Requests that share a
+ * transaction change their players together.
+ * @param player `id`: the UUID, or `ext:` and the integrator's id
+ * @param change changes the player in memory, and returns what makes the result once everything that follows
+ *   has been applied
+ * @throws DomainError NOT_FOUND when the project has no such player; CONFLICT REFERENCE_USED; whatever
+ * `change` throws undoes all of it
  */
 export const changePlayer = async <T>(
   work: Work,
-  projectId: string,
-  playerId: string,
-  change: (turn: Turn) => T,
-): Promise<Changed<T>> => {
-  const [changed] = await changePlayers(work, projectId, { playerIds: [playerId] }, change);
-  if (!changed) throw notFound("player");
-  return changed;
-};
+  { projectId, id }: PlayerKey,
+  change: PlayerChange<T>["change"],
+  options: ChangeOptions = {},
+): Promise<Changed<T>> =>
+  (await takeChange(work, { ...options, projectId, player: id, change })) as Changed<T>;
 
 /** `gives`: bundles that the change may give besides XP, so that the counters they share are locked. */
 export type ChangeInput = { playerIds: readonly string[]; gives?: readonly RewardBundle[] };
 
 /**
- * As `changePlayer`, for many players in one batch. Unknown ids are ignored; ids of merged players stand for
- * the player that they were merged into, which is changed once.
+ * Changes many players in one batch: whatever `change` throws rolls everything back. Unknown ids are ignored;
+ * ids of merged players stand for the player that they were merged into, which is changed once.
  */
 export const changePlayers = async <T>(
   work: Work,

@@ -1,4 +1,3 @@
-import { notFound } from "../kernel/errors.ts";
 import { newId } from "../kernel/ids.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
@@ -8,7 +7,7 @@ import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/eval
 import { ChangeBudget } from "../evaluation/event-accounts.ts";
 import { loadStates } from "./load-states.ts";
 import type { PlayerPart } from "./parts/part.ts";
-import { loadPlans, projectPlans } from "./plan.ts";
+import { planOf } from "./locked-plan.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { saveBatch } from "./save.ts";
@@ -18,7 +17,7 @@ import type { Effects } from "../evaluation/effects.ts";
 import type { Turn } from "../evaluation/turn.ts";
 
 /** The least that any change may give: XP, and with it levels. */
-const ANY_CHANGE: RewardBundle = { xp: 1 };
+export const ANY_CHANGE: RewardBundle = { xp: 1 };
 
 /** Players of one project that are changed together. */
 export type GroupChange = {
@@ -50,9 +49,7 @@ export const openGroupChange = async (
   work: Work,
   { projectId, lock, parts, planFor = async (plan) => plan }: GroupChangeOptions,
 ): Promise<GroupChange> => {
-  const compiled = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
-  if (!compiled) throw notFound("project");
-  const plan = await planFor(compiled);
+  const plan = await planFor(await planOf(work, projectId));
   const players = [...new Set(await lock())];
   await loadStates(work, players, [plan], parts && [...parts]);
   const effects = noEffects();

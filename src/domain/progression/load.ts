@@ -36,7 +36,8 @@ type PlayerRow = {
   last_seen_at: Date | string | null;
 };
 
-const COLUMNS = sql.raw(
+/** SQL of the columns of a player's row, of the table `t`. */
+export const COLUMNS = sql.raw(
   `id project_id external_user_id display_name status xp level seq ledger_seq ledger_hash lives
     lives_anchor_at lives_unlimited_until zone_changed_at merged_into deleted_at timezone locale
     country attributes tags created_at last_seen_at`
@@ -46,7 +47,7 @@ const COLUMNS = sql.raw(
 );
 
 /** A row with the name or id it was requested by: its own, or that of a player merged into it. */
-type FoundRow = PlayerRow & { ref: string };
+export type FoundRow = PlayerRow & { ref: string };
 
 /** SQL for players by requested name: `n` has the names of the merge targets. */
 const namedBy = (refs: readonly ExternalRef[]) => {
@@ -135,7 +136,7 @@ export const lockPlayersById = async (
  * Maps locked rows to players by key. A row that was merged while its lock was waited for is resolved to its
  * merge target.
  */
-const playersOf = async (
+export const playersOf = async (
   work: Work,
   rows: readonly FoundRow[],
   keyOf: (row: FoundRow) => string,
@@ -161,14 +162,6 @@ const playersOf = async (
   }
   return found;
 };
-
-/** Locks one player by id, or its merge target; undefined when the project has none. */
-export const lockPlayer = async (
-  work: Work,
-  projectId: string,
-  playerId: string,
-): Promise<PlayerState | undefined> =>
-  (await lockPlayersById(work, projectId, [playerId])).get(playerId.toLowerCase());
 
 /** Reads one player (or its merge target) without a lock, for simulation. */
 export const readPlayer = async (work: Work, ref: ExternalRef): Promise<PlayerState | undefined> => {

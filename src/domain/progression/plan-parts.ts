@@ -44,7 +44,7 @@ export const readRows = async ({ db }: Work, projectIds: readonly string[]): Pro
   ).rows;
 
 export const readProject = async ({ db }: Work, projectId: string): Promise<ProjectRow | undefined> =>
-  (await sql<ProjectRow>`select ${COLUMNS} from projects where id = ${projectId}`.execute(db)).rows[0];
+  (await kept(db, sql<ProjectRow>`select ${COLUMNS} from projects where id = ${projectId}`)).rows[0];
 
 export const versionOf = (row: ProjectRow): Version => ({
   projectId: row.id,

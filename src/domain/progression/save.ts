@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
-import { type OutboxRow, outboxPart, outboxRow } from "../kernel/outbox-row.ts";
+import { type OutboxRow, outboxRow } from "../kernel/outbox-row.ts";
 import { partitionOf } from "../kernel/ids.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { effectArms } from "./effect-arms.ts";
@@ -67,7 +67,7 @@ export const saveBatch = async (work: Work, batch: Batch, onWritten?: () => void
   );
   if (Number(result.rows[0]!.deleted) !== done.length)
     throw new Error(`queue rows went missing: ${result.rows[0]!.deleted} of ${done.length}`);
-  work.wakeOutbox(outbox.map(outboxPart));
+  work.wroteOutbox(outbox);
   const parts = effects.spawned
     .filter(({ dueMs }) => dueMs === null)
     .map(({ projectId, externalUserId }) => partitionOf(projectId, externalUserId));

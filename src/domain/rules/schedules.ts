@@ -12,11 +12,8 @@ export const SCHEDULE_PAGE = 500;
 /** Number of waiting events above which a project's schedules are held back. */
 export const BACKLOG_MAX = 5_000;
 
-/** What of a rule decides when it is due. */
-type Scheduled = Pick<RuleDocument, "triggers">;
-
 /** Returns a rule's schedules, with their index among its triggers. */
-const schedulesOf = ({ triggers }: Scheduled): [triggerNo: number, trigger: ScheduleTrigger][] =>
+const schedulesOf = ({ triggers }: RuleDocument): [triggerNo: number, trigger: ScheduleTrigger][] =>
   triggers.flatMap((trigger, i) => (trigger.kind === "SCHEDULE" ? [[i, trigger] as const] : [])) as [
     number,
     ScheduleTrigger,
@@ -41,7 +38,7 @@ export const planSchedules = async (work: Work, rule: Rule): Promise<void> => {
 export const planAllSchedules = async (
   { db, now }: Work,
   projectId: string,
-  rules: readonly { id: string; running: Scheduled | undefined }[],
+  rules: readonly { id: string; running: RuleDocument | undefined }[],
 ): Promise<void> => {
   const rows = rules.flatMap(({ id, running }) =>
     (running ? schedulesOf(running) : []).flatMap(([t, { cron, timezone }]) => {

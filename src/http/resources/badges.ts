@@ -107,6 +107,7 @@ export const badgeRoutes = [
     method: "post",
     path: "/players/{playerId}/badges/{badgeId}",
     id: "awardBadge",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Award a badge to a player",
     description:
       "The tier, and those below it, with their rewards. " +
@@ -120,7 +121,7 @@ export const badgeRoutes = [
     response: PlayerBadgeBody,
     run: (app, { projectId, params, body, caller }) =>
       app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
+        const player = { projectId, id: params.playerId };
         const cause = noted(causeOf(caller), body.reason);
         return awardByHand(work, player, { badge: params.badgeId, tier: body.tier, cause });
       }),
@@ -130,6 +131,7 @@ export const badgeRoutes = [
     method: "patch",
     path: "/players/{playerId}/badges/{badgeId}",
     id: "progressBadge",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Change a player's progress on a badge",
     description: "Tiers whose threshold is reached are awarded; a tier that is held stays.",
     params: BadgeParams,
@@ -137,7 +139,7 @@ export const badgeRoutes = [
     response: PlayerBadgeBody,
     run: (app, { projectId, params, body: { reason, ...progress }, caller }) =>
       app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
+        const player = { projectId, id: params.playerId };
         const cause = noted(causeOf(caller), reason);
         return progressByHand(work, player, { badge: params.badgeId, ...progress, cause });
       }),
@@ -147,6 +149,7 @@ export const badgeRoutes = [
     method: "delete",
     path: "/players/{playerId}/badges/{badgeId}",
     id: "revokeBadge",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Take a badge away from a player",
     description: "With all its tiers and its progress. What its tiers have given stays.",
     params: BadgeParams,
@@ -154,7 +157,7 @@ export const badgeRoutes = [
     response: PlayerBadgeBody,
     run: (app, { projectId, params, body, caller }) =>
       app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
+        const player = { projectId, id: params.playerId };
         const cause = noted(causeOf(caller), body.reason);
         return revokeByHand(work, player, { badge: params.badgeId, cause });
       }),

@@ -2,7 +2,12 @@ import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { BALANCE_MAX } from "../../domain/evaluation/currencies/balance.ts";
-import { type BalanceChange, changeBalance, listBalances } from "../../domain/economy/currencies/balances.ts";
+import {
+  type BalanceChange,
+  balancesOf,
+  changeBalance,
+  listBalances,
+} from "../../domain/economy/currencies/balances.ts";
 import {
   captureHold,
   HOLD_SECONDS_MAX,
@@ -12,6 +17,7 @@ import {
 } from "../../domain/economy/currencies/holds.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
+import { readPlayer } from "../../domain/progression/players/read-player.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";
@@ -68,7 +74,7 @@ const change = (
 ) =>
   app.transact(async (work) => {
     const { playerId, currencyKey } = params;
-    const player = await getPlayer(work, projectId, playerId);
+    const player = { projectId, id: playerId };
     if (given.expiresAt && given.expiresAt <= work.now) throw invalid("expiresAt", "must be in the future");
     return changeBalance(work, player, { ...given, currencyKey });
   });
@@ -83,15 +89,23 @@ export const balanceRoutes = [
     description: "Of all currencies of the project, and of archived ones that the player has had.",
     params: PlayerParams,
     response: z.object({ data: z.array(Balance) }),
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => ({
-        data: await listBalances(work, await getPlayer(work, projectId, params.playerId)),
-      })),
+    run: async (app, { projectId, params: { playerId } }) => {
+      const asked = { projectId, ref: playerId, now: app.clock(), lots: "EACH" as const };
+      const found = await readPlayer(app.read, asked);
+      if (found)
+        return {
+          data: balancesOf({ player: found.state, project: found.plan, nowMs: asked.now.getTime() }),
+        };
+      return app.transact(async (work) => ({
+        data: await listBalances(work, await getPlayer(work, projectId, playerId)),
+      }));
+    },
   }),
   route({
     ...write,
     path: "/players/{playerId}/balances/{currencyKey}/grant",
     id: "grantCurrency",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Grant currency to a player",
     description:
       "To give coins, gems, or any other currency. Beyond maxBalance it is cut to what fits " +
@@ -124,6 +138,7 @@ export const balanceRoutes = [
     ...write,
     path: "/players/{playerId}/balances/{currencyKey}/spend",
     id: "spendCurrency",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Spend a player's currency",
     description:
       "To take coins, gems, or any other currency: all of the amount or, with 409 INSUFFICIENT_FUNDS, " +
@@ -139,6 +154,7 @@ export const balanceRoutes = [
     ...write,
     path: "/players/{playerId}/balances/{currencyKey}/holds",
     id: "holdCurrency",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Hold a player's currency",
     description:
       "Sets an amount aside for a purchase: capture it to spend it, release it to free it. " +
@@ -152,14 +168,13 @@ export const balanceRoutes = [
     status: 201,
     response: Hold,
     run: (app, { projectId, params: { playerId, currencyKey }, body }) =>
-      app.transact(async (work) =>
-        holdCurrency(work, await getPlayer(work, projectId, playerId), { ...body, currencyKey }),
-      ),
+      app.transact(async (work) => holdCurrency(work, { projectId, id: playerId }, { ...body, currencyKey })),
   }),
   route({
     ...write,
     path: "/players/{playerId}/holds/{holdId}/capture",
     id: "captureHold",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Capture a hold",
     description: "All of it, or `amount`; the rest is free again.",
     params: HoldParams,
@@ -167,21 +182,26 @@ export const balanceRoutes = [
     response: Hold,
     run: (app, { projectId, params: { playerId, holdId }, body, caller }) =>
       app.transact(async (work) =>
-        captureHold(work, await getPlayer(work, projectId, playerId), {
-          holdId,
-          amount: body.amount,
-          cause: causeOf(caller),
-        }),
+        captureHold(
+          work,
+          { projectId, id: playerId },
+          {
+            holdId,
+            amount: body.amount,
+            cause: causeOf(caller),
+          },
+        ),
       ),
   }),
   route({
     ...write,
     path: "/players/{playerId}/holds/{holdId}/release",
     id: "releaseHold",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Release a hold",
     params: HoldParams,
     response: Hold,
     run: (app, { projectId, params: { playerId, holdId } }) =>
-      app.transact(async (work) => releaseHold(work, await getPlayer(work, projectId, playerId), holdId)),
+      app.transact(async (work) => releaseHold(work, { projectId, id: playerId }, holdId)),
   }),
 ];

@@ -52,6 +52,7 @@ export const boostRoutes = [
     method: "post",
     path: "/players/{playerId}/boosts",
     id: "startPlayerBoost",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Start a boost of a player",
     description:
       "Multiplies the player's gains from rules from now on. Beside boosts of the same key on the same " +
@@ -70,7 +71,7 @@ export const boostRoutes = [
     response: PlayerBoost,
     run: (app, { projectId, params, body, caller }) =>
       app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
+        const player = { projectId, id: params.playerId };
         return boostPlayer(work, player, { ...body, cause: causeOf(caller) });
       }),
   }),
@@ -79,13 +80,14 @@ export const boostRoutes = [
     method: "delete",
     path: "/players/{playerId}/boosts/{boostId}",
     id: "endPlayerBoost",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "End a boost of a player",
     description: "The player's own; campaigns are archived, not ended for one player.",
     params: PlayerParams.extend({ boostId: z.string().max(64) }),
     response: z.object({ deleted: z.literal(true) }),
     run: (app, { projectId, params: { playerId, boostId } }) =>
       app.transact(async (work) => {
-        await removeBoost(work, await getPlayer(work, projectId, playerId), boostId);
+        await removeBoost(work, { projectId, id: playerId }, boostId);
         return { deleted: true as const };
       }),
   }),

@@ -1,10 +1,13 @@
 import { z } from "zod";
+import type { App } from "../../app.ts";
 import { EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 import { AROUND_LIMIT_DEFAULT, readEntries, readEntry } from "../../domain/leaderboards/entries.ts";
 import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notices/feed.ts";
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/segment-places.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
+import { ReadyJson } from "../../domain/kernel/ready-json.ts";
+import { type Aged, ANSWER_AGE_MS } from "../../domain/kernel/young-cache.ts";
 import { Reply, route } from "../route.ts";
 import { EntryBody, LeaderboardParams, PLAYER_REF, PlayerRef } from "./leaderboard-bodies.ts";
 
@@ -59,6 +62,15 @@ const ListQuery = z.object({
     .meta({ description: "The value, of a leaderboard that is broken down by an attribute" }),
 });
 
+const Fresh = z
+  .enum(["true", "false"])
+  .default("false")
+  .transform((text) => text === "true")
+  .meta({
+    description: `true: as it is now, not as up to ${ANSWER_AGE_MS} ms ago`,
+    override: { type: "boolean" },
+  });
+
 const EntriesQuery = ListQuery.extend({
   page: z.coerce.number().int().min(1).max(PAGE_DEPTH_MAX).default(1),
   limit: z.coerce
@@ -87,16 +99,55 @@ const EntriesQuery = ListQuery.extend({
     .optional()
     .meta({ description: `segment:{key}: players of a segment, of the first ${SCOPE_EXAMINED_MAX} places` }),
   around: PlayerRef.optional().meta({ description: `Show the places around this player. ${PLAYER_REF}` }),
+  fresh: Fresh,
   playerId: PlayerRef.optional().meta({
     description: `Show this player's own line as \`me\`. ${PLAYER_REF}`,
   }),
 });
+
+/** How old what an answer shows may be, in ms: everything committed before that is in it. */
+const DATA_AGE = "X-Data-Age-Ms";
+const AGED = {
+  [DATA_AGE]: `How old what is shown may be, in ms: at most ${ANSWER_AGE_MS}, and 0 for what was read now`,
+} as const;
+const ageOf = ({ ageMs }: Aged<unknown>) => ({ [DATA_AGE]: String(Math.round(ageMs)) });
 
 const read = {
   tag: "Leaderboards",
   project: "caller",
   access: { scope: "leaderboards:read", roles: EVERY_ROLE },
 } as const;
+
+type Query = z.output<typeof EntriesQuery>;
+type Read = (app: App, projectId: string, leaderboardId: string, query: Query) => Promise<Reply<never>>;
+
+/** Whether many ask for the same page: one of the current list, and of nobody in particular. */
+const isKept = ({ asOf, scope, around, playerId }: Query): boolean =>
+  [asOf, scope, around, playerId].every((value) => value === undefined);
+
+const newPage: Read = async (app, projectId, leaderboardId, query) => {
+  const view = await readEntries(app, projectId, leaderboardId, query);
+  const isEstimated = view.value.pagination.isEstimated ? { "X-Total-Estimated": "true" } : {};
+  return new Reply(200, view.value as never, { ...ageOf(view), ...isEstimated });
+};
+
+const keptPage: Read = async (app, projectId, leaderboardId, asked) => {
+  const { period, board, page, limit, cursor, fresh } = asked;
+  const key = JSON.stringify([projectId, leaderboardId, period, board, page, limit, cursor]);
+  const kept = await app.answers.get(
+    { projectId, owner: projectId, key },
+    {
+      isFresh: fresh,
+      make: async () => {
+        // Of nothing that is old already: the page grows as old again.
+        const { value } = await readEntries(app, projectId, leaderboardId, { ...asked, fresh: true });
+        const ready = new ReadyJson(value);
+        return { value: ready, bytes: ready.bytes + key.length };
+      },
+    },
+  );
+  return new Reply(200, kept.value as never, ageOf(kept));
+};
 
 export const leaderboardEntryRoutes = [
   route({
@@ -109,14 +160,13 @@ export const leaderboardEntryRoutes = [
     params: LeaderboardParams,
     query: EntriesQuery,
     errors: ["GONE"],
+    isRevalidated: true,
+    headers: AGED,
     response: ViewBody,
-    run: async (app, { projectId, params, query }) => {
-      const view = await readEntries(app, projectId, params.leaderboardId, query);
-      const headers: Record<string, string> = view.pagination.isEstimated
-        ? { "X-Total-Estimated": "true" }
-        : {};
-      return new Reply(200, view, headers);
-    },
+    run: (app, { projectId, params, query }) =>
+      isKept(query)
+        ? keptPage(app, projectId, params.leaderboardId, query)
+        : newPage(app, projectId, params.leaderboardId, query),
   }),
   route({
     ...read,
@@ -125,10 +175,14 @@ export const leaderboardEntryRoutes = [
     id: "getLeaderboardEntry",
     summary: "Get a player's place",
     params: LeaderboardParams.extend({ playerId: PlayerRef }),
-    query: ListQuery,
+    query: ListQuery.extend({ fresh: Fresh }),
+    headers: AGED,
     response: EntryBody,
-    run: (app, { projectId, params, query }) =>
-      readEntry(app, projectId, params.leaderboardId, { ...query, playerId: params.playerId }),
+    run: async (app, { projectId, params, query }) => {
+      const asked = { ...query, playerId: params.playerId };
+      const entry = await readEntry(app, projectId, params.leaderboardId, asked);
+      return new Reply(200, entry.value, ageOf(entry));
+    },
   }),
   route({
     ...read,

@@ -54,13 +54,14 @@ export const livesRoutes = [
     ...write,
     path: "/players/{playerId}/lives/consume",
     id: "consumeLives",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Take lives from a player",
     description: "409 INSUFFICIENT_LIVES takes none. While lives are unlimited it succeeds and takes none.",
     body: z.object({ amount: Amount.default(1), reason: Reason.default("consume") }),
     response: LivesBody,
     run: (app, { projectId, params, caller, body: { amount, reason } }) =>
       app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
+        const player = { projectId, id: params.playerId };
         return changeLives(work, player, { amount: -amount, reason, cause: causeOf(caller) });
       }),
   }),
@@ -68,6 +69,7 @@ export const livesRoutes = [
     ...write,
     path: "/players/{playerId}/lives/grant",
     id: "grantLives",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Give a player lives",
     description:
       "`amount` stops at the maximum unless the project allows more; `refill` fills up to it; " +
@@ -76,7 +78,7 @@ export const livesRoutes = [
     response: LivesBody,
     run: (app, { projectId, params, caller, body: { amount, refill, unlimitedSeconds, reason } }) =>
       app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
+        const player = { projectId, id: params.playerId };
         const what = {
           ...(amount === undefined ? {} : { amount }),
           ...(refill === undefined ? {} : { refill }),

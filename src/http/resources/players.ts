@@ -12,7 +12,9 @@ import {
   patchPlayer,
 } from "../../domain/progression/players/players.ts";
 import { readRanks } from "../../domain/player-lifecycle/ranks.ts";
-import { showPlayer, showPlayers } from "../../domain/progression/players/show.ts";
+import { readPlayer } from "../../domain/progression/players/read-player.ts";
+import { showPlayer, showPlayerOf, showPlayers } from "../../domain/progression/players/show.ts";
+import { showChanged } from "../../domain/progression/players/show-together.ts";
 import { deletePlayer, SETTABLE_STATUSES, setStatus } from "../../domain/player-lifecycle/status.ts";
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply, route } from "../route.ts";
@@ -103,6 +105,29 @@ const Includes = z
     override: { type: "string" },
   });
 
+/**
+ * Reads a player with one statement, if the definitions are in memory, and what is included in a transaction.
+ */
+const readWith = async (
+  app: App,
+  { projectId, ref }: { projectId: string; ref: string },
+  parts: readonly Include[],
+) => {
+  const now = app.clock();
+  const one = await readPlayer(app.read, { projectId, ref, now, lots: "DUE" });
+  if (one) {
+    const shown = showPlayerOf(one.plan, { ...one, nowMs: now.getTime() });
+    if (parts.length === 0) return { player: one.player, shown };
+    const included = await app.transact((work) => showIncluded(work, one.player, parts));
+    return { player: one.player, shown: { ...shown, ...included } };
+  }
+  return app.transact(async (work) => {
+    const player = await getPlayer(work, projectId, ref);
+    const included = await showIncluded(work, player, parts);
+    return { player, shown: { ...(await showPlayer(work, player)), ...included } };
+  });
+};
+
 export const playerRoutes = [
   list,
   route({
@@ -110,6 +135,7 @@ export const playerRoutes = [
     method: "post",
     path: "/players",
     id: "identifyPlayer",
+    sharing: ({ body }) => ({ player: `ext:${body.externalUserId}`, isPlain: false }),
     summary: "Identify a player",
     description: "Makes the player (201), or changes the one with this externalUserId (200).",
     body: NewPlayer,
@@ -120,7 +146,7 @@ export const playerRoutes = [
       app.transact(async (work) => {
         const given = { ...profile, ...(tags ? { addTags: tags } : {}) };
         const { player, created } = await identifyPlayer(work, projectId, given, causeOf(caller));
-        const shown = { ...(await showPlayer(work, player)), ...playerWarnings(ignored) };
+        const shown = { ...(await showChanged(work, player)), ...playerWarnings(ignored) };
         return new Reply(created ? 201 : 200, shown);
       }),
   }),
@@ -136,13 +162,9 @@ export const playerRoutes = [
     response: PlayerBody.extend(IncludedBody.shape).meta({ id: "PlayerWithIncludes" }),
     run: async (app, { projectId, params, query: { include } }) => {
       const parts = include.filter((name): name is Include => name !== "ranks");
-      const { player, shown } = await app.transact(async (work) => {
-        const found = await getPlayer(work, projectId, params.playerId);
-        const included = await showIncluded(work, found, parts);
-        return { player: found, shown: { ...(await showPlayer(work, found)), ...included } };
-      });
-      if (!include.includes("ranks")) return shown;
-      return { ...shown, ranks: await readRanks(app, player) };
+      const one = await readWith(app, { projectId, ref: params.playerId }, parts);
+      if (!include.includes("ranks")) return one.shown;
+      return { ...one.shown, ranks: await readRanks(app, one.player) };
     },
   }),
   route({
@@ -150,15 +172,16 @@ export const playerRoutes = [
     method: "patch",
     path: "/players/{playerId}",
     id: "updatePlayer",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Change a player's profile",
     params: PlayerParams,
     body: PlayerPatch,
     response: ChangedPlayer,
     run: (app, { projectId, params, body, ignored, caller }) =>
       app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
+        const player = { projectId, id: params.playerId };
         const changed = await patchPlayer(work, player, body, causeOf(caller));
-        return { ...(await showPlayer(work, changed)), ...playerWarnings(ignored) };
+        return { ...(await showChanged(work, changed)), ...playerWarnings(ignored) };
       }),
   }),
   route({
@@ -204,6 +227,7 @@ export const playerRoutes = [
     method: "post",
     path: "/players/{playerId}/xp",
     id: "grantXp",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Grant XP to a player",
     description:
       "A negative amount takes XP away; more than the player has is 409. A reference serves a player " +
@@ -224,11 +248,11 @@ export const playerRoutes = [
     response: z.object({ player: PlayerBody, ledgerEntry: LedgerEntryBody.nullable() }),
     run: (app, { projectId, params, body, caller }) =>
       app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
+        const player = { projectId, id: params.playerId };
         const granted = await grantPlayerXp(work, player, { ...body, cause: causeOf(caller) });
         const { ledgerEntry } = granted;
         return {
-          player: await showPlayer(work, granted.player),
+          player: await showChanged(work, granted.player),
           ledgerEntry: ledgerEntry ? showEntry(ledgerEntry, work.now) : null,
         };
       }),

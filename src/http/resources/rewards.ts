@@ -66,6 +66,7 @@ export const rewardRoutes = [
     method: "post",
     path: "/rewards/{rewardId}/purchase",
     id: "purchaseReward",
+    sharing: ({ body }) => ({ player: body.playerId, isPlain: false }),
     summary: "Sell a reward to a player",
     description:
       "For its price, as often as `quantity`. " +
@@ -76,7 +77,7 @@ export const rewardRoutes = [
     response: PlayerRewardBody,
     run: (app, { projectId, params, body: { playerId, quantity }, caller }) =>
       app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, playerId);
+        const player = { projectId, id: playerId };
         return purchaseReward(work, player, { reward: params.rewardId, quantity, cause: causeOf(caller) });
       }),
   }),
@@ -85,6 +86,7 @@ export const rewardRoutes = [
     method: "post",
     path: "/rewards/{rewardId}/grant",
     id: "grantReward",
+    sharing: ({ body }) => ({ player: body.playerId, isPlain: false }),
     summary: "Give a reward to a player",
     description: "AUTO gives it at once; CLAIM lets the player take it, within the reward's claimSeconds.",
     params: RewardParams,
@@ -95,7 +97,7 @@ export const rewardRoutes = [
     response: PlayerRewardBody,
     run: (app, { projectId, params, body: { playerId, ...order }, caller }) =>
       app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, playerId);
+        const player = { projectId, id: playerId };
         return grantByHand(work, player, { reward: params.rewardId, ...order, cause: causeOf(caller) });
       }),
   }),
@@ -160,26 +162,24 @@ export const rewardRoutes = [
     method: "post",
     path: "/players/{playerId}/rewards/{grantId}/claim",
     id: "claimReward",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Claim a reward",
     description: "Grants a bundle's contents, or a prize's code. Claiming again changes nothing.",
     params: GrantParams,
     response: PlayerRewardBody,
     run: (app, { projectId, params }) =>
-      app.transact(async (work) =>
-        claimReward(work, await getPlayer(work, projectId, params.playerId), params.grantId),
-      ),
+      app.transact(async (work) => claimReward(work, { projectId, id: params.playerId }, params.grantId)),
   }),
   route({
     ...write,
     method: "post",
     path: "/players/{playerId}/rewards/{grantId}/fulfil",
     id: "fulfilReward",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Say that a prize was handed over",
     params: GrantParams,
     response: PlayerRewardBody,
     run: (app, { projectId, params }) =>
-      app.transact(async (work) =>
-        fulfilReward(work, await getPlayer(work, projectId, params.playerId), params.grantId),
-      ),
+      app.transact(async (work) => fulfilReward(work, { projectId, id: params.playerId }, params.grantId)),
   }),
 ];

@@ -5,7 +5,6 @@ import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
 import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import { openSandbox } from "../../domain/accounts/projects/sandboxes.ts";
-import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
 import { syncSandbox } from "../../domain/registries/sync/sandbox.ts";
 import { Reply, route } from "../route.ts";
 
@@ -71,8 +70,6 @@ export const sandboxRoutes = [
       "Settings, level curve, definitions of every kind, leaderboards and rules, by key, all at once; the " +
       "sandbox is made if there is none. A definition with the same key becomes that of the project as a " +
       "new version. What only the sandbox has stays, and so do its players, events and scores.",
-    isOfConfiguration: true,
-    timeouts: WEB_LONG,
     response: SyncBody,
     run: async (app, { caller, projectId, actor }) => {
       const tenantId = tenantOf(caller);

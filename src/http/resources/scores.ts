@@ -3,12 +3,7 @@ import { ADMINS } from "../../domain/kernel/access.ts";
 import { SCORES_MAX } from "../../domain/leaderboards/record-scores.ts";
 import { removePlayer } from "../../domain/leaderboards/remove-player.ts";
 import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
-import {
-  type BatchScore,
-  prepareScore,
-  submitPlayerScore,
-  submitScores,
-} from "../../domain/leaderboards/scores.ts";
+import { type BatchScore, submitPlayerScore, submitScores } from "../../domain/leaderboards/scores.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
 import { readScoreItems, resultsInOrder } from "../score-items.ts";
@@ -54,6 +49,7 @@ export const scoreRoutes = [
     method: "post",
     path: "/leaderboards/{leaderboardId}/scores",
     id: "submitScore",
+    sharing: ({ body }) => ({ player: body.playerId, isPlain: true }),
     summary: "Submit a score",
     description:
       "For CUSTOM leaderboards; it counts in the period of its time. accepted is false when a newer score " +
@@ -68,13 +64,10 @@ export const scoreRoutes = [
         .meta({ description: "null when the player has none, or rankings did not answer" }),
       previousRank: z.int().nullable().meta({ description: "As rank, before the score" }),
     }),
-    prepare: (app, { projectId, params, body: { occurredAt, ...submission } }) =>
-      prepareScore(app, projectId, params.leaderboardId, {
-        ...submission,
-        occurredAt: occurredAt === undefined ? undefined : new Date(occurredAt),
-      }),
-    run: async (app, { prepared }) => {
-      const { result, finish } = await submitPlayerScore(app, prepared);
+    run: async (app, { projectId, params, body: { occurredAt, ...given } }) => {
+      const at = occurredAt === undefined ? undefined : new Date(occurredAt);
+      const submission = { ...given, occurredAt: at };
+      const { result, finish } = await submitPlayerScore(app, projectId, params.leaderboardId, submission);
       return new Reply(200, result, {}, finish);
     },
   }),

@@ -127,18 +127,18 @@ export const streakRoutes = [
     ...write,
     path: "/players/{playerId}/streaks/{streakKey}/freezes",
     id: "giveStreakFreezes",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Give a player freezes of a streak",
     description: "Up to the streak's maximum; freezes beyond it are not granted.",
     body: z.object({ amount: z.int().min(1).max(FREEZES_MAX) }).meta({ example: { amount: 1 } }),
     run: (app, { projectId, params: { playerId, streakKey }, body }) =>
-      app.transact(async (work) =>
-        giveFreezes(work, await getPlayer(work, projectId, playerId), { streakKey, ...body }),
-      ),
+      app.transact(async (work) => giveFreezes(work, { projectId, id: playerId }, { streakKey, ...body })),
   }),
   route({
     ...write,
     path: "/players/{playerId}/streaks/{streakKey}/repair",
     id: "repairStreak",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Take a lost run of a streak up again",
     description:
       "Within the streak's `repairWindowHours`. With `pay` it takes the streak's `repairCost` (409 " +
@@ -147,20 +147,25 @@ export const streakRoutes = [
     body: z.object({ pay: z.boolean().default(false) }),
     run: (app, { projectId, params: { playerId, streakKey }, body, caller }) =>
       app.transact(async (work) =>
-        repairStreak(work, await getPlayer(work, projectId, playerId), {
-          streakKey,
-          pay: body.pay,
-          cause: causeOf(caller),
-        }),
+        repairStreak(
+          work,
+          { projectId, id: playerId },
+          {
+            streakKey,
+            pay: body.pay,
+            cause: causeOf(caller),
+          },
+        ),
       ),
   }),
   route({
     ...write,
     path: "/players/{playerId}/streaks/{streakKey}/reset",
     id: "resetStreak",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "End a player's run of a streak",
     description: "For good: nothing can be repaired then. The longest run and freezes stay.",
     run: (app, { projectId, params: { playerId, streakKey } }) =>
-      app.transact(async (work) => resetStreak(work, await getPlayer(work, projectId, playerId), streakKey)),
+      app.transact(async (work) => resetStreak(work, { projectId, id: playerId }, streakKey)),
   }),
 ];

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import type { App } from "../../../src/app.ts";
 import { type Running, startServer } from "../../../src/cli/serve.ts";
@@ -49,8 +50,23 @@ export const startApp = (): Promise<TestApp> => {
   return shared;
 };
 
+/**
+ * As `startApp`, of other settings, until it is stopped: what helpers do to the shared server, they do to
+ * this one.
+ */
+export const shareApp = async (env: Record<string, string>): Promise<TestApp> => {
+  assert.equal(shared, undefined, "a process holds one server at a time");
+  shared = startShared(env);
+  const api = await shared;
+  const stop = async (): Promise<void> => {
+    shared = undefined;
+    await api.stop();
+  };
+  return { ...api, stop };
+};
+
 /** Mails go to the mailbox of this process; proved addresses are asked for only where a test wants that. */
-const startShared = async (): Promise<TestApp> => {
+const startShared = async (more?: Record<string, string>): Promise<TestApp> => {
   const { smtpUrl } = await startMailbox();
   const env = {
     SMTP_URL: smtpUrl,
@@ -64,6 +80,7 @@ const startShared = async (): Promise<TestApp> => {
     // Receivers of tests are on this machine.
     WEBHOOKS_ALLOW_LOCAL: "on",
   };
+  if (more) return startTestApp(testConfig({ ...env, ...more }));
   return startTestApp(testConfig(env), { inMemory: true, cluster: await migratedCluster() });
 };
 

@@ -7,7 +7,14 @@ import { NewLeaderboard } from "../../../src/domain/evaluation/boards/definition
 import type { Leaderboard } from "../../../src/domain/progression/leaderboard.ts";
 import { createLeaderboard, entrySource } from "../../../src/domain/leaderboards/leaderboards.ts";
 import { createMemoryRanks } from "../../../src/domain/leaderboards/memory-ranks.ts";
-import type { RankStore } from "../../../src/domain/evaluation/boards/ranks.ts";
+import { withOwnChanges } from "../../../src/domain/leaderboards/own-ranks.ts";
+import { BoardCache } from "../../../src/domain/leaderboards/board-cache.ts";
+import type { LeaderboardParts } from "../../../src/domain/leaderboards/live-list.ts";
+import { OwnChanges } from "../../../src/domain/kernel/own-changes.ts";
+import { YoungCache } from "../../../src/domain/kernel/young-cache.ts";
+import { readBy } from "../../../src/domain/kernel/read.ts";
+import type { Turn } from "../../../src/domain/evaluation/turn.ts";
+import { createRankMoves, type RankMoves } from "../../../src/domain/leaderboards/rank-moves.ts";
 import { relayPartitions } from "../../../src/domain/delivery/outbox/relay.ts";
 import { changePlayer } from "../../../src/domain/progression/change.ts";
 import { createPlanCache } from "../../../src/domain/progression/plan.ts";
@@ -25,9 +32,8 @@ import { ALL_PARTS, processParts } from "./process-parts.ts";
 export type TestEvent = { user: string; type?: string; at?: Date; properties?: Json };
 
 /** The domain over a database, without a server: a test says when events are processed and relayed. */
-export type Domain = {
-  transact: Transact;
-  ranks: RankStore;
+export type Domain = LeaderboardParts & {
+  rankMoves: RankMoves;
   /** Of which nobody hears. */
   topics: Topics;
   addProject(): Promise<string>;
@@ -52,17 +58,18 @@ const silent: Topics = {
 
 export const openDomain = ({ em }: Database, clock = () => new Date()): Domain => {
   const onError = (error: unknown): never => assert.fail(String(error));
-  const transact = createTransact({
-    em,
-    clock,
-    wakeUps: NO_WAKE_UPS,
-    onError,
-  });
-  const ranks = createMemoryRanks(entrySource(transact));
+  const changes = new OwnChanges();
+  const transact = createTransact({ em, clock, wakeUps: NO_WAKE_UPS, onError, changes });
+  const ranks = withOwnChanges(createMemoryRanks(entrySource(transact)), { changes, topics: silent });
   const options = { transact, plans: createPlanCache(), claimLimit: 100, onError };
   return {
     transact,
     ranks,
+    read: readBy(transact),
+    clock,
+    boards: new BoardCache(),
+    listFacts: new YoungCache({ items: 100, bytes: 100_000, changes }),
+    rankMoves: createRankMoves({ ranks, topics: silent }),
     topics: silent,
     addProject: () => transact(({ db }) => insertProject(db)),
     addPlayer: async (projectId, externalUserId) =>
@@ -72,7 +79,11 @@ export const openDomain = ({ em }: Database, clock = () => new Date()): Domain =
     grant: async (projectId, playerId, amount, eventId) => {
       const cause = eventId === undefined ? { kind: "API" as const } : { kind: "RULE" as const, eventId };
       const grant = { amount, reason: "test", key: newId(), cause };
-      await transact((work) => changePlayer(work, projectId, playerId, (turn) => grantXp(turn, grant)));
+      const give = (turn: Turn) => {
+        grantXp(turn, grant);
+        return () => undefined;
+      };
+      await transact((work) => changePlayer(work, { projectId, id: playerId }, give));
     },
     track: async (projectId, events) => {
       const rows = events.map((event) => newEvent(projectId, event));

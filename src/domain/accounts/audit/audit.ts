@@ -1,8 +1,9 @@
 import { sql } from "kysely";
-import { actorOf } from "../../kernel/caller.ts";
+import { type Actor, actorOf } from "../../kernel/caller.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { unanswered } from "../../kernel/statements.ts";
+import { together } from "../../kernel/together.ts";
 
 export type AuditTarget = { type: string; id: string };
 export type AuditEntry = {
@@ -22,24 +23,40 @@ const ROWS_MAX = 500;
 export const audit = (work: Work, entry: AuditEntry): Promise<void> => auditAll(work, [entry]);
 
 /** As `audit`, for many actions: one statement for every 500. */
-export const auditAll = async (work: Work, entries: readonly AuditEntry[]): Promise<void> => {
-  for (let i = 0; i < entries.length; i += ROWS_MAX)
-    await insertEntries(work, entries.slice(i, i + ROWS_MAX));
+export const auditAll = (work: Work, entries: readonly AuditEntry[]): Promise<void> =>
+  writeActs(work, { by: work.by, entries });
+
+/** What one request has done. */
+type Acts = { by: Actor | undefined; entries: readonly AuditEntry[] };
+
+const writeActs = together({
+  phase: "WRITES",
+  isWrite: true,
+  run: async (work, acts: readonly Acts[]) => {
+    const rows = acts.flatMap(rowsOf);
+    for (let i = 0; i < rows.length; i += ROWS_MAX) await insertRows(work, rows.slice(i, i + ROWS_MAX));
+    return acts.map((): { value: void } => ({ value: undefined }));
+  },
+});
+
+const rowsOf = ({ by, entries }: Acts) => {
+  const of = {
+    actor: by ? actorOf(by.caller) : "system",
+    address: by?.ip ?? "",
+    request: by?.requestId ?? "",
+  };
+  return entries.map(({ action, target, tenantId, data = {} }) => {
+    return { ...of, id: newId(), tenant: tenantId, action, type: target.type, target: target.id, data };
+  });
 };
 
-const insertEntries = async ({ db, by, now }: Work, entries: readonly AuditEntry[]): Promise<void> => {
-  const actor = by ? actorOf(by.caller) : "system";
-  const rows = entries.map(({ action, target, tenantId, data = {} }) => {
-    return { id: newId(), tenant: tenantId, action, type: target.type, target: target.id, data };
-  });
-  await unanswered(
+const insertRows = ({ db, now }: Work, rows: readonly object[]): Promise<void> =>
+  unanswered(
     db,
     sql`
     insert into audit_log
       (id, tenant_id, actor, action, target_type, target_id, ip, request_id, data, created_at)
-    select id, tenant, ${actor}, action, type, target, ${by?.ip ?? ""}, ${by?.requestId ?? ""},
-      data, ${now.toISOString()}::timestamptz
-    from json_to_recordset(${JSON.stringify(rows)}::json)
-      as r(id uuid, tenant uuid, action text, type text, target text, data jsonb)`,
+    select id, tenant, actor, action, type, target, address, request, data, ${now.toISOString()}::timestamptz
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(id uuid, tenant uuid, actor text,
+      action text, type text, target text, address text, request text, data jsonb)`,
   );
-};

@@ -1,13 +1,16 @@
 import { type RawBuilder, sql } from "kysely";
-import { getDefinition } from "../definitions/definitions.ts";
-import { conflict, type DomainError, invalid, notFound } from "../../kernel/errors.ts";
+import { readDefinition } from "../definitions/named.ts";
+import { conflict, type DomainError, invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { checkActive } from "../../evaluation/active.ts";
-import { changePlayers } from "../../progression/change.ts";
+import { changePlayer } from "../../progression/change.ts";
+import type { PlayerKey } from "../../progression/reference.ts";
 import type { Turn } from "../../evaluation/turn.ts";
+import { together } from "../../kernel/together.ts";
+import { kept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
   awardBadge,
@@ -116,8 +119,6 @@ const STATES: Readonly<Record<BadgeState, RawBuilder<unknown>>> = {
   ALL: sql`(d.status = 'ACTIVE' or b.tier > 0)`,
 };
 
-type PlayerKey = { projectId: string; id: string };
-
 const select = (
   { projectId, id }: PlayerKey,
   where: RawBuilder<unknown>,
@@ -153,15 +154,45 @@ export const listPlayerBadges = async (
   return { badges: rows.map((row) => show(row, percents)), total };
 };
 
+/** Maximum badges of each state that are included with a player. */
+const INCLUDED_MAX = 100;
+
+/** Lists badges that the player holds, then those in progress, by key: two statements with kept plans. */
+export const listIncludedBadges = async (work: Work, player: PlayerKey): Promise<PlayerBadge[]> => {
+  const page = sql`order by d.key limit ${INCLUDED_MAX}`;
+  const [held, begun] = [select(player, STATES.HELD, page), select(player, STATES.IN_PROGRESS, page)];
+  const { rows } = await kept(work.db, sql<Row>`(${held}) union all (${begun})`);
+  const keys = rows.map(({ definition }) => definition.key);
+  const percents = await earnedByPercent(work, player.projectId, keys);
+  return rows.map((row) => show(row, percents));
+};
+
 /** Beyond the last page there is no row that carries the total. */
 const countAll = async ({ db }: Work, player: PlayerKey, where: RawBuilder<unknown>): Promise<number> =>
   Number((await select(player, where, sql`limit 1`).execute(db)).rows[0]?.total ?? 0);
 
-/** Returns one badge as a player has it. */
-const getPlayerBadge = async (work: Work, player: PlayerKey, key: string): Promise<PlayerBadge> => {
-  const { rows } = await select(player, sql`d.key = ${key}`, sql``).execute(work.db);
-  return show(rows[0]!, await earnedByPercent(work, player.projectId, [key]));
-};
+/** A badge of a player. */
+type BadgeRef = { player: PlayerKey; key: string };
+
+/** Returns one badge as a player has it after a change in this transaction. */
+const getPlayerBadge = together({
+  phase: "SHOW",
+  isWrite: false,
+  run: async (work, refs: readonly BadgeRef[]) => {
+    const { projectId } = refs[0]!.player;
+    const asked = JSON.stringify(refs.map(({ player, key }, n) => ({ n, p: player.id, k: key })));
+    const { rows } = await sql<Row & { n: number }>`
+      select r.n, d.id, d.definition, b.tier, b.progress, b.times_awarded, b.serial_no, b.first_earned_at,
+        b.last_earned_at, b.revoked_at, 1 as total
+      from json_to_recordset(${asked}::json) as r(n int, p uuid, k text)
+      join definitions d on d.project_id = ${projectId} and d.kind = 'badge' and d.key = r.k
+      left join player_badges b
+        on b.project_id = d.project_id and b.player_id = r.p and b.badge_key = d.key`.execute(work.db);
+    const byPlace = new Map(rows.map((row) => [row.n, row]));
+    const percents = await earnedByPercent(work, projectId, [...new Set(refs.map(({ key }) => key))]);
+    return refs.map((_, n) => ({ value: show(byPlace.get(n)!, percents) }));
+  },
+});
 
 const errorOf = (problem: BadgeProblem, badgeKey: string): DomainError => {
   switch (problem) {
@@ -189,15 +220,15 @@ const changeBadge = async (
   ref: string,
   change: Change,
 ): Promise<PlayerBadge> => {
-  const { projectId, id } = player;
-  const { key: badgeKey } = await getDefinition(work, projectId, { kind: "badge" }, ref);
-  const of = { playerIds: [id], gives: [{ badges: [{ badgeKey }] }] };
-  const changed = await changePlayers(work, projectId, of, (turn) => {
+  const { projectId } = player;
+  const { key: badgeKey } = await readDefinition(work, { projectId, kind: "badge", ref });
+  const apply = (turn: Turn) => {
     const problem = change(turn, badgeKey);
     if (problem !== undefined) throw errorOf(problem, badgeKey);
-  });
-  if (changed.length === 0) throw notFound("player");
-  return getPlayerBadge(work, { projectId, id: changed[0]!.player.id }, badgeKey);
+    return () => undefined;
+  };
+  const changed = await changePlayer(work, player, apply, { gives: [{ badges: [{ badgeKey }] }] });
+  return getPlayerBadge(work, { player: { projectId, id: changed.player.id }, key: badgeKey });
 };
 
 const newKey = (): string => `api:${newId()}`;

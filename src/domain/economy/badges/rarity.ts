@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { TOTAL_EXACT_MAX } from "../../kernel/counting.ts";
 import { createSizedCache } from "../../kernel/sized-cache.ts";
+import { kept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** Projects up to this number of players are counted each time; larger ones once an hour. */
@@ -10,7 +11,7 @@ const KEPT_MS = 3_600_000;
 const KEPT_MAX = 50_000;
 
 type Counted = { value: number; atMs: number };
-const kept = createSizedCache<Counted>({ items: KEPT_MAX });
+const counts = createSizedCache<Counted>({ items: KEPT_MAX });
 
 /** What is counted: a project's players, or those who hold a badge of it. */
 type Subject = { projectId: string; badgeKey?: string };
@@ -18,10 +19,10 @@ type Subject = { projectId: string; badgeKey?: string };
 const nameOf = ({ projectId, badgeKey = "" }: Subject): string => `${projectId}\0${badgeKey}`;
 
 const keep = (of: Subject, value: number, atMs: number): void =>
-  void kept.keep(nameOf(of), { value, atMs }, { owner: of.projectId });
+  void counts.keep(nameOf(of), { value, atMs }, { owner: of.projectId });
 
 const keptValue = (of: Subject, nowMs: number): number | undefined => {
-  const found = kept.get(nameOf(of));
+  const found = counts.get(nameOf(of));
   return found && nowMs - found.atMs < KEPT_MS ? found.value : undefined;
 };
 
@@ -43,11 +44,14 @@ const countHolders = async (
   projectId: string,
   keys: readonly string[],
 ): Promise<Map<string, number>> => {
-  const found = await sql<{ badge_key: string; n: string | number }>`
+  const found = await kept(
+    db,
+    sql<{ badge_key: string; n: string | number }>`
     select badge_key, count(*) as n from player_badges
     where project_id = ${projectId} and tier > 0
       and badge_key in (select jsonb_array_elements_text(${JSON.stringify(keys)}::jsonb))
-    group by badge_key`.execute(db);
+    group by badge_key`,
+  );
   const holders = new Map(found.rows.map(({ badge_key, n }) => [badge_key, Number(n)]));
   return new Map(keys.map((key) => [key, holders.get(key) ?? 0]));
 };

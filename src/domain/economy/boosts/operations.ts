@@ -39,18 +39,14 @@ export const listBoosts = async (work: Work, player: Player): Promise<BoostView[
  * @throws DomainError VALIDATION_ERROR for an unknown currency or leaderboard; CONFLICT: BOOST_LIMIT,
  * PLAYER_INACTIVE
  */
-export const boostPlayer = async (
-  work: Work,
-  { projectId, id }: PlayerKey,
-  boost: NewBoost,
-): Promise<BoostView> => {
-  const { value } = await changePlayer(work, projectId, id, (turn) => {
+export const boostPlayer = async (work: Work, player: PlayerKey, boost: NewBoost): Promise<BoostView> => {
+  const { value } = await changePlayer(work, player, (turn) => {
     const { status } = turn.player;
     if (status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
     checkTarget(turn, boost.applies);
     const started = startBoost(turn, boost).boost;
     if (!started) throw conflict("BOOST_LIMIT", `a player may have at most ${BOOSTS_MAX} boosts`);
-    return showBoost(started);
+    return () => showBoost(started);
   });
   return value;
 };
@@ -64,14 +60,11 @@ const checkTarget = ({ project }: Turn, applies: string): void => {
 };
 
 /** Ends one of a player's own boosts early. @throws DomainError NOT_FOUND */
-export const removeBoost = async (
-  work: Work,
-  { projectId, id }: PlayerKey,
-  boostId: string,
-): Promise<void> => {
-  await changePlayer(work, projectId, id, (turn) => {
+export const removeBoost = async (work: Work, player: PlayerKey, boostId: string): Promise<void> => {
+  await changePlayer(work, player, (turn) => {
     const row = turn.player.boosts.get(boostId);
     if (!row || row.expiresMs <= turn.nowMs) throw notFound("boost");
     endBoost(turn, row, "REMOVED");
+    return () => undefined;
   });
 };

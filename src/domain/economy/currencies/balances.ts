@@ -1,13 +1,14 @@
 import { conflict, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { type LedgerEntryView, showEntry } from "../ledger/entries.ts";
-import { keyOfReference, type PlayerKey } from "../../progression/reference.ts";
+import type { PlayerKey } from "../../progression/reference.ts";
 import type { Player } from "../../players/player.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
 import { changePlayer } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { balances, lots } from "../../progression/parts/balances.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
+import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { adjustCurrency, type CurrencyChanged } from "../../evaluation/currencies/adjust.ts";
 import { availableOf, balanceNow, type BalanceContext } from "../../evaluation/currencies/balance.ts";
@@ -49,7 +50,12 @@ export const listBalances = async (work: Work, player: Player): Promise<BalanceV
   const project = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [project], [balances, lots]);
-  const purse = { player: state, project, nowMs: work.now.getTime() };
+  return balancesOf({ player: state, project, nowMs: work.now.getTime() });
+};
+
+/** As `listBalances`, for a player whose balances and lots are loaded. */
+export const balancesOf = (purse: BalanceContext & { project: ProjectPlan }): BalanceView[] => {
+  const { project, player: state } = purse;
   const keys = new Set([...project.currencies.keys(), ...state.balances.keys()]);
   return [...keys].toSorted().map((key) => showBalance(purse, key));
 };
@@ -74,8 +80,7 @@ export const changeBalance = async (
   player: PlayerKey,
   { expiresAt, reference, ...change }: BalanceChange,
 ): Promise<{ balance: BalanceView; ledgerEntry: LedgerEntryView }> => {
-  const key = await keyOfReference(work, player, reference);
-  const { value } = await changePlayer(work, player.projectId, player.id, (turn) => {
+  const shown = (turn: PlanTurn, key: string) => {
     const { status } = turn.player;
     if (change.amount > 0 && status !== "ACTIVE")
       throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
@@ -84,12 +89,12 @@ export const changeBalance = async (
       ...(reference === undefined ? {} : { reference }),
       ...(expiresAt ? { expiresMs: expiresAt.getTime() } : {}),
     };
-    const changed = adjustCurrency(turn, { ...change, ...more, key });
-    return { turn, entry: entryOf(changed, change) };
-  });
-  // Read last: rules triggered by the change may have changed the balance further.
-  const balance = showBalance(value.turn, change.currencyKey);
-  return { balance, ledgerEntry: showEntry(value.entry, work.now) };
+    const entry = entryOf(adjustCurrency(turn, { ...change, ...more, key }), change);
+    // Read last: rules triggered by the change may have changed the balance further.
+    return () => ({ balance: showBalance(turn, change.currencyKey), entry });
+  };
+  const { value } = await changePlayer(work, player, shown, { reference });
+  return { balance: value.balance, ledgerEntry: showEntry(value.entry, work.now) };
 };
 
 /** A gain with the same expiry as an open lot is added to that lot. */

@@ -2,9 +2,10 @@ import { sql } from "kysely";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import { keyOfReference, lockPlayerRow, type PlayerKey } from "../../progression/reference.ts";
+import { lockPlayerRow, type PlayerKey } from "../../progression/reference.ts";
 import { changePlayer } from "../../progression/change.ts";
 import type { Turn } from "../../evaluation/turn.ts";
+import { type Outcome, together } from "../../kernel/together.ts";
 import type { Work } from "../../kernel/work.ts";
 import { spend, touch } from "../../evaluation/currencies/adjust.ts";
 import { availableOf, untouched } from "../../evaluation/currencies/balance.ts";
@@ -80,23 +81,60 @@ export const holdCurrency = async (
   { currencyKey, amount, expiresInSeconds, reference }: NewHold,
 ): Promise<HoldView> => {
   const player = await lockPlayerRow(work, asked);
-  const { projectId, id: playerId } = player;
-  await keyOfReference(work, player, reference);
-  await changePlayer(work, projectId, playerId, (turn) => reserve(turn, currencyKey, amount));
-  const open = await sql<{ n: string | number }>`
-    select count(*) as n from currency_holds
-    where project_id = ${projectId} and player_id = ${playerId} and status = 'HELD'`.execute(work.db);
-  if (Number(open.rows[0]!.n) >= HOLDS_MAX)
+  if ((await countOpen(work, player)) >= HOLDS_MAX)
     throw conflict("HOLD_LIMIT", `a player may have at most ${HOLDS_MAX} open holds`);
-  const now = work.now.toISOString();
+  const set = (turn: Turn) => {
+    reserve(turn, currencyKey, amount);
+    return () => undefined;
+  };
+  await changePlayer(work, player, set, { reference });
   const expiresAt = new Date(work.now.getTime() + expiresInSeconds * 1_000).toISOString();
-  const made = await sql<Row>`
-    insert into currency_holds
-      (project_id, player_id, id, currency_key, amount, status, reference, expires_at, created_at)
-    values (${projectId}, ${playerId}, ${newId()}, ${currencyKey}, ${amount}, 'HELD', ${reference ?? null},
-      ${expiresAt}::timestamptz, ${now}::timestamptz) returning ${COLUMNS}`.execute(work.db);
-  return show(made.rows[0]!);
+  const row = { h: newId(), p: player.id, k: currencyKey, a: amount, f: reference ?? null, x: expiresAt };
+  return insertHold(work, { ...row, projectId: player.projectId });
 };
+
+const countOpen = together({
+  phase: "READS",
+  isWrite: false,
+  run: async ({ db }, players: readonly PlayerKey[]) => {
+    const found = await sql<{ player_id: string; n: string | number }>`
+      select player_id, count(*) as n from currency_holds
+      where project_id = ${players[0]!.projectId} and status = 'HELD'
+        and player_id = any(${`{${players.map(({ id }) => id).join(",")}}`}::uuid[])
+      group by player_id`.execute(db);
+    const counts = new Map(found.rows.map(({ player_id, n }) => [player_id, Number(n)]));
+    return players.map(({ id }) => ({ value: counts.get(id) ?? 0 }));
+  },
+});
+
+type NewRow = { projectId: string; h: string; p: string; k: string; a: number; f: string | null; x: string };
+
+/** Returns the views of rows in the order of the ids that were asked for. */
+const viewsOf = (rows: readonly Row[], ids: readonly string[]): Outcome<HoldView>[] => {
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return ids.map((id) => {
+    const row = byId.get(id);
+    return row ? { value: show(row) } : { error: notFound("hold") };
+  });
+};
+
+const insertHold = together({
+  phase: "WRITES",
+  isWrite: true,
+  run: async ({ db, now }, rows: readonly NewRow[]) => {
+    const made = await sql<Row>`
+      insert into currency_holds
+        (project_id, player_id, id, currency_key, amount, status, reference, expires_at, created_at)
+      select ${rows[0]!.projectId}::uuid, p, h, k, a, 'HELD', f, x, ${now.toISOString()}::timestamptz
+      from json_to_recordset(${JSON.stringify(rows)}::json)
+        as r(h uuid, p uuid, k text, a bigint, f text, x timestamptz)
+      returning ${COLUMNS}`.execute(db);
+    return viewsOf(
+      made.rows,
+      rows.map(({ h }) => h),
+    );
+  },
+});
 
 /**
  * Reserves an amount, in memory.
@@ -131,8 +169,11 @@ export const captureHold = async (
   const hold = await readOpen(work, player, holdId);
   const captured = amount ?? hold.amount;
   if (captured > hold.amount) throw invalid("amount", `must be at most ${hold.amount}, which is held`);
-  await changePlayer(work, player.projectId, player.id, (turn) => spendHeld(turn, hold, { captured, cause }));
-  return settleHold(work, player, { id: hold.id, status: "CAPTURED", captured });
+  await changePlayer(work, player, (turn) => {
+    spendHeld(turn, hold, { captured, cause });
+    return () => undefined;
+  });
+  return settleHold(work, { player, id: hold.id, status: "CAPTURED", captured });
 };
 
 /** Spends `captured` of a held amount and releases the rest, in memory. */
@@ -151,8 +192,11 @@ export const spendHeld = (
 export const releaseHold = async (work: Work, asked: PlayerKey, holdId: string): Promise<HoldView> => {
   const player = await lockPlayerRow(work, asked);
   const { id, currencyKey, amount } = await readOpen(work, player, holdId);
-  await changePlayer(work, player.projectId, player.id, (turn) => freeHeld(turn, currencyKey, amount));
-  return settleHold(work, player, { id, status: "RELEASED", captured: null });
+  await changePlayer(work, player, (turn) => {
+    freeHeld(turn, currencyKey, amount);
+    return () => undefined;
+  });
+  return settleHold(work, { player, id, status: "RELEASED", captured: null });
 };
 
 /** Releases an amount, which expires at once if its expiry has passed meanwhile. */
@@ -161,35 +205,56 @@ export const freeHeld = (turn: Turn, currencyKey: string, amount: number): void 
   expireLots(turn, currencyKey);
 };
 
-/** Locks the player, so that no other transaction settles the hold. */
+/** The player is locked, so no other transaction settles the hold. */
 const readOpen = async (work: Work, player: PlayerKey, holdId: string): Promise<HoldView> => {
-  const found = isId(holdId)
-    ? await sql<Row>`
-        select ${COLUMNS} from currency_holds
-        where project_id = ${player.projectId} and player_id = ${player.id} and id = ${holdId}`.execute(
-        work.db,
-      )
-    : { rows: [] };
-  const [row] = found.rows;
-  if (!row) throw notFound("hold");
-  const hold = show(row);
+  if (!isId(holdId)) throw notFound("hold");
+  const hold = await readHold(work, { player, id: holdId.toLowerCase() });
   if (hold.status !== "HELD") throw conflict("INVALID_STATE", `the hold is ${hold.status}`);
   if (Date.parse(hold.expiresAt) <= work.now.getTime())
     throw conflict("INVALID_STATE", "the hold has expired");
   return hold;
 };
 
-type Settled = { id: string; status: "CAPTURED" | "RELEASED"; captured: number | null };
+const readHold = together({
+  phase: "READS",
+  isWrite: false,
+  run: async ({ db }, holds: readonly { player: PlayerKey; id: string }[]) => {
+    const rows = JSON.stringify(holds.map(({ player, id }) => ({ p: player.id, h: id })));
+    const found = await sql<Row>`
+      select ${COLUMNS} from json_to_recordset(${rows}::json) as r(p uuid, h uuid)
+      join currency_holds t
+        on t.project_id = ${holds[0]!.player.projectId} and t.player_id = r.p and t.id = r.h`.execute(db);
+    return viewsOf(
+      found.rows,
+      holds.map(({ id }) => id),
+    );
+  },
+});
 
-const settleHold = async (
-  { db, now }: Work,
-  { projectId, id: playerId }: PlayerKey,
-  { id, status, captured }: Settled,
-): Promise<HoldView> => {
-  const settled = await sql<Row>`
-    update currency_holds set status = ${status}, captured = ${captured}::bigint,
-      settled_at = ${now.toISOString()}::timestamptz
-    where project_id = ${projectId} and player_id = ${playerId} and id = ${id}
-    returning ${COLUMNS}`.execute(db);
-  return show(settled.rows[0]!);
-};
+type Settled = { player: PlayerKey; id: string } & (
+  | { status: "CAPTURED"; captured: number }
+  | { status: "RELEASED"; captured: null }
+);
+
+const settleHold = together({
+  phase: "WRITES",
+  isWrite: true,
+  run: async ({ db, now }, settled: readonly Settled[]) => {
+    const rows = settled.map(({ player, id, status, captured }) => ({
+      p: player.id,
+      h: id,
+      s: status,
+      c: captured,
+    }));
+    const done = await sql<Row>`
+      update currency_holds t set status = r.s, captured = r.c,
+        settled_at = ${now.toISOString()}::timestamptz
+      from json_to_recordset(${JSON.stringify(rows)}::json) as r(p uuid, h uuid, s text, c bigint)
+      where t.project_id = ${settled[0]!.player.projectId} and t.player_id = r.p and t.id = r.h
+      returning ${COLUMNS}`.execute(db);
+    return viewsOf(
+      done.rows,
+      settled.map(({ id }) => id),
+    );
+  },
+});

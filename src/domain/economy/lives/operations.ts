@@ -23,17 +23,17 @@ export type LivesRequest = Pick<LivesChange, "amount" | "refill" | "unlimitedSec
  */
 export const changeLives = async (
   work: Work,
-  { projectId, id }: PlayerKey,
+  player: PlayerKey,
   request: LivesRequest,
 ): Promise<LivesView> => {
-  const { value: turn } = await changePlayer(work, projectId, id, (opened) => {
+  const { value } = await changePlayer(work, player, (opened) => {
     const { status } = opened.player;
     const isGain = (request.amount ?? 0) >= 0;
     if (isGain && status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
     const { problem } = adjustLives(opened, { ...request, onInsufficient: "REFUSE", key: `api:${newId()}` });
     if (problem === "LIVES_DISABLED") throw conflict(problem, "this project has no lives");
     if (problem !== undefined) throw conflict(problem, "the player does not have as many lives");
-    return opened;
+    return () => showLives(opened.project.settings.lives, opened.player, opened.nowMs)!;
   });
-  return showLives(turn.project.settings.lives, turn.player, turn.nowMs)!;
+  return value;
 };

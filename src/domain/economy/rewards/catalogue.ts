@@ -1,11 +1,11 @@
 import { adjustCurrency } from "../../evaluation/currencies/adjust.ts";
-import { getDefinition } from "../definitions/definitions.ts";
-import { conflict, type DomainError, invalid, notFound } from "../../kernel/errors.ts";
+import { readDefinition } from "../definitions/named.ts";
+import { conflict, type DomainError, invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
-import { lockPlayerRow } from "../../progression/reference.ts";
+import { lockPlayerRow, type PlayerKey } from "../../progression/reference.ts";
 import { checkActive } from "../../evaluation/active.ts";
-import { changePlayers } from "../../progression/change.ts";
+import { changePlayer } from "../../progression/change.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
 import { takeCode } from "./codes.ts";
@@ -17,8 +17,6 @@ import {
 } from "../../evaluation/rewards/grant.ts";
 import { getGrant, type PlayerReward } from "./player-rewards.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
-
-type PlayerKey = { projectId: string; id: string };
 
 const errorOf = (problem: RewardProblem, rewardKey: string): DomainError => {
   switch (problem) {
@@ -61,18 +59,13 @@ type Pay = (turn: Turn, reward: Reward, order: { key: string; quantity: number; 
 const handOut = async (work: Work, player: PlayerKey, order: Order, pay: Pay): Promise<PlayerReward> => {
   const { projectId } = player;
   const { quantity, cause, delivery } = order;
-  const { key: rewardKey, definition } = await getDefinition(
-    work,
-    projectId,
-    { kind: "reward" },
-    order.reward,
-  );
+  const named = { projectId, kind: "reward", ref: order.reward };
+  const { key: rewardKey, definition } = await readDefinition(work, named);
   const hasCode = (definition as unknown as Reward).fulfilment === "CODE";
   if (hasCode && quantity > 1) throw invalid("quantity", "must be 1 for a prize with codes");
   const prize = hasCode && delivery === "AUTO" ? await keepCode(work, player, rewardKey) : undefined;
   const key = `api:${newId()}`;
-  const of = { playerIds: [player.id], gives: [{ rewards: [{ rewardKey }] }] };
-  const changed = await changePlayers(work, projectId, of, (turn) => {
+  const give = (turn: Turn) => {
     checkActive(turn.player);
     const reward = turn.project.rewards.get(rewardKey)?.definition;
     const problem = reward ? rewardProblem(turn, reward, quantity) : "UNKNOWN_REWARD";
@@ -87,18 +80,18 @@ const handOut = async (work: Work, player: PlayerKey, order: Order, pay: Pay): P
       ...(prize ? { prize } : {}),
     });
     if ("problem" in given) throw errorOf(given.problem, rewardKey);
-    return given.grant.id;
-  });
-  const [one] = changed;
-  if (!one) throw notFound("player");
-  return getGrant(work, { projectId, id: one.player.id }, one.value);
+    return () => given.grant.id;
+  };
+  const gives = [{ rewards: [{ rewardKey }] }];
+  const changed = await changePlayer(work, player, give, { gives });
+  return getGrant(work, { player: { projectId, id: changed.player.id }, grantId: changed.value });
 };
 
 /** Reserves a code for an imminent grant. The player's lock comes first, as everywhere. */
 const keepCode = async (work: Work, player: PlayerKey, rewardKey: string) => {
-  await lockPlayerRow(work, player);
+  const { projectId } = await lockPlayerRow(work, player);
   const grantId = newId();
-  return { grantId, code: await takeCode(work, player.projectId, { rewardKey, grantId }) };
+  return { grantId, code: await takeCode(work, { projectId, rewardKey, grantId }) };
 };
 
 /** Charges the price before anything is granted, so that nobody pays with what they buy. */

@@ -1,14 +1,17 @@
 import { sql } from "kysely";
 import { conflict } from "../../kernel/errors.ts";
-import { lockPlayerRow } from "../../progression/reference.ts";
+import { lockPlayerRow, type PlayerKey } from "../../progression/reference.ts";
 import { checkActive } from "../../evaluation/active.ts";
-import { changePlayers } from "../../progression/change.ts";
+import { changePlayer } from "../../progression/change.ts";
 import type { Turn } from "../../evaluation/turn.ts";
+import { unanswered } from "../../kernel/statements.ts";
+import { together } from "../../kernel/together.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { takeCode } from "./codes.ts";
 import { grantContents, publishReward } from "../../evaluation/rewards/grant.ts";
 import {
+  getGrant,
   type GrantRow,
   type GrantStatus,
   isOver,
@@ -17,22 +20,22 @@ import {
   showGrant,
 } from "./player-rewards.ts";
 
-type PlayerKey = { projectId: string; id: string };
-
 /**
  * Claims a pending reward: grants a bundle's contents, or assigns a code. Idempotent.
  * @throws DomainError NOT_FOUND; CONFLICT: CLAIM_EXPIRED, OUT_OF_STOCK, INVALID_STATE, PLAYER_INACTIVE
  */
 export const claimReward = async (work: Work, of: PlayerKey, grantId: string): Promise<PlayerReward> => {
   const player = await lockPlayerRow(work, of);
-  const row = await lockGrant(work, player, grantId);
+  const row = await lockGrant(work, { player, grantId });
   if (row.status === "EXPIRED" || isOver(row, work.now))
     throw conflict("CLAIM_EXPIRED", "the time to claim the reward is over");
   if (row.status === "REVOKED") throw conflict("INVALID_STATE", "the reward was taken back");
   if (row.status !== "PENDING") return showGrant(row, work.now);
   const rewardKey = row.reward_key;
   const code =
-    row.fulfilment === "CODE" ? await takeCode(work, player.projectId, { rewardKey, grantId: row.id }) : null;
+    row.fulfilment === "CODE"
+      ? await takeCode(work, { projectId: player.projectId, rewardKey, grantId: row.id })
+      : null;
   return settle(work, player, { row, status: "CLAIMED", code }, (turn, details) => {
     checkActive(turn.player);
     grantContents(turn, { ...details, key: row.idempotency_key });
@@ -46,7 +49,7 @@ export const claimReward = async (work: Work, of: PlayerKey, grantId: string): P
  */
 export const fulfilReward = async (work: Work, of: PlayerKey, grantId: string): Promise<PlayerReward> => {
   const player = await lockPlayerRow(work, of);
-  const row = await lockGrant(work, player, grantId);
+  const row = await lockGrant(work, { player, grantId });
   if (row.status === "FULFILLED") return showGrant(row, work.now);
   if (row.kind !== "PRIZE") throw conflict("INVALID_STATE", "only prizes can be handed over");
   if (row.status !== "GRANTED" && row.status !== "CLAIMED")
@@ -57,22 +60,44 @@ export const fulfilReward = async (work: Work, of: PlayerKey, grantId: string): 
 type Settled = { row: GrantRow; status: GrantStatus; code: string | null };
 type GrantDetails = { id: string; rewardKey: string; contents: RewardBundle; cause: GrantRow["cause"] };
 
-/** Sets a grant's new status, emits its event, and then runs `more`. */
+/** Emits the event of a grant's new status, runs `more`, and then sets the status. */
 const settle = async (
   work: Work,
-  { projectId, id }: PlayerKey,
+  player: PlayerKey,
   { row, status, code }: Settled,
   more: (turn: Turn, details: GrantDetails) => void,
 ): Promise<PlayerReward> => {
-  await sql`
-    update reward_grants set status = ${status}, code = ${code},
-      updated_at = ${work.now.toISOString()}::timestamptz
-    where project_id = ${projectId} and player_id = ${id} and id = ${row.id}`.execute(work.db);
   const contents = row.contents as RewardBundle;
   const details: GrantDetails = { id: row.id, rewardKey: row.reward_key, contents, cause: row.cause };
-  await changePlayers(work, projectId, { playerIds: [id], gives: [contents] }, (turn) => {
+  const tell = (turn: Turn) => {
     publishReward(turn, { ...details, status }, { kind: row.kind ?? "BUNDLE", code });
     more(turn, details);
-  });
-  return showGrant(await lockGrant(work, { projectId, id }, row.id), work.now);
+    return () => undefined;
+  };
+  await changePlayer(work, player, tell, { gives: [contents] });
+  await setStatus(work, { player, grantId: row.id, status, code });
+  return getGrant(work, { player, grantId: row.id });
 };
+
+type NewStatus = { player: PlayerKey; grantId: string; status: GrantStatus; code: string | null };
+
+const setStatus = together({
+  phase: "WRITES",
+  isWrite: true,
+  run: async ({ db, now }, settled: readonly NewStatus[]) => {
+    const rows = settled.map(({ player, grantId, status, code }) => ({
+      p: player.id,
+      g: grantId,
+      s: status,
+      c: code,
+    }));
+    await unanswered(
+      db,
+      sql`
+      update reward_grants t set status = r.s, code = r.c, updated_at = ${now.toISOString()}::timestamptz
+      from json_to_recordset(${JSON.stringify(rows)}::json) as r(p uuid, g uuid, s text, c text)
+      where t.project_id = ${settled[0]!.player.projectId} and t.player_id = r.p and t.id = r.g`,
+    );
+    return settled.map(() => ({ value: undefined }));
+  },
+});

@@ -3,6 +3,7 @@ import { auditDefinition } from "../../accounts/audit/definitions.ts";
 import { getDefinition } from "../definitions/definitions.ts";
 import { conflict } from "../../kernel/errors.ts";
 import { lockRoom } from "../../kernel/room-lock.ts";
+import { type Outcome, together } from "../../kernel/together.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
 
@@ -46,25 +47,39 @@ export const countFree = async ({ db }: Work, projectId: string, key: string): P
   return Number(found.rows[0]!.n);
 };
 
+/** A grant that needs a code of a prize. */
+export type CodeRequest = { projectId: string; rewardKey: string; grantId: string };
+
 /**
  * Takes a free code out of the pool for a grant. Each is locked before it is taken, and codes locked by
  * others are skipped, so no code is assigned twice.
  * @throws DomainError CONFLICT OUT_OF_STOCK
  */
-export const takeCode = async (
-  { db }: Work,
-  projectId: string,
-  { rewardKey, grantId }: { rewardKey: string; grantId: string },
-): Promise<string> => {
-  const taken = await sql<{ code: string }>`
-    with free as (
-      select code from prize_codes
-      where project_id = ${projectId} and reward_key = ${rewardKey} and grant_id is null
-      limit 1 for update skip locked)
-    update prize_codes c set grant_id = ${grantId} from free
-    where c.project_id = ${projectId} and c.reward_key = ${rewardKey} and c.code = free.code
-    returning c.code`.execute(db);
-  const [row] = taken.rows;
-  if (!row) throw conflict("OUT_OF_STOCK", `the reward ${rewardKey} has no code left`);
-  return row.code;
-};
+export const takeCode = together({
+  phase: "TAKES",
+  isWrite: true,
+  run: async ({ db }, requests: readonly CodeRequest[]) => {
+    const { projectId } = requests[0]!;
+    const rows = requests.map(({ rewardKey, grantId }, n) => ({ n, r: rewardKey, g: grantId }));
+    const taken = await sql<{ grant_id: string; code: string }>`
+      with w as materialized (
+        select w.*, row_number() over (partition by r order by n) as place
+        from json_to_recordset(${JSON.stringify(rows)}::json) as w(n int, r text, g uuid)),
+      free as materialized (
+        select k.r, f.code from (select r, count(*) as n from w group by r) k
+        cross join lateral (
+          select code from prize_codes
+          where project_id = ${projectId} and reward_key = k.r and grant_id is null
+          limit k.n for update skip locked) f),
+      numbered as (select r, code, row_number() over (partition by r) as place from free)
+      update prize_codes c set grant_id = w.g from numbered f join w on w.r = f.r and w.place = f.place
+      where c.project_id = ${projectId} and c.reward_key = f.r and c.code = f.code
+      returning c.grant_id, c.code`.execute(db);
+    const codes = new Map(taken.rows.map(({ grant_id, code }) => [grant_id, code]));
+    return requests.map(({ rewardKey, grantId }): Outcome<string> => {
+      const value = codes.get(grantId);
+      if (value !== undefined) return { value };
+      return { error: conflict("OUT_OF_STOCK", `the reward ${rewardKey} has no code left`) };
+    });
+  },
+});

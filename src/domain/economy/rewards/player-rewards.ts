@@ -5,6 +5,7 @@ import type { Cause, Json } from "../../kernel/events/events.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { type Outcome, together } from "../../kernel/together.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
 
@@ -76,17 +77,43 @@ const select = (where: RawBuilder<unknown>, rest: RawBuilder<unknown>) => sql<Gr
     on d.project_id = g.project_id and d.kind = 'reward' and d.key = g.reward_key
   where ${where} ${rest}`;
 
-/** Returns one grant, locked until commit. @throws DomainError NOT_FOUND */
-export const lockGrant = async ({ db }: Work, player: PlayerKey, grantId: string): Promise<GrantRow> => {
-  const where = sql`g.project_id = ${player.projectId} and g.player_id = ${player.id} and g.id = ${grantId}`;
-  const found = isId(grantId) ? await select(where, sql`for update of g`).execute(db) : { rows: [] };
-  const [row] = found.rows;
-  if (!row) throw notFound("reward grant");
-  return row;
+/** A grant of a player. */
+export type GrantRef = { player: PlayerKey; grantId: string };
+
+/** Reads grants by their ids, in one statement. */
+const readRows = async (
+  { db }: Work,
+  refs: readonly GrantRef[],
+  rest: RawBuilder<unknown>,
+): Promise<Outcome<GrantRow>[]> => {
+  const asked = refs.flatMap(({ player: { id }, grantId }) => (isId(grantId) ? [{ p: id, g: grantId }] : []));
+  const where = sql`g.project_id = ${refs[0]!.player.projectId} and exists (
+    select from json_to_recordset(${JSON.stringify(asked)}::json) as r(p uuid, g uuid)
+    where g.player_id = r.p and g.id = r.g)`;
+  const found = asked.length === 0 ? [] : (await select(where, rest).execute(db)).rows;
+  const byId = new Map(found.map((row) => [`${row.player_id} ${row.id}`, row]));
+  return refs.map(({ player, grantId }) => {
+    const row = byId.get(`${player.id} ${grantId.toLowerCase()}`);
+    return row ? { value: row } : { error: notFound("reward grant") };
+  });
 };
 
-export const getGrant = async (work: Work, player: PlayerKey, grantId: string): Promise<PlayerReward> =>
-  showGrant(await lockGrant(work, player, grantId), work.now);
+/** Returns one grant, locked until commit. @throws DomainError NOT_FOUND */
+export const lockGrant = together({
+  phase: "READS",
+  isWrite: false,
+  run: (work, refs: readonly GrantRef[]) => readRows(work, refs, sql`order by g.id for update of g`),
+});
+
+/** Returns one grant after a change in this transaction. @throws DomainError NOT_FOUND */
+export const getGrant = together({
+  phase: "SHOW",
+  isWrite: false,
+  run: async (work, refs: readonly GrantRef[]) =>
+    (await readRows(work, refs, sql``)).map((found): Outcome<PlayerReward> =>
+      "error" in found ? found : { value: showGrant(found.value, work.now) },
+    ),
+});
 
 /** Orders of the list. */
 export const PLAYER_REWARD_ORDERS = { by: { createdAt: sql`g.id` }, usual: "desc" } as const;

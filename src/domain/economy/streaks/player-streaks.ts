@@ -1,14 +1,15 @@
-import { shareConfig } from "../../kernel/config-lock.ts";
 import { adjustCurrency } from "../../evaluation/currencies/adjust.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
 import type { Player } from "../../players/player.ts";
-import { changePlayer, changePlayers } from "../../progression/change.ts";
+import { changePlayer } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { streaks as streaksPart } from "../../progression/parts/streaks.ts";
+import { lockPlan } from "../../progression/locked-plan.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
+import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { CompiledDefinitions } from "../../evaluation/compiled-definitions.ts";
 import type { Turn } from "../../evaluation/turn.ts";
@@ -54,25 +55,22 @@ type Ref = { projectId: string; id: string };
 /** Changes one streak of a player after settling it, and returns its new state. */
 const changeStreak = async (
   work: Work,
-  { projectId, id }: Ref,
+  player: Ref,
   streakKey: string,
   change: (turn: Turn, streak: CompiledStreak, settled: Streak) => Settled,
 ): Promise<PlayerStreak> => {
   // Locked, so that the limits of milestones that may be reached are locked too.
-  await shareConfig(work, [projectId]);
-  const { milestones } = streakOf(await readPlan(work, projectId, projectPlans), streakKey).definition;
-  const of = { playerIds: [id], gives: milestones.map(({ rewards }) => rewards) };
-  const [changed] = await changePlayers(work, projectId, of, (turn) => {
+  const { milestones } = streakOf(await lockPlan(work, player.projectId), streakKey).definition;
+  const gives = milestones.map(({ rewards }) => rewards);
+  const applied = (turn: PlanTurn) => {
     const streak = streakOf(turn.project, streakKey);
     const settled = settledAt(streak, turn, turn.nowMs);
     const { state, steps } = change(turn, streak, settled.state);
     storeStreak(turn, streak, state);
     announce(turn, streak, [...settled.steps, ...steps]);
-    return turn;
-  });
-  if (!changed) throw notFound("player");
-  const { value } = changed;
-  return showNow(value, streakOf(value.project, streakKey), value.nowMs);
+    return () => showNow(turn, streak, turn.nowMs);
+  };
+  return (await changePlayer(work, player, applied, { gives })).value;
 };
 
 /**
@@ -81,17 +79,17 @@ const changeStreak = async (
  */
 export const giveFreezes = async (
   work: Work,
-  { projectId, id }: Ref,
+  player: Ref,
   { streakKey, amount }: { streakKey: string; amount: number },
 ): Promise<PlayerStreak> => {
-  const { value } = await changePlayer(work, projectId, id, (turn) => {
+  const { value } = await changePlayer(work, player, (turn) => {
     const streak = streakOf(turn.project, streakKey);
     if (!streak.definition.freeze?.enabled) throw conflict("INVALID_STATE", "the streak has no freezes");
     checkActive(turn.player);
     grantFreezes(turn, streakKey, amount);
-    return turn;
+    return () => showNow(turn, streak, turn.nowMs);
   });
-  return showNow(value, streakOf(value.project, streakKey), value.nowMs);
+  return value;
 };
 
 const checkActive = ({ status }: PlayerState): void => {

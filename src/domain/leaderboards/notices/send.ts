@@ -87,6 +87,7 @@ export const sendNotices = async (
     decide(one, known.get(one.list.ref.periodId) ?? new Map(), work.now.getTime()),
   );
   await write(work, decisions);
+  for (const { list } of still) work.changed(list.ref.projectId);
   return { known, decisions };
 };
 

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { conflict, notFound } from "../../kernel/errors.ts";
+import { kept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Player } from "../../players/player.ts";
 import { lockKnown } from "./players.ts";
@@ -24,9 +25,12 @@ const show = (row: Row): Identity => ({
 /** Returns a player's ids: the integrator's own first, then by provider. */
 export const listIdentities = async (work: Work, player: Player): Promise<Identity[]> => {
   const { projectId, id, externalUserId, createdAt } = player;
-  const found = await sql<Row>`
+  const found = await kept(
+    work.db,
+    sql<Row>`
     select provider, external_id, created_at, player_id from player_identities
-    where project_id = ${projectId} and player_id = ${id} order by provider, external_id`.execute(work.db);
+    where project_id = ${projectId} and player_id = ${id} order by provider, external_id`,
+  );
   const primary = { provider: PRIMARY_PROVIDER, externalId: externalUserId };
   return [{ ...primary, createdAt: createdAt.toISOString() }, ...found.rows.map(show)];
 };

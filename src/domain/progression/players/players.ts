@@ -1,18 +1,27 @@
 import { type RawBuilder, sql } from "kysely";
-import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
+import { conflict, type DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { isId } from "../../kernel/ids.ts";
-import { keyOfReference } from "../reference.ts";
+import { lockPlayerRow, type PlayerKey } from "../reference.ts";
 import { changePlayer } from "../change.ts";
 import { lockPlayersById } from "../load.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
-import { openGroupChange } from "../group-change.ts";
+import { ANY_CHANGE } from "../group-change.ts";
+import type { PlanTurn } from "../../evaluation/project-plan.ts";
+import { Apart, type Outcome, together } from "../../kernel/together.ts";
 import type { LedgerRow } from "../../evaluation/effects.ts";
 import { grantXp, XP_MAX } from "../../evaluation/xp/xp.ts";
 import type { Work } from "../../kernel/work.ts";
 import { Player } from "../../players/player.ts";
-import { changeProfile, type PlayerProfile, readColumns, writeColumns } from "../../players/profile.ts";
-import { type PlayerInput, upsertPlayers } from "./upsert.ts";
+import { unknownPlayer } from "../../players/player-refs.ts";
+import {
+  changeProfile,
+  type ColumnsRow,
+  type PlayerProfile,
+  readColumns,
+  writeColumns,
+} from "../../players/profile.ts";
+import { HELD, type PlayerInput, type Upsert, upsertEach } from "./upsert.ts";
 
 export type { PlayerProfile } from "../../players/profile.ts";
 
@@ -27,16 +36,6 @@ export const findPlayer = async (work: Work, projectId: string, ref: string): Pr
   const found = await work.em.findOne(Player, { projectId, ...where });
   if (!found?.mergedInto) return found ?? undefined;
   return (await work.em.findOne(Player, { projectId, id: found.mergedInto })) ?? undefined;
-};
-
-/** Says how a player is named, where a bare externalUserId was given. */
-const unknownPlayer = (ref: string): DomainError => {
-  if (isId(ref) || ref.startsWith("ext:")) return notFound("player");
-  // The reference is not quoted: it might be a secret that was put in the wrong place.
-  return new DomainError(
-    "NOT_FOUND",
-    "player not found: a player is named by the UUID, or by ext: and your own id, as in ext:ada",
-  );
 };
 
 /** @throws DomainError NOT_FOUND */
@@ -71,13 +70,23 @@ export const identifyPlayer = async (
   projectId: string,
   input: PlayerInput,
   cause: Cause = { kind: "API" },
-): Promise<{ player: Player; created: boolean }> => {
-  const [result] = await upsertPlayers(work, projectId, { players: [input], cause });
-  if (result!.status === "REJECTED")
-    throw result!.isErased ? conflict("INVALID_STATE", result!.message) : beyondLimit(result!.message);
-  const player = await refreshPlayer(work, projectId, result!.playerId);
-  return { player, created: result!.status === "CREATED" };
-};
+): Promise<Identified> => identifyOne(work, { projectId, input, cause });
+
+type Identified = { player: PlayerKey; created: boolean };
+
+const identifyOne = together({
+  phase: "CHANGE",
+  isWrite: true,
+  run: async (work, upserts: readonly (Upsert & { projectId: string })[]) => {
+    const { projectId } = upserts[0]!;
+    return (await upsertEach(work, projectId, upserts)).map((one): Outcome<Identified> => {
+      if (one === HELD) return { error: new Apart("ALONE", "others hold its player") };
+      if (one.status !== "REJECTED")
+        return { value: { player: { projectId, id: one.playerId }, created: one.status === "CREATED" } };
+      return { error: one.isErased ? conflict("INVALID_STATE", one.message) : beyondLimit(one.message) };
+    });
+  },
+});
 
 const beyondLimit = (problem: string): DomainError =>
   invalid(problem.endsWith("tags") ? "tags" : "attributes", problem);
@@ -88,25 +97,41 @@ const beyondLimit = (problem: string): DomainError =>
  */
 export const patchPlayer = async (
   work: Work,
-  { projectId, id: asked }: Player,
+  asked: PlayerKey,
   profile: PlayerProfile,
   cause: Cause = { kind: "API" },
-): Promise<Player> => {
-  let player: PlayerState | undefined;
-  const { open, settle, save } = await openGroupChange(work, {
-    projectId,
-    lock: async () => [(player = await lockKnown(work, projectId, asked))],
-  });
-  const { id } = player!;
-  const before = (await readColumns(work, projectId, [id])).get(id)!;
-  const turn = open(player!);
-  const problem = changeProfile(turn, before, { profile, cause });
-  if (problem !== undefined) throw beyondLimit(problem);
-  await settle(turn);
-  await save();
-  await writeColumns(work, projectId, [{ id, profile, zoneChangedMs: player!.zoneChangedMs }]);
-  return refreshPlayer(work, projectId, id);
+): Promise<PlayerKey> => {
+  const key = await lockPlayerRow(work, asked);
+  const before = await readProfile(work, key);
+  const patch = (turn: PlanTurn) => {
+    if (turn.player.status === "ERASED") throw conflict("INVALID_STATE", "the player is ERASED");
+    const problem = changeProfile(turn, before, { profile, cause });
+    if (problem !== undefined) throw beyondLimit(problem);
+    return () => turn.player.zoneChangedMs;
+  };
+  const { value } = await changePlayer(work, key, patch, { gives: [ANY_CHANGE], isOfActive: true });
+  await writeProfile(work, { ...key, profile, zoneChangedMs: value });
+  return key;
 };
+
+const readProfile = together({
+  phase: "READS",
+  isWrite: false,
+  run: async (work, keys: readonly PlayerKey[]) => {
+    const ids = keys.map(({ id }) => id);
+    const columns = await readColumns(work, keys[0]!.projectId, ids);
+    return keys.map(({ id }) => ({ value: columns.get(id)! }));
+  },
+});
+
+const writeProfile = together({
+  phase: "WRITES",
+  isWrite: true,
+  run: async (work, rows: readonly (ColumnsRow & PlayerKey)[]) => {
+    await writeColumns(work, rows[0]!.projectId, rows);
+    return rows.map(() => ({ value: undefined }));
+  },
+});
 
 /** Locks a player, or its merge target. @throws DomainError NOT_FOUND */
 export const lockOne = async (work: Work, projectId: string, id: string): Promise<PlayerState> => {
@@ -137,16 +162,16 @@ export type XpGrantRequest = {
  */
 export const grantPlayerXp = async (
   work: Work,
-  player: Player,
+  asked: PlayerKey,
   { reference, boostable = false, ...grant }: XpGrantRequest,
-): Promise<{ player: Player; ledgerEntry: LedgerRow | undefined }> => {
-  const { projectId, id } = player;
-  const key = await keyOfReference(work, player, reference);
-  const changed = await changePlayer(work, projectId, id, (turn) => {
+): Promise<{ player: PlayerKey; ledgerEntry: LedgerRow | undefined }> => {
+  const give = (turn: PlanTurn, key: string) => {
     checkGrant(turn.player, grant.amount);
-    return grantXp(turn, { ...grant, key, boostable });
-  });
-  return { player: await refreshPlayer(work, projectId, changed.player.id), ledgerEntry: changed.value };
+    const entry = grantXp(turn, { ...grant, key, boostable });
+    return () => entry;
+  };
+  const { player, value } = await changePlayer(work, asked, give, { reference });
+  return { player: { projectId: asked.projectId, id: player.id }, ledgerEntry: value };
 };
 
 const checkGrant = ({ xp, status }: PlayerState, amount: number): void => {

@@ -5,6 +5,7 @@ import { type LevelProgress, levelProgress } from "../../evaluation/xp/levels.ts
 import { emptyHoldings } from "../load.ts";
 import { loadStates } from "../load-states.ts";
 import { balances, dueLots } from "../parts/balances.ts";
+import { knownPlan } from "../locked-plan.ts";
 import { projectPlans, readPlan } from "../plan.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
@@ -74,11 +75,13 @@ export const showPlayers = async (
   projectId: string,
   players: readonly Player[],
 ): Promise<ShownPlayer[]> => {
-  const plan = await readPlan(work, projectId, projectPlans);
+  const plan = knownPlan(work, projectId) ?? (await readPlan(work, projectId, projectPlans));
   const states = players.map(stateOfPlayer);
   const parts = [balances, dueLots(work.now)].filter((part) => part.isNeeded(plan));
   if (parts.length > 0) await loadStates(work, states, [plan], parts);
-  return players.map((player, i) => show(plan, { player, state: states[i]!, nowMs: work.now.getTime() }));
+  return players.map((player, i) =>
+    showPlayerOf(plan, { player, state: states[i]!, nowMs: work.now.getTime() }),
+  );
 };
 
 /** One player; see `showPlayers`. */
@@ -87,7 +90,8 @@ export const showPlayer = async (work: Work, player: Player): Promise<ShownPlaye
 
 type Shown = { player: Player; state: PlayerState; nowMs: number };
 
-const show = (plan: ProjectPlan, { player, state, nowMs }: Shown): ShownPlayer => ({
+/** Converts a player, with their balances in `state`, to the API representation. */
+export const showPlayerOf = (plan: ProjectPlan, { player, state, nowMs }: Shown): ShownPlayer => ({
   id: player.id,
   externalUserId: player.externalUserId,
   displayName: player.displayName ?? null,

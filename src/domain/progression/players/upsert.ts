@@ -1,7 +1,7 @@
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { announcePlayer } from "../../evaluation/evaluate.ts";
-import { externalKey, insertPlayers, lockPlayers } from "../load.ts";
+import { externalKey, type ExternalRef, insertPlayers, lockFreePlayers, lockPlayers } from "../load.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import { type GroupChange, openGroupChange } from "../group-change.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -25,6 +25,9 @@ export type Upserted =
   | { status: "CREATED" | "UPDATED"; playerId: string }
   | { status: "REJECTED"; message: string; isErased?: true };
 
+/** Of a player whom others hold: only in a shared transaction, and never shown. */
+export const HELD: Upserted = { status: "REJECTED", message: "held" };
+
 /**
  * Creates new players and changes the given fields of others, in order, in a constant number of statements. A
  * player whose attributes or tags would exceed their limits is rejected alone.
@@ -33,9 +36,26 @@ export const upsertPlayers = async (
   work: Work,
   projectId: string,
   { players, cause }: { players: readonly PlayerInput[]; cause: Cause },
+): Promise<Upserted[]> =>
+  upsertEach(
+    work,
+    projectId,
+    players.map((input) => ({ input, cause })),
+  );
+
+export type Upsert = { input: PlayerInput; cause: Cause };
+
+/**
+ * As `upsertPlayers`, for different requests. In a shared transaction nobody is waited for: players whom
+ * others hold are HELD.
+ */
+export const upsertEach = async (
+  work: Work,
+  projectId: string,
+  upserts: readonly Upsert[],
 ): Promise<Upserted[]> => {
-  const problems = players.map(profileProblem);
-  const good = players.filter((_, i) => problems[i] === undefined);
+  const problems = upserts.map(({ input }) => profileProblem(input));
+  const good = upserts.flatMap(({ input }, i) => (problems[i] === undefined ? [input] : []));
   if (good.length === 0) return problems.map((problem) => reject(problem!));
   const names = [...new Set(good.map(({ externalUserId }) => externalUserId))];
   const made = new Set<string>();
@@ -46,13 +66,13 @@ export const upsertPlayers = async (
   });
   const ids = [...new Set([...found.values()].map(({ id }) => id))];
   const before = await readColumns(work, projectId, ids);
-  const upsert = upserterOf(several, { made, before, cause });
+  const upsert = upserterOf(several, { made, before });
   const results: Upserted[] = [];
-  for (const [i, input] of players.entries()) {
+  for (const [i, one] of upserts.entries()) {
     const problem = problems[i];
-    if (problem === undefined)
-      results.push(await upsert.one(found.get(externalKey({ projectId, ...input }))!, input));
-    else results.push(reject(problem));
+    const player = found.get(externalKey({ projectId, ...one.input }));
+    if (problem !== undefined) results.push(reject(problem));
+    else results.push(player ? await upsert.one(player, one) : HELD);
   }
   await several.save();
   await writeColumns(work, projectId, [...upsert.columns.values()]);
@@ -73,27 +93,33 @@ const lockOrCreate = async (
   let missing = names.map((externalUserId) => ({ projectId, externalUserId, id: newId() }));
   for (let tries = 0; tries < LOCK_TRIES; tries++) {
     // Existing players are locked before others are created, as in batches, to avoid deadlocks.
-    for (const [key, player] of await lockPlayers(work, missing)) found.set(key, player);
-    missing = missing.filter((ref) => !found.has(externalKey(ref)));
+    const { players, held } = await lockNamed(work, missing);
+    for (const [key, player] of players) found.set(key, player);
+    const skipped = new Set(held.map(externalKey));
+    missing = missing.filter((ref) => !found.has(externalKey(ref)) && !skipped.has(externalKey(ref)));
     if (missing.length === 0) return found;
     for (const id of await insertPlayers(work, missing)) made.add(id);
   }
   throw new Error("players were renamed or removed while they were being locked");
 };
 
+/** In a shared transaction nobody is waited for. */
+const lockNamed = async (work: Work, refs: readonly ExternalRef[]) =>
+  work.isShared ? lockFreePlayers(work, refs) : { players: await lockPlayers(work, refs), held: [] };
+
 const reject = (message: string): Extract<Upserted, { status: "REJECTED" }> => ({
   status: "REJECTED",
   message,
 });
 
-type UpsertParts = { made: Set<string>; before: ReadonlyMap<string, ProfileColumns>; cause: Cause };
+type UpsertParts = { made: Set<string>; before: ReadonlyMap<string, ProfileColumns> };
 
 /** Applies the players of one upsert in turn; each may be named several times. */
-const upserterOf = ({ open, settle }: GroupChange, { made, before, cause }: UpsertParts) => {
+const upserterOf = ({ open, settle }: GroupChange, { made, before }: UpsertParts) => {
   const columns = new Map<string, ColumnsRow>();
   const one = async (
     player: PlayerState,
-    { externalUserId: _name, ...profile }: PlayerInput,
+    { input: { externalUserId: _name, ...profile }, cause }: Upsert,
   ): Promise<Upserted> => {
     if (player.status === "ERASED") return { ...reject("the player is ERASED"), isErased: true };
     const isNew = made.delete(player.id);

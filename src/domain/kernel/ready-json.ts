@@ -1,0 +1,27 @@
+import { createHash } from "node:crypto";
+
+/**
+ * Returns a weak validator of a body's bytes: it is the same for the plain and the compressed form.
+ */
+export const etagOf = (chunks: readonly Buffer[]): string => {
+  const hash = createHash("sha256");
+  for (const chunk of chunks) hash.update(chunk);
+  return `W/"${hash.digest("base64url").slice(0, 22)}"`;
+};
+
+/** An answer as bytes, to be sent many times. `packed`: compressed, once somebody has asked for that. */
+export class ReadyJson {
+  readonly plain: Buffer;
+  readonly etag: string;
+  packed: Promise<Buffer> | undefined;
+
+  constructor(value: unknown) {
+    this.plain = Buffer.from(JSON.stringify(value));
+    this.etag = etagOf([this.plain]);
+  }
+
+  /** Bytes that it takes in memory, about: compressed, JSON of this kind has a quarter. */
+  get bytes(): number {
+    return Math.ceil(1.25 * this.plain.length);
+  }
+}

@@ -1,0 +1,108 @@
+import { DomainError } from "../kernel/errors.ts";
+import type { EntryChange } from "../kernel/events/events.ts";
+import { periodTopic, type Topics } from "../kernel/events/topics.ts";
+import { grouped } from "../kernel/grouped.ts";
+import type { PeriodRef, Ranked, RankStore, Standing } from "../evaluation/boards/ranks.ts";
+
+/** A committed change of a player's entry in a list. */
+export type RankMove = {
+  period: PeriodRef;
+  playerId: string;
+  /** The entry before the change. */
+  before: Ranked | undefined;
+  change: EntryChange | undefined;
+};
+
+/** Ranks are null when the player has none, and when the rank index did not answer. */
+export type MovedRanks = { rank: number | null; previousRank: number | null };
+
+/** Puts a change into the rank index, and returns the ranks before and after. */
+export type RankMoves = (move: RankMove) => Promise<MovedRanks>;
+
+type Parts = { ranks: RankStore; topics: Topics };
+
+/** The index is memory that is rebuilt when needed: its failure must not refuse a score. */
+const unlessAway = async <T>(ask: () => Promise<T>): Promise<T | undefined> => {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof DomainError) return undefined;
+    throw error;
+  }
+};
+
+/** As few as fit: what is committed together comes together. */
+const EVERY_MS = 1;
+
+/**
+ * Applies changes of a list that come at the same time together: three calls of the rank index. The relay
+ * applies them as well; versions make that harmless.
+ */
+export const createRankMoves = ({ ranks, topics }: Parts): RankMoves =>
+  grouped<RankMove, MovedRanks>({
+    everyMs: EVERY_MS,
+    keyOf: ({ period: { projectId, periodId, ties } }) => `${projectId} ${periodId} ${ties}`,
+    run: async (moves) => {
+      const { period } = moves[0]!;
+      const before = await standingsOf(ranks, period, moves.filter((move) => move.before).map(idOf));
+      await applyAll({ ranks, topics }, period, moves);
+      const after = await standingsOf(ranks, period, moves.map(idOf));
+      const place = (move: RankMove) => placeBefore(ranks, move, before?.get(move.playerId));
+      return Promise.all(
+        moves.map(async (move) => ({
+          rank: after?.get(move.playerId)?.rank ?? null,
+          previousRank: move.before && before ? await place(move) : null,
+        })),
+      );
+    },
+  });
+
+const idOf = ({ playerId }: RankMove): string => playerId;
+
+const standingsOf = async (
+  ranks: RankStore,
+  period: PeriodRef,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Standing> | undefined> => {
+  const asked = [...new Set(ids)];
+  const found = asked.length === 0 ? [] : await unlessAway(() => ranks.standings(period, asked));
+  return found && new Map(found.map((standing) => [standing.playerId, standing]));
+};
+
+const applyAll = async (
+  { ranks, topics }: Parts,
+  { projectId, periodId }: PeriodRef,
+  moves: readonly RankMove[],
+): Promise<void> => {
+  const changes = moves.flatMap(({ change }) => (change ? [change] : []));
+  const isAny = changes.length > 0;
+  const moved = isAny ? await unlessAway(() => ranks.apply(projectId, periodId, changes)) : undefined;
+  // The relay will find nothing new, so watchers are notified here.
+  if (moved) topics.publish(periodTopic(projectId, periodId), moved);
+};
+
+const precedes = (a: Ranked, b: Ranked): boolean =>
+  a.rankScore < b.rankScore || (a.rankScore === b.rankScore && a.rankTie < b.rankTie);
+
+const isSame = (a: Ranked, b: Ranked): boolean => a.rankScore === b.rankScore && a.rankTie === b.rankTie;
+
+/**
+ * Returns the rank of an entry before its change. Where the relay has been faster, or the index was built
+ * from the changed entries, it is counted from what comes after the former place.
+ */
+const placeBefore = async (
+  ranks: RankStore,
+  { period, before, change }: RankMove,
+  standing: Standing | undefined,
+): Promise<number | null> => {
+  if (standing && isSame(standing, before!)) return standing.rank;
+  const isByPlace = period.ties === "EARLIEST" || period.ties === "LATEST";
+  const place = isByPlace ? before! : { ...before!, rankTie: 0, playerId: "" };
+  const page = await unlessAway(() => ranks.after(period, place, { skip: 0, limit: 1 }));
+  if (!page) return null;
+  const [next] = page.standings;
+  const own = change && { playerId: change[0], rankScore: change[1], rankTie: change[2] };
+  const isOwnAhead = own !== undefined && precedes(own, place);
+  const rank = next === undefined ? page.total + 1 : isByPlace ? next.position + 1 : next.rank;
+  return rank - Number(isOwnAhead);
+};

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { OwnChanges } from "../../src/domain/kernel/own-changes.ts";
+
+describe("what a process has changed itself", () => {
+  const of = (entries: EntryChange[], periodId = "list") => ({ projectId: "p", periodId, entries });
+
+  it("are entries by their newest versions, until they are taken or in the index", () => {
+    const changes = new OwnChanges();
+    changes.keepEntries(of([["ada", 1, 0, 2]]));
+    changes.keepEntries(
+      of([
+        ["ada", 9, 0, 1],
+        ["bob", 3, 0, 1],
+      ]),
+    );
+    changes.areInIndex(
+      of([
+        ["bob", 3, 0, 1],
+        ["ada", 9, 0, 1],
+      ]),
+    );
+    assert.deepEqual(changes.takeEntries("p", "list"), [["ada", 1, 0, 2]]);
+    assert.deepEqual(changes.takeEntries("p", "list"), []);
+  });
+
+  it("are counted for a project, and for hardly any other", () => {
+    const changes = new OwnChanges();
+    const others = Array.from({ length: 100 }, newId);
+    const before = others.map((id) => changes.countOf(id));
+    const own = newId();
+    const count = changes.countOf(own);
+    changes.note(own);
+    assert.notEqual(changes.countOf(own), count);
+    const touched = others.filter((id, n) => changes.countOf(id) !== before[n]);
+    assert.ok(touched.length < 5, `${touched.length} of 100`);
+  });
+
+  it("are bounded: of too many entries the oldest lists are left to the relay", () => {
+    const changes = new OwnChanges();
+    for (let list = 0; list < 200; list++) {
+      const entries = Array.from({ length: 100 }, (_, n): EntryChange => [`player-${n}`, n, 0, 1]);
+      changes.keepEntries(of(entries, `list-${list}`));
+    }
+    assert.deepEqual(changes.takeEntries("p", "list-0"), []);
+    assert.equal(changes.takeEntries("p", "list-199").length, 100);
+  });
+});

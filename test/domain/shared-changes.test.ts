@@ -1,0 +1,151 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sql } from "kysely";
+import { changeBalance } from "../../src/domain/economy/currencies/balances.ts";
+import { changeLives } from "../../src/domain/economy/lives/operations.ts";
+import { changePlayer } from "../../src/domain/progression/change.ts";
+import type { DomainError } from "../../src/domain/kernel/errors.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
+import { submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
+import { grantPlayerXp } from "../../src/domain/progression/players/players.ts";
+import type { Database } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { listen } from "../support/domain/listen.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { aProjectOfChanges, CHANGES, openSharing, type Share } from "../support/domain/sharing.ts";
+
+const SIZES = [1, 5, 40];
+/** Begin and scope are no statements of their own. */
+const STATEMENTS_MAX = 12;
+
+describe("changes of players that share a transaction", function () {
+  this.timeout(120_000);
+  let database: Database;
+  let domain: Domain;
+  let projectId: string;
+  let tenantId: string;
+  let share: Share;
+  let statements: string[];
+
+  before(async () => {
+    database = await openMemoryDatabase();
+    domain = openDomain(database);
+    projectId = await aProjectOfChanges(domain);
+    for (let n = 0; n < Math.max(...SIZES); n++) await domain.addPlayer(projectId, `p${n}`);
+    ({ share, tenantId } = await openSharing(database, domain, projectId));
+    statements = await listen(database);
+  });
+  after(() => database.close());
+
+  for (const [name, { isPlain, needs, run }] of Object.entries(CHANGES)) {
+    it(`take as many statements for 40 as for one: ${name}`, async () => {
+      const counts: number[] = [];
+      for (const size of [1, ...SIZES]) {
+        const all = Array.from({ length: size }, (_, n) => ({
+          domain,
+          tenantId,
+          projectId,
+          player: `ext:p${n}`,
+          n,
+        }));
+        const prepared: { id: string }[] = [];
+        for (const parts of all)
+          prepared.push(needs ? await domain.transact((work) => needs(work, parts)) : { id: "" });
+        statements.length = 0;
+        await Promise.all(
+          all.map((parts, n) =>
+            share(parts.player, (work) => run(work, { ...parts, ...prepared[n]! }), isPlain),
+          ),
+        );
+        counts.push(statements.length);
+      }
+      // The first one may compile the definitions.
+      const [, ...warm] = counts;
+      assert.equal(new Set(warm).size, 1, `${warm.join(", ")} statements: ${statements.join("\n")}`);
+      assert.ok(warm[0]! <= STATEMENTS_MAX, `${warm[0]}: ${statements.join("\n")}`);
+    });
+  }
+
+  it("go to the next transaction when one has taken long, which keeps its own", async () => {
+    statements.length = 0;
+    const order: string[] = [];
+    const change = (player: string, steps: number) =>
+      share(player, (work) =>
+        changePlayer(work, { projectId, id: `ext:${player}` }, (turn) => {
+          turn.root.steps.spend(steps);
+          order.push(player);
+          return () => work.now.getTime();
+        }),
+      );
+    await Promise.all([change("p1", 1), change("p2", 1_000_000), change("p3", 1), change("p4", 1)]);
+    assert.deepEqual(order, ["p1", "p2", "p3", "p4"]);
+    assert.equal(statements.filter((text) => text.includes("set local role")).length, 2);
+  });
+
+  type Asked = {
+    player: number;
+    kind: "xp" | "coins" | "lives" | "score";
+    amount: number;
+    reference: boolean;
+  };
+  const asked: fc.Arbitrary<Asked[]> = fc.array(
+    fc.record({
+      player: fc.nat(2),
+      kind: fc.constantFrom("xp", "coins", "lives", "score"),
+      amount: fc.integer({ min: -60, max: 60 }).filter((amount) => amount !== 0),
+      reference: fc.boolean(),
+    }),
+    { minLength: 2, maxLength: 16 },
+  );
+  const cause = { kind: "API" } as const;
+
+  const make = (work: Work, of: string, { player, kind, amount, reference }: Asked): Promise<unknown> => {
+    const key = { projectId: of, id: `ext:q${player}` };
+    const named = { amount, reason: "test", cause, ...(reference ? { reference: "order" } : {}) };
+    if (kind === "xp") return grantPlayerXp(work, key, named);
+    if (kind === "coins") return changeBalance(work, key, { ...named, currencyKey: "coins" });
+    if (kind === "lives") return changeLives(work, key, { amount, reason: "test", cause });
+    const { rankMoves } = domain;
+    const parts = { transact: <T>(run: (own: Work) => Promise<T>) => run(work), rankMoves };
+    return submitPlayerScore(parts, of, "best", { playerId: key.id, score: amount });
+  };
+
+  /** What each request came to, and what is left of it. */
+  const remains = async (of: string, outcomes: readonly PromiseSettledResult<unknown>[]) => {
+    const codes = outcomes.map((one) =>
+      one.status === "rejected" ? ((one.reason as DomainError).reason ?? String(one.reason)) : "done",
+    );
+    const rows = (text: string) =>
+      domain.transact(async ({ db }) => (await sql`${sql.raw(text)}`.execute(db)).rows);
+    const names = `select id, external_user_id as name from players where project_id = '${of}'`;
+    return {
+      codes,
+      players: await rows(`select external_user_id, xp, level, seq, ledger_seq, lives from players
+        where project_id = '${of}' order by 1`),
+      ledger: await rows(`select p.name, l.seq, l.asset, l.amount, l.balance_after, l.reason
+        from ledger_entries l join (${names}) p on p.id = l.player_id order by 1, 2`),
+      scores: await rows(`select p.name, e.rank_score from leaderboard_entries e
+        join (${names}) p on p.id = e.player_id order by 1`),
+      told: await rows(`select p.name, o.player_seq, o.type from outbox o
+        join (${names}) p on p.id = o.player_id order by 1, 2`),
+    };
+  };
+
+  it("come to the same as one after another, refusals included", () =>
+    fc.assert(
+      fc.asyncProperty(asked, async (requests) => {
+        const [together, apart] = [await aProjectOfChanges(domain), await aProjectOfChanges(domain)];
+        for (const id of [together, apart]) for (let n = 0; n < 3; n++) await domain.addPlayer(id, `q${n}`);
+        const sharing = await openSharing(database, domain, together);
+        const shared = await Promise.allSettled(
+          requests.map((one) => sharing.share(`q${one.player}`, (work) => make(work, together, one))),
+        );
+        const single: PromiseSettledResult<unknown>[] = [];
+        const { alone } = await openSharing(database, domain, apart);
+        for (const one of requests)
+          single.push(...(await Promise.allSettled([alone((work) => make(work, apart, one))])));
+        assert.deepEqual(await remains(together, shared), await remains(apart, single));
+      }),
+      { numRuns: 15 },
+    ));
+});

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { eventually } from "../support/eventually.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { OwnChanges } from "../../src/domain/kernel/own-changes.ts";
+import { ANSWER_AGE_MS, YoungCache } from "../../src/domain/kernel/young-cache.ts";
+
+const MIB = 1024 * 1024;
+
+describe("a cache of answers", () => {
+  const open = (bytes = MIB) => {
+    const changes = new OwnChanges();
+    const looks: boolean[] = [];
+    const cache = new YoungCache<number>({
+      bytes,
+      items: 1_000,
+      changes,
+      onLookUp: (isHit) => void looks.push(isHit),
+    });
+    let made = 0;
+    const get = (projectId = "p", { isFresh = false, key = projectId } = {}) =>
+      cache.get(
+        { projectId, owner: projectId, key },
+        { isFresh, make: async () => ({ value: ++made, bytes: 100 }) },
+      );
+    return { changes, looks, get };
+  };
+
+  it("answers with one reading until it is too old", async () => {
+    const { get, looks } = open();
+    assert.equal((await get()).value, 1);
+    const again = await get();
+    assert.equal(again.value, 1);
+    assert.ok(again.ageMs < ANSWER_AGE_MS);
+    assert.deepEqual(looks, [false, true]);
+    await eventually(async () => (await get()).value === 2, { timeoutMs: 2 * ANSWER_AGE_MS });
+  });
+
+  it("reads again after a change of the project by this process, and with isFresh", async () => {
+    const { get, changes } = open();
+    for (const projectId of ["p", "q"]) await get(projectId);
+    changes.note("p");
+    assert.equal((await get("p")).value, 3);
+    assert.equal((await get("q")).value, 2);
+    assert.equal((await get("q", { isFresh: true })).value, 4);
+    assert.equal((await get("q")).value, 4);
+  });
+
+  it("shares a reading, but not one that began before a change", async () => {
+    const changes = new OwnChanges();
+    const cache = new YoungCache<string>({ bytes: MIB, items: 10, changes });
+    const readings: PromiseWithResolvers<string>[] = [];
+    const get = () =>
+      cache.get(
+        { projectId: "p", owner: "p", key: "k" },
+        {
+          isFresh: false,
+          make: async () => {
+            const reading = Promise.withResolvers<string>();
+            readings.push(reading);
+            return { value: await reading.promise, bytes: 1 };
+          },
+        },
+      );
+    const before = [get(), get()];
+    changes.note("p");
+    const after = get();
+    assert.equal(readings.length, 2);
+    readings[1]!.resolve("new");
+    assert.equal((await after).value, "new");
+    readings[0]!.resolve("old");
+    assert.deepEqual(
+      (await Promise.all(before)).map(({ value }) => value),
+      ["old", "old"],
+    );
+    const last = get();
+    readings[2]?.resolve("newest");
+    assert.notEqual((await last).value, "old");
+  });
+
+  it("keeps no failure", async () => {
+    const cache = new YoungCache<number>({ bytes: MIB, items: 10, changes: new OwnChanges() });
+    const of = { projectId: "p", owner: "p", key: "k" };
+    const failing = cache.get(of, { isFresh: false, make: () => Promise.reject(new Error("away")) });
+    await assert.rejects(failing, /away/);
+    const again = await cache.get(of, { isFresh: false, make: async () => ({ value: 7, bytes: 1 }) });
+    assert.equal(again.value, 7);
+  });
+
+  it("keeps memory flat over 10,000 projects with one board each", async () => {
+    const [bytes, page] = [4 * MIB, 20_000];
+    const cache = new YoungCache<Buffer>({ bytes, items: 10_000, changes: new OwnChanges() });
+    const before = process.memoryUsage().arrayBuffers;
+    const keys = Array.from({ length: 10_000 }, newId);
+    let found = 0;
+    for (const key of keys) {
+      const make = async () => ({ value: Buffer.alloc(page), bytes: page });
+      await cache.get({ projectId: key, owner: key, key }, { isFresh: false, make });
+    }
+    for (const key of keys) {
+      let isHit = true;
+      const make = async () => {
+        isHit = false;
+        return { value: Buffer.alloc(0), bytes: 1 };
+      };
+      await cache.get({ projectId: key, owner: key, key }, { isFresh: false, make });
+      if (isHit) found++;
+    }
+    assert.ok(found * page <= bytes, `${found} pages are kept`);
+    const grown = process.memoryUsage().arrayBuffers - before;
+    assert.ok(grown < 10_000 * page * 0.5, `${grown} bytes more`);
+  });
+});
