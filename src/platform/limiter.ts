@@ -73,11 +73,17 @@ const createAsk = (shared: Shared, own: Windows, log?: Logger): Ask => {
 const withFallback = (shared: Shared, own: Windows, log?: Logger): Windows => {
   const ask = createAsk(shared, own, log);
 
-  /** Takes back what a late answer has counted, because it was counted in this process too. */
+  /**
+   * Takes back what a late answer has counted, because it was counted in this process too. What it has given
+   * back stays given back.
+   */
   const consume = (counts: readonly Count[]): Promise<Usage[]> =>
     ask(
       (windows) => windows.consume(counts),
-      ({ length }) => Promise.all(counts.slice(0, length).map((count) => shared.consume([opposite(count)]))),
+      ({ length }) => {
+        const late = counts.slice(0, length).filter((count) => !isTakenBack(count));
+        return Promise.all(late.map((count) => shared.consume([opposite(count)])));
+      },
     );
 
   /** If this process has counted the key itself, the points are in its own window. */

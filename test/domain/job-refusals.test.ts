@@ -21,9 +21,9 @@ describe("a job that cannot be done", function () {
   after(() => database.close());
 
   /** Runs a job of an event that does not exist. @returns its state, and what was logged */
-  const run = async (kind: string) => {
+  const run = async (kind: string, wrong: object = {}) => {
     const projectId = await domain.addProject();
-    const params = { eventId: randomUUID(), reason: "test", onShortfall: "CLAMP" };
+    const params = { eventId: randomUUID(), reason: "test", onShortfall: "CLAMP", ...wrong };
     const { transact } = domain;
     const wanted = { kind: eventRevert, params, createdBy: "test" };
     const { id } = await transact((work) => queueJob(work, projectId, wanted));
@@ -45,9 +45,14 @@ describe("a job that cannot be done", function () {
     );
   });
 
+  it("by this version is left to the workers of another, as it is", async () => {
+    const { status, error, logged } = await run("OF_ANOTHER_VERSION");
+    assert.deepEqual([status, error, logged], ["QUEUED", null, []]);
+  });
+
   it("by a fault of the service is told to operators, with what was thrown", async () => {
-    const { status, logged } = await run("GONE");
-    assert.equal(status, "FAILED");
+    const { status, logged } = await run(eventRevert.kind, { eventId: 7 });
+    assert.equal(status, "QUEUED");
     assert.deepEqual(
       logged.map(({ level, err }) => [level, err !== undefined]),
       [["error", true]],

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { connectionSlots } from "../../src/domain/kernel/connection-slots.ts";
@@ -134,6 +135,26 @@ describe("what tenants share", () => {
       ];
       await Promise.all([first, ...all]);
       assert.deepEqual(done, ["first", "small", "small", "large"]);
+    });
+
+    it("refuses requests that would wait for the same lock one after another", async () => {
+      const { transact } = openDomain(database);
+      let tries = 0;
+      const slow: GroupCommitOptions["transact"] = async () => {
+        tries++;
+        await delay(1_500);
+        throw Object.assign(new Error("canceling statement due to lock timeout"), { code: "55P03" });
+      };
+      const { ingest, addProject } = ingestWith({
+        transact: (run) => (tries < 100 ? slow(run) : transact(run)),
+      });
+      const projects = await Promise.all(Array.from({ length: 8 }, () => addProject()));
+      const outcomes = await Promise.allSettled(
+        projects.map((projectId) => ingest(projectId, batchOf(projectId, 1))),
+      );
+      assert.ok(outcomes.every(({ status }) => status === "rejected"));
+      // The first alone, then a group of seven, of which a few are tried alone.
+      assert.ok(tries <= 6, `${tries} tries`);
     });
 
     it("accepts a tenant's events while another's have reached their limit", async () => {

@@ -49,8 +49,8 @@ export class JobSteps {
    */
   async step(): Promise<boolean> {
     await this.#uncountAttempts();
-    const { transact } = this.#parts;
-    const claimed = await transact((work) => claimNext(work, this.#schedule));
+    const { transact, kinds } = this.#parts;
+    const claimed = await transact((work) => claimNext(work, this.#schedule, kinds));
     if (!claimed) return false;
     const startedMs = performance.now();
     try {
@@ -102,13 +102,17 @@ export class JobSteps {
 const tookTooLong = (ms: number): string =>
   `the step computed for ${Math.round(ms)} ms, and its transaction was lost meanwhile`;
 
+/** How long a job of an unknown kind waits for a worker that knows it, in ms; then it fails. */
+const UNKNOWN_KEPT_MS = 86_400_000;
+
 /** Claims the next tenant's job; others may just have taken the last one of a project. */
 const claimNext = async (
   work: Work,
   own: JobSchedule,
+  kinds: readonly JobKind[],
 ): Promise<{ row: Row; tenantId: string } | undefined> => {
   for (const due of own.order(await dueProjects(work))) {
-    const row = await claim(work, due);
+    const row = await claim(work, due, kinds);
     if (row) return { row, tenantId: due.tenantId };
   }
   return undefined;
@@ -116,9 +120,15 @@ const claimNext = async (
 
 /**
  * Counts an attempt and locks the job for the duration of the lease; longer while the step has the row
- * locked.
+ * locked. Kinds that only a newer version knows are left to its workers, for UNKNOWN_KEPT_MS.
  */
-const claim = async ({ db, now }: Work, { projectId }: DueProject): Promise<Row | undefined> => {
+const claim = async (
+  { db, now }: Work,
+  { projectId }: DueProject,
+  kinds: readonly JobKind[],
+): Promise<Row | undefined> => {
+  const known = `{${kinds.map(({ kind }) => kind).join(",")}}`;
+  const given = new Date(now.getTime() - UNKNOWN_KEPT_MS).toISOString();
   const leaseEnd = new Date(now.getTime() + LEASE_MS).toISOString();
   const found = await sql<Row>`
     update project_jobs j set attempts = j.attempts + 1, due_at = ${leaseEnd}::timestamptz
@@ -126,6 +136,7 @@ const claim = async ({ db, now }: Work, { projectId }: DueProject): Promise<Row 
       select project_id, id from project_jobs
       where project_id = ${projectId} and status in ('QUEUED', 'RUNNING')
         and due_at <= ${now.toISOString()}::timestamptz
+        and (kind = any(${known}::text[]) or created_at <= ${given}::timestamptz)
       order by due_at limit 1 for update skip locked) as d
     where j.project_id = d.project_id and j.id = d.id
     returning j.*, j.due_at::text as due`.execute(db);

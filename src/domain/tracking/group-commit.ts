@@ -61,7 +61,23 @@ const commitGroup = async (options: GroupCommitOptions, group: readonly Request[
     const outage = outageOf(error);
     const isForAll = group.length === 1 || (outage !== undefined && outage !== "busy");
     if (isForAll) for (const { reject } of group) reject(error);
-    else for (const request of group) await commitGroup(options, [request]);
+    else await commitApart(options, group, error);
+  }
+};
+
+/** How long the requests of a failed group are tried one by one, in ms: each may wait for the same lock. */
+const APART_MAX_MS = 3_000;
+
+const commitApart = async (
+  options: GroupCommitOptions,
+  group: readonly Request[],
+  error: unknown,
+): Promise<void> => {
+  const endMs = performance.now() + APART_MAX_MS;
+  const isBusy = outageOf(error) === "busy";
+  for (const request of group) {
+    if (isBusy && performance.now() > endMs) request.reject(error);
+    else await commitGroup(options, [request]);
   }
 };
 
