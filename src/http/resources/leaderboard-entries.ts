@@ -9,6 +9,7 @@ import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { ReadyJson } from "../../domain/kernel/ready-json.ts";
 import { type Aged, ANSWER_AGE_MS } from "../../domain/kernel/young-cache.ts";
 import { Reply, route } from "../route.ts";
+import { Flag } from "./list-bodies.ts";
 import { EntryBody, LeaderboardParams, PLAYER_REF, PlayerRef } from "./leaderboard-bodies.ts";
 
 const ViewBody = z
@@ -62,14 +63,7 @@ const ListQuery = z.object({
     .meta({ description: "The value, of a leaderboard that is broken down by an attribute" }),
 });
 
-const Fresh = z
-  .enum(["true", "false"])
-  .default("false")
-  .transform((text) => text === "true")
-  .meta({
-    description: `true: as it is now, not as up to ${ANSWER_AGE_MS} ms ago`,
-    override: { type: "boolean" },
-  });
+const Fresh = Flag.meta({ description: `true: as it is now, not as up to ${ANSWER_AGE_MS} ms ago` });
 
 const EntriesQuery = ListQuery.extend({
   page: z.coerce.number().int().min(1).max(PAGE_DEPTH_MAX).default(1),
@@ -137,7 +131,7 @@ const keptPage: Read = async (app, projectId, leaderboardId, asked) => {
   const kept = await app.answers.get(
     { projectId, owner: projectId, key },
     {
-      isFresh: fresh,
+      isFresh: fresh ?? false,
       make: async () => {
         // Of nothing that is old already: the page grows as old again.
         const { value } = await readEntries(app, projectId, leaderboardId, { ...asked, fresh: true });
