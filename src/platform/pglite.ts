@@ -1,12 +1,8 @@
 import { createPostgreSqlTypeParsers } from "@mikro-orm/sql";
 
-/** A database in memory is lost with its process, so its log need not survive anything. */
-const MEMORY_SETTINGS = ["full_page_writes=off", "synchronous_commit=off", "wal_init_zero=off"];
-
 /** Returns the options of a database in memory. @param cluster what it begins as, in place of an empty one */
 export const inMemory = async (cluster?: Blob) => ({
   loadDataDir: cloneable(cluster ?? (await emptyCluster())),
-  postgresqlconf: MEMORY_SETTINGS,
 });
 
 /** Creates an empty cluster as `initdb` does, which takes PGlite seconds of computing. */

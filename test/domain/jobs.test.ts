@@ -207,7 +207,7 @@ describe("long work of a project", function () {
     assert.deepEqual(await done(), []);
   });
 
-  it("fails alone when for a day nobody knows its kind, or its parameters are not what they were", async () => {
+  it("fails alone when for a day nobody knows its kind, or its parameters are not as they were", async () => {
     const strange = await queue(1);
     await transact(({ db }) => sql`update project_jobs set kind = 'GONE'`.execute(db));
     assert.ok(!(await jobs.step()));
