@@ -210,10 +210,12 @@ describe("balances", () => {
     await purse.grant("coins", 50);
     const headers = { "X-Idempotency-Key": randomUUID() };
     const path = `/api/v1/players/${purse.player}/balances/coins/spend`;
+    // Some of them share a transaction: it is done by the first, and the others get its answer.
     const answers = await Promise.all(
-      [1, 2, 3].map(() => api.post(path, { amount: 20 }, { key: tenant.key, headers })),
+      Array.from({ length: 20 }, () => api.post(path, { amount: 20 }, { key: tenant.key, headers })),
     );
-    assert.deepEqual(new Set(answers.map(({ body }) => body.ledgerEntry?.id)).size, 1);
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([201]));
+    assert.equal(new Set(answers.map(({ body }) => body.ledgerEntry?.id)).size, 1);
     assert.equal((await purse.numbers("coins"))[0], 30);
   });
 });

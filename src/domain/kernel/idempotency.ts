@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { conflict, DomainError } from "./errors.ts";
 import type { SecretBox } from "./secret-box.ts";
 import { kept, unansweredKept } from "./statements.ts";
-import { type Outcome, together } from "./together.ts";
+import { Apart, type Outcome, together } from "./together.ts";
 import type { Work } from "./work.ts";
 
 /** How long a stored response is returned for its key. */
@@ -61,15 +61,18 @@ export const claimKey = together({
     // Separate: a statement that also read the rows would see them as of before the locks.
     const taken = await lockKeys(work, keyed);
     const stored = await findAll(work, keyed);
-    // A request that only replays the response holds the key for a moment, too.
-    return stored.map((found, i): Found =>
-      "value" in found && found.value === undefined && !taken[i] ? { error: inProgress() } : found,
-    );
+    return stored.map((found, i): Found => {
+      if (!("value" in found) || found.value !== undefined || taken[i] === "MINE") return found;
+      // A request that only replays the response holds the key for a moment, too.
+      return { error: taken[i] === "OTHERS" ? inProgress() : new Apart("NEXT", "a repetition waits for it") };
+    });
   },
 });
 
-/** @returns whether each got its key: of two requests of one transaction with the same key, the first */
-const lockKeys = async ({ db }: Work, keyed: readonly Keyed[]): Promise<boolean[]> => {
+/** Whose a key is: the request's, of one before it in the same transaction, or of another transaction. */
+type Holder = "MINE" | "EARLIER" | "OTHERS";
+
+const lockKeys = async ({ db }: Work, keyed: readonly Keyed[]): Promise<Holder[]> => {
   const locks = keyed.map(({ request }) => lockOf(request));
   const { rows } = await kept(
     db,
@@ -77,8 +80,9 @@ const lockKeys = async ({ db }: Work, keyed: readonly Keyed[]): Promise<boolean[
     select k::text as k, pg_try_advisory_xact_lock(k) as taken
     from unnest(${`{${[...new Set(locks)].join(",")}}`}::bigint[]) as u(k)`,
   );
-  const free = new Set(rows.filter(({ taken }) => taken).map(({ k }) => String(k)));
-  return locks.map((lock) => free.delete(lock));
+  const own = rows.filter(({ taken }) => taken).map(({ k }) => String(k));
+  const [ours, free] = [new Set(own), new Set(own)];
+  return locks.map((lock) => (free.delete(lock) ? "MINE" : ours.has(lock) ? "EARLIER" : "OTHERS"));
 };
 
 type Row = { n: number; fingerprint: string; status: number; body: string; is_unfinished: boolean };
