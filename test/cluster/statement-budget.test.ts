@@ -26,7 +26,7 @@ const CALLS = { read: 5, write: 3 };
 
 /**
  * What a key may do, else a user; operations of super-admins and for everybody are no part of games. Those
- * that share transactions have no statements of their own: test/domain/shared-changes.test.ts counts a group's.
+ * that share transactions have no statements of their own: domain/shared-changes.test.ts counts a group's.
  */
 const ofTenants = operations().filter(
   ({ route: { access, sharing } }) =>
