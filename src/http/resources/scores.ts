@@ -68,7 +68,7 @@ export const scoreRoutes = [
       const at = occurredAt === undefined ? undefined : new Date(occurredAt);
       const submission = { ...given, occurredAt: at };
       const { result, finish } = await submitPlayerScore(app, projectId, params.leaderboardId, submission);
-      return new Reply(200, result, {}, finish);
+      return Reply.provisional(result, finish);
     },
   }),
   route({
