@@ -13,7 +13,7 @@ const common = {
   // Ready when the process says so; stopping waits for what it has in hand.
   wait_ready: true,
   listen_timeout: 60_000,
-  kill_timeout: 35_000,
+  kill_timeout: 35_000 + Number(process.env.SHUTDOWN_DELAY_MS || 0),
   exp_backoff_restart_delay: 100,
   // pm2's own agent inside the process would hide unhandled rejections.
   pmx: false,

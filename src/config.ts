@@ -114,6 +114,8 @@ export type Settings = Readonly<{
   metricsToken: string | undefined;
   /** A process that has not stopped within this time is terminated. */
   shutdownTimeoutMs: number;
+  /** How long a web process that stops goes on, not ready, before it closes anything. */
+  shutdownDelayMs: number;
   /** Stores that are set while MODE is not: whoever set them probably meant cluster mode. */
   unusedStores: readonly StoreName[];
   /** Remarks on settings that have no effect, to be logged at the start. */
@@ -248,6 +250,7 @@ export const readConfig = (env: Env): Settings => {
     logLevel: data.LOG_LEVEL,
     metricsToken: data.METRICS_TOKEN,
     shutdownTimeoutMs: data.SHUTDOWN_TIMEOUT_MS,
+    shutdownDelayMs: data.SHUTDOWN_DELAY_MS,
     unusedStores: unusedStoresIn(given),
     remarks: remarksOn(unusedStoresIn(given)),
     givenSecrets: secretsIn(data),

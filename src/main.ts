@@ -14,6 +14,8 @@ enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/laurel-comp
 resolveOwnImports();
 
 const USAGE_EXIT_CODE = 2;
+/** Signals within this time, in ms, are one: npm and a supervisor may both send it. */
+const FORWARDED_MS = 1_000;
 /**
  * Time for V8's background optimisation to finish, in ms: a process that exits while that waits for memory
  * may hang for ever (nodejs/node#54918).
@@ -88,12 +90,19 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
   const running = await startServer(config, log);
 
   const stopping = new AbortController();
+  const hurry = new AbortController();
+  let firstMs = 0;
   const stop = async (signal: string) => {
-    if (stopping.signal.aborted) return;
+    if (stopping.signal.aborted) {
+      // Who asks again does not want to wait for a balancer. At once, it is one signal that npm forwarded too.
+      if (performance.now() - firstMs > FORWARDED_MS) hurry.abort();
+      return;
+    }
     stopping.abort();
+    firstMs = performance.now();
     log.info({ signal }, "stopping");
-    setTimeout(() => process.exit(1), config.shutdownTimeoutMs).unref();
-    await running.stop().catch((err: unknown) => log.error({ err }, "stopping failed"));
+    setTimeout(() => process.exit(1), config.shutdownDelayMs + config.shutdownTimeoutMs).unref();
+    await running.stop(hurry.signal).catch((err: unknown) => log.error({ err }, "stopping failed"));
     await delay(LAST_REST_MS);
     process.exit(0);
   };

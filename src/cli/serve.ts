@@ -23,14 +23,17 @@ import { createLiveRooms } from "../rooms/live-rooms.ts";
 import { VERSION } from "../version.ts";
 import { listen, type ListenAddress, requireFreePort, stopListening, whenClosed } from "./listening.ts";
 
-/** A running process; `stop` completes the work in progress and releases all resources. */
+/**
+ * A running process; `stop` completes the work in progress and releases all resources. Before that it goes on for
+ * SHUTDOWN_DELAY_MS, not ready, so that a balancer sees it; `hurry` ends this wait.
+ */
 export type Running = {
   app: App;
   /** Undefined in a process without the web role. */
   address: { host: string; port: number } | undefined;
   /** Where METRICS_PORT is open; undefined without one. */
   operators: { host: string; port: number } | undefined;
-  stop(): Promise<void>;
+  stop(hurry?: AbortSignal): Promise<void>;
 };
 
 const placeOf = ({ host, port }: Config): ListenAddress => ({ host, port, names: ["HOST", "PORT"] });
@@ -75,8 +78,9 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
     app,
     address: bound && { host: config.host, port: bound.port },
     operators: operators?.address,
-    stop: async () => {
+    stop: async (hurry) => {
       state.isStopping = true;
+      if (web) await delay(config.shutdownDelayMs, undefined, { signal: hurry }).catch(() => undefined);
       if (web) await closeWeb(web);
       // Concurrently: a mail being sent must not delay the process for longer than the mailer allows.
       await Promise.all([app.queue.close(), app.mailer.close()]);

@@ -143,4 +143,5 @@ export const SETTINGS = {
     .default("info"),
   METRICS_TOKEN: z.string().min(16, "must have at least 16 characters").optional(),
   SHUTDOWN_TIMEOUT_MS: whole(1_000, 600_000).default(30_000),
+  SHUTDOWN_DELAY_MS: whole(0, 600_000).default(0),
 };

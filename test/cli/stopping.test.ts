@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { aPlayer, join, matchmake } from "../support/rooms/sdk.ts";
 import { aTenant } from "../support/app/app.ts";
+import { eventually } from "../support/eventually.ts";
 import { clientOf } from "../support/http/client.ts";
 import { migratedDataDir } from "../support/processes/data-dir.ts";
 import { freePort, startProcess } from "../support/processes/process.ts";
@@ -29,6 +30,25 @@ describe("a server that is told to stop", function () {
     assert.equal((await fetch(`http://127.0.0.1:${port}/health/live`)).status, 200);
     server.child.kill("SIGTERM");
     assert.equal(await server.ended, 0, server.output());
+  });
+
+  it("answers as before for SHUTDOWN_DELAY_MS, and says that it is not ready, until it is told again", async () => {
+    const port = await freePort();
+    const env = { DATA_DIR: dir.path, PORT: String(port), DEMO: "off", LOG_LEVEL: "error" };
+    const server = await startProcess(["serve"], { ...env, SHUTDOWN_TIMEOUT_MS, SHUTDOWN_DELAY_MS: "600000" });
+    const api = clientOf(`http://127.0.0.1:${port}`);
+    const { key } = await aTenant(api);
+    server.child.kill("SIGTERM");
+    await eventually(async () => (await api.get("/health/ready")).status === 503);
+    const { token } = await aPlayer(api, key);
+    const { room } = await join(api, token, "player");
+    room.reconnection.enabled = false;
+    const left = new Promise<number>((resolve) => room.onLeave(resolve));
+    // The second signal counts when it cannot be the first one, forwarded.
+    const again = setInterval(() => server.child.kill("SIGTERM"), 500);
+    assert.equal(await server.ended, 0, server.output());
+    clearInterval(again);
+    assert.equal(await left, 4001);
   });
 
   it("does not wait for clients that were given a seat in a room and have not come", async () => {

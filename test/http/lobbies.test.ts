@@ -63,6 +63,8 @@ describe("lobbies", () => {
     await refuse({ visibility: "FRIENDS" }, "visibility");
     await refuse({ metadata: { a: "x".repeat(5_000) } }, "metadata");
     await refuse({ settings: { teams: { count: 1, size: 2 } } }, "settings.teams");
+    await refuse({ settings: { readyPolcy: "HOST" } }, "settings");
+    await refuse({ settings: { teams: { count: 2, size: 2, balance: true } } }, "settings.teams");
     await refuse({ mode: "a b" }, "mode");
     const quick = await game.post("/lobbies/quickplay", { mode: "m", playerId: GHOST, near: { max: 3 } });
     assertError(quick, 400);

@@ -4,7 +4,7 @@ import type { LobbySettings, LobbyTeams } from "../../kernel/events/lobby-views.
 
 const DAY_SECONDS = 86_400;
 
-const Teams = z.object({
+const Teams = z.strictObject({
   count: z.int().min(1).max(LOBBY_PLAYERS_MAX),
   size: z.int().min(1).max(LOBBY_PLAYERS_MAX),
   assignment: z.enum(["MANUAL", "BALANCED", "RANDOM"]).default("MANUAL"),
@@ -17,9 +17,12 @@ const Teams = z.object({
 
 const seconds = (max: number, description: string) => z.int().min(0).max(max).meta({ description });
 
-/** Some of a lobby's settings; absent ones keep their value, or have their default. */
+/**
+ * Some of a lobby's settings; absent ones keep their value, or have their default. Unknown ones are refused: a
+ * setting that nobody reads would look as if it were set.
+ */
 export const SettingsPatch = z
-  .object({
+  .strictObject({
     countdownSeconds: seconds(300, "From start to game; 0 starts at once"),
     readyPolicy: z.enum(["ALL", "MAJORITY", "HOST"]),
     autoStart: z.boolean(),
