@@ -77,7 +77,10 @@ end`;
 export const APPLY = `${NAMES}${SET}
 local cur = redis.call('GET', KEYS[1])
 local from, to = -math.huge, math.huge
-if cur then from, to = setEntries(cur, 1) end
+if cur then
+  from, to = setEntries(cur, 1)
+  redis.call('PERSIST', KEYS[1])
+end
 local nxt = redis.call('GET', nextKey)
 if nxt then
   setEntries(nxt, 1)
@@ -106,13 +109,15 @@ return 1`;
 
 /**
  * ARGV: generation. Switches reads to the build and removes the previous generation; returns 0 when the lease
- * was lost.
+ * was lost. An empty one is forgotten after ten minutes unless an entry is set: anybody may ask for lists that
+ * nobody has scored in.
  */
 export const SWITCH = `${NAMES}
 if redis.call('GET', nextKey) ~= ARGV[1] then return 0 end
 forget(redis.call('GET', KEYS[1]))
 for _, key in ipairs({ partsOf(ARGV[1]) }) do redis.call('PERSIST', key) end
 redis.call('SET', KEYS[1], ARGV[1])
+if redis.call('EXISTS', partsOf(ARGV[1])) == 0 then redis.call('PEXPIRE', KEYS[1], 600000) end
 redis.call('DEL', nextKey)
 return 1`;
 

@@ -218,6 +218,20 @@ describe("ranks in Redis", () => {
     );
   });
 
+  it("forgets a list that nobody has scored in after a while, and keeps it once somebody has", async () => {
+    const { truth, source } = aTruth();
+    const ranks = createRedisRanks(redis, namespace, source);
+    const period = aPeriod();
+    await ranks.page(period, 0, 1);
+    const named = async () => (await ownKeys()).filter((key) => key.includes(period.periodId));
+    const [pointer] = await named();
+    assert.ok((await redis.pttl(pointer!)) > 0);
+    commit(truth.rows, aPlayerId(1), 1);
+    await ranks.apply(period.projectId, period.periodId, [...truth.rows.values()]);
+    for (const key of await named()) assert.equal(await redis.pttl(key), -1, key);
+    assert.deepEqual(await ranks.page(period, 0, 100), expectedOf(truth.rows, period.ties));
+  });
+
   it("equals the truth after random writes from two processes amid rebuilds and losses", async function () {
     this.timeout(60_000);
     for (const ties of TIES) {

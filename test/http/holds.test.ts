@@ -54,6 +54,26 @@ describe("holds", () => {
     assert.equal((await purse.verify())["valid"], true);
   });
 
+  it("are their player's: who names another's at the same moment finds none, and nothing of theirs moves", async () => {
+    const other = await aPurse(api, tenant);
+    for (const one of [purse, other]) await one.grant("coins", 100);
+    for (const step of ["release", "capture"]) {
+      const theirs = must(await purse.hold("coins", 60), 201);
+      const own = must(await other.hold("coins", 60), 201);
+      // What comes while the first is on its way shares a transaction.
+      const [, settled, foreign] = await Promise.all([
+        (await aPurse(api, tenant)).grant("coins", 1),
+        purse.post(`holds/${theirs.id}/${step}`),
+        other.post(`holds/${theirs.id}/${step}`),
+      ]);
+      assert.equal(must(settled, 200).id, theirs.id);
+      assertError(foreign, 404);
+      assert.deepEqual((await other.numbers("coins")).slice(0, 3), [100, 40, 60]);
+      must(await other.post(`holds/${own.id}/release`), 200);
+      await purse.grant("coins", step === "capture" ? 60 : 1);
+    }
+  });
+
   it("free what they hold when they expire, once however often somebody looks", async () => {
     await purse.grant("coins", 30);
     const { id } = must(await purse.hold("coins", 10), 201);

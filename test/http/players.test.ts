@@ -11,6 +11,8 @@ const fieldOf = (answer: Answer): string => {
   return answer.body.error.details[0].field as string;
 };
 
+type Told = { before: { displayName?: string }; after: { displayName?: string } };
+
 describe("players", () => {
   let api: TestApp;
   let tenant: Tenant;
@@ -230,6 +232,23 @@ describe("players", () => {
         [body.displayName, body.avatarUrl, body.locale, body.timezone, body.country, body.metadata],
         [null, null, null, null, "GB", { c: null }],
       );
+    });
+
+    it("are told one after another, however the player is named by those who change it at once", async () => {
+      const { id, ext } = await aPlayer({ displayName: "Zero" });
+      for (const second of ["Zero", "Two"]) {
+        const answers = await Promise.all([
+          aPlayer(),
+          patch(id, { displayName: second }),
+          identify({ externalUserId: ext, displayName: "One" }),
+          patch(id, { displayName: second }),
+        ]);
+        assert.ok(answers.every((answer) => !("status" in answer) || answer.status === 200));
+        const told = (await outboxOf(id)).slice(1).map(([, , data]) => data as Told);
+        for (const [n, { before }] of told.entries())
+          assert.equal(before.displayName, n === 0 ? "Zero" : told[n - 1]!.after.displayName);
+        assert.equal((await read(id)).body.displayName, told.at(-1)!.after.displayName);
+      }
     });
 
     it("tell every difference in one player.updated, and nothing when there is none", async () => {

@@ -10,6 +10,9 @@ export type PlayerKey = { projectId: string; id: string };
 /** Players whose rows a request of this transaction has for itself. */
 const OWNED = localKey("owned players", () => new Set<string>());
 
+/** Whether a request of this transaction has locked the player by `lockPlayerRow`. */
+export const isOwned = (work: Work, playerId: string): boolean => work.local.get(OWNED).has(playerId);
+
 const lockOne = async (work: Work, keys: readonly PlayerKey[]): Promise<Outcome<PlayerKey>[]> => {
   const { projectId } = keys[0]!;
   await planOf(work, projectId);

@@ -35,6 +35,7 @@ export type HoldView = {
 
 type Row = {
   id: string;
+  player_id: string;
   currency_key: string;
   amount: string | number;
   captured: string | number | null;
@@ -46,7 +47,7 @@ type Row = {
 };
 
 const COLUMNS = sql.raw(
-  "id, currency_key, amount, captured, status, reference, expires_at, created_at, settled_at",
+  "id, player_id, currency_key, amount, captured, status, reference, expires_at, created_at, settled_at",
 );
 
 const iso = (value: Date | string): string => new Date(value).toISOString();
@@ -109,11 +110,18 @@ const countOpen = together({
 
 type NewRow = { projectId: string; h: string; p: string; k: string; a: number; f: string | null; x: string };
 
-/** Returns the views of rows in the order of the ids that were asked for. */
-const viewsOf = (rows: readonly Row[], ids: readonly string[]): Outcome<HoldView>[] => {
-  const byId = new Map(rows.map((row) => [row.id, row]));
-  return ids.map((id) => {
-    const row = byId.get(id);
+type HoldRef = { playerId: string; id: string };
+
+const nameOf = ({ playerId, id }: HoldRef): string => `${playerId} ${id}`;
+
+/**
+ * Returns the views of rows in the order of the holds that were asked for. A hold is asked for as its player's:
+ * another request may have asked for it as somebody else's.
+ */
+const viewsOf = (rows: readonly Row[], asked: readonly HoldRef[]): Outcome<HoldView>[] => {
+  const found = new Map(rows.map((row) => [nameOf({ playerId: row.player_id, id: row.id }), row]));
+  return asked.map((ref) => {
+    const row = found.get(nameOf(ref));
     return row ? { value: show(row) } : { error: notFound("hold") };
   });
 };
@@ -131,7 +139,7 @@ const insertHold = together({
       returning ${COLUMNS}`.execute(db);
     return viewsOf(
       made.rows,
-      rows.map(({ h }) => h),
+      rows.map(({ p, h }) => ({ playerId: p, id: h })),
     );
   },
 });
@@ -226,7 +234,7 @@ const readHold = together({
         on t.project_id = ${holds[0]!.player.projectId} and t.player_id = r.p and t.id = r.h`.execute(db);
     return viewsOf(
       found.rows,
-      holds.map(({ id }) => id),
+      holds.map(({ player, id }) => ({ playerId: player.id, id })),
     );
   },
 });
@@ -254,7 +262,7 @@ const settleHold = together({
       returning ${COLUMNS}`.execute(db);
     return viewsOf(
       done.rows,
-      settled.map(({ id }) => id),
+      settled.map(({ player, id }) => ({ playerId: player.id, id })),
     );
   },
 });

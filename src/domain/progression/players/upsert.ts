@@ -5,6 +5,7 @@ import { externalKey, type ExternalRef, insertPlayers, lockFreePlayers, lockPlay
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import { type GroupChange, openGroupChange } from "../group-change.ts";
 import type { Work } from "../../kernel/work.ts";
+import { isOwned } from "../reference.ts";
 import {
   changeProfile,
   type ColumnsRow,
@@ -103,9 +104,18 @@ const lockOrCreate = async (
   throw new Error("players were renamed or removed while they were being locked");
 };
 
-/** In a shared transaction nobody is waited for. */
-const lockNamed = async (work: Work, refs: readonly ExternalRef[]) =>
-  work.isShared ? lockFreePlayers(work, refs) : { players: await lockPlayers(work, refs), held: [] };
+/** In a shared transaction nobody is waited for, and players whom another of its requests has are left to it. */
+const lockNamed = async (work: Work, refs: readonly ExternalRef[]) => {
+  if (!work.isShared) return { players: await lockPlayers(work, refs), held: [] };
+  const { players, held } = await lockFreePlayers(work, refs);
+  const isTheirs = (ref: ExternalRef): boolean => {
+    const player = players.get(externalKey(ref));
+    return player !== undefined && isOwned(work, player.id);
+  };
+  const theirs = refs.filter(isTheirs);
+  for (const ref of theirs) players.delete(externalKey(ref));
+  return { players, held: [...held, ...theirs] };
+};
 
 const reject = (message: string): Extract<Upserted, { status: "REJECTED" }> => ({
   status: "REJECTED",
