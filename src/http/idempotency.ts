@@ -94,15 +94,26 @@ const runPrepared = async (app: App, { route, context, prepared }: Execution): P
   return result instanceof Reply ? result : new Reply(route.status ?? 200, result);
 };
 
-/** Runs an operation whose request has no key. `app` is the operation's own. */
-export const runOnce = async (app: App, execution: Execution): Promise<Reply<unknown>> => {
+/** Returns what finishes a reply, if anything does. */
+const finisherOf = ({ route }: Execution, { finish, left }: Reply<unknown>) =>
+  left === undefined ? finish : (app: App): Promise<unknown> => route.resume!(app, left);
+
+/**
+ * Runs an operation whose request has no key. `app` is the operation's own, `lasting` the same for what has to be
+ * done also when the client has gone.
+ */
+export const runOnce = async (app: App, lasting: App, execution: Execution): Promise<Reply<unknown>> => {
   await prepare(app, execution);
   const reply = await runPrepared(app, execution);
-  return reply.finish ? new Reply(reply.status, await reply.finish(app), reply.headers) : reply;
+  const finish = finisherOf(execution, reply);
+  return finish ? new Reply(reply.status, await finish(lasting), reply.headers) : reply;
 };
 
-const replay = ({ status, body }: StoredResponse): Reply<unknown> =>
-  new Reply(status, body, { "X-Idempotent-Replayed": "true" });
+/** A response to be completed comes to whoever repeats the request: the process that had it may be gone. */
+const replay = ({ status, body, left }: StoredResponse): Reply<unknown> => {
+  const reply = new Reply(status, body, { "X-Idempotent-Replayed": "true" });
+  return left === undefined ? reply : Object.assign(reply, { isProvisional: true, left });
+};
 
 /**
  * Runs an operation once per key. The answer is stored in the transaction of the work, so after a crash there
@@ -112,13 +123,14 @@ const replay = ({ status, body }: StoredResponse): Reply<unknown> =>
  */
 export const runKeyed = async (
   app: App,
+  lasting: App,
   execution: Execution,
   request: KeyedRequest,
 ): Promise<Reply<unknown>> => {
   const { transact, secretBox } = app;
   if (execution.route.prepare) {
     const known = await transact((work) => findResponse(work, { secretBox, request }));
-    if (known) return replay(known);
+    if (known) return finished(lasting, execution, request, replay(known));
   }
   let reply: Reply<unknown>;
   try {
@@ -132,11 +144,22 @@ export const runKeyed = async (
     });
   } catch (error) {
     if (!isKept(error)) throw error;
-    return keepRefusal(app, execution, request, error);
+    reply = await keepRefusal(app, execution, request, error);
   }
-  if (!reply.finish) return reply;
-  const body = await reply.finish(app);
-  await complete(app, request, body);
+  return finished(lasting, execution, request, reply);
+};
+
+/** Finishes a reply, and stores the body that this results in. */
+const finished = async (
+  lasting: App,
+  execution: Execution,
+  request: KeyedRequest,
+  reply: Reply<unknown>,
+): Promise<Reply<unknown>> => {
+  const finish = finisherOf(execution, reply);
+  if (!finish) return reply;
+  const { isProvisional } = reply;
+  const body = await complete(lasting, request, { body: await finish(lasting), isProvisional });
   return new Reply(reply.status, body, reply.headers);
 };
 
@@ -168,16 +191,18 @@ const runOrKeep = async (app: App, execution: Execution, work: Work): Promise<Re
 const refusalOf = ({ clock }: App, { context }: Execution, error: DomainError): Reply<unknown> =>
   new Reply<unknown>(error.status, errorBody(error, context.actor.requestId, clock()));
 
-/** Stores the final answer `body` of completed work; if that fails, the stored answer stays. */
+/** Stores the final body of completed work, and returns what is stored; if that fails, the stored one stays. */
 const complete = async (
   { transact, secretBox }: App,
   request: KeyedRequest,
-  body: unknown,
-): Promise<void> => {
+  { body, isProvisional }: { body: unknown; isProvisional: boolean },
+): Promise<unknown> => {
   try {
-    await transact((work) => completeResponse(work, { secretBox, request, body }));
+    return await transact((work) => completeResponse(work, { secretBox, request, body, isProvisional }));
   } catch (error) {
-    if (outageOf(error) === undefined) throw error;
+    // What is not stored is not said: a repetition finishes it, and others may have changed its ranks by then.
+    if (isProvisional || outageOf(error) === undefined) throw error;
+    return body;
   }
 };
 

@@ -2,6 +2,7 @@ import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import { DomainError, invalid } from "../domain/kernel/errors.ts";
+import { ClientGone } from "../domain/kernel/flights.ts";
 import { ignoredFields } from "../domain/kernel/ignored-fields.ts";
 import { isJsonObject } from "../domain/kernel/json.ts";
 import { readBy } from "../domain/kernel/read.ts";
@@ -95,13 +96,11 @@ const send = async (route: AnyRoute, response: Response, reply: Reply<unknown>):
   await sendJson(response, chunks, route.isRevalidated === true);
 };
 
-const gone = (): DomainError => new DomainError("SERVICE_UNAVAILABLE", "The client has gone");
-
 /** Returns a signal that aborts when the connection ends before the response is complete. */
 const presenceOf = (response: Response): AbortSignal => {
   const presence = new AbortController();
   response.once("close", () => {
-    if (!response.writableFinished) presence.abort(gone());
+    if (!response.writableFinished) presence.abort(new ClientGone());
   });
   return presence.signal;
 };
@@ -120,12 +119,23 @@ const whilePresent = (transact: App["transact"], signal: AbortSignal): App["tran
     );
 };
 
-/** Returns the App of an operation: what it does is within its scope, and ends with its client. */
-const scopedFor = (app: App, { route, rowScope, context }: Execution, signal: AbortSignal): App => {
+/**
+ * Returns the App of an operation: what it does is within its scope. With `signal` it ends with its client;
+ * without, it lasts.
+ */
+const scopedFor = (app: App, { route, rowScope: given, context }: Execution, signal?: AbortSignal): App => {
+  const rowScope = signal ? given : lastingScope(given);
   const sharing = route.sharing?.(context);
   const shared = sharing ? app.transactShared(rowScope, sharing) : app.transactAs(rowScope);
-  const transact = whilePresent(shared, signal);
+  const transact = signal ? whilePresent(shared, signal) : shared;
   return { ...app, transact, read: app.readAs?.(rowScope) ?? readBy(transact) };
+};
+
+/** The scope of work that nobody ends by disconnecting. */
+const lastingScope = (rowScope: RowScope): RowScope => {
+  if (!rowScope.by) return rowScope;
+  const { waits: _waits, ...by } = rowScope.by;
+  return { ...rowScope, by };
 };
 
 const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
@@ -188,7 +198,9 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     const scoped = scopedFor(app, execution, signal);
     const keyed = await keyedRequest(request, execution, raw);
     try {
-      const run = () => (keyed ? runKeyed(scoped, execution, keyed) : runOnce(scoped, execution));
+      const lasting = scopedFor(app, execution);
+      const run = () =>
+        keyed ? runKeyed(scoped, lasting, execution, keyed) : runOnce(scoped, lasting, execution);
       const reply = await (route.timeouts ? withTimeouts(route.timeouts, run) : run());
       // Others may have been answered meanwhile. What was written is not refused afterwards.
       if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));

@@ -1,4 +1,5 @@
-import type { z } from "zod";
+import assert from "node:assert/strict";
+import { z } from "zod";
 import type { App } from "../app.ts";
 import type { Access } from "../domain/kernel/access.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
@@ -50,9 +51,11 @@ export class Reply<T> {
   finish: ((app: App) => Promise<T>) | undefined;
   /**
    * The body is not final before `finish` has run: a repetition of the request under the same idempotency key
-   * is asked to wait.
+   * is asked to wait, or finishes it.
    */
   isProvisional = false;
+  /** With what a repetition completes the provisional body by the route's `resume`, as JSON. */
+  left: unknown;
   constructor(
     status: number,
     body: T,
@@ -68,6 +71,11 @@ export class Reply<T> {
   /** @param body answer to a repeated request when the process died before `finish` had ended */
   static provisional<T>(body: T, finish: (app: App) => Promise<T>): Reply<T> {
     return Object.assign(new Reply(200, body, {}, finish), { isProvisional: true });
+  }
+
+  /** The route's `resume` finishes it, given `left`: here, and in a repetition that finds it provisional. */
+  static resumable<T>(body: T, left: unknown): Reply<T> {
+    return Object.assign(new Reply(200, body), { isProvisional: true, left });
   }
 }
 
@@ -93,6 +101,8 @@ export type Route<
   body?: B;
   /** The body as the document shows it, where `body` leaves checks to the operation itself. */
   described?: Shape;
+  /** Fields that `body` does not have are accepted: `run` names them in the answer. Otherwise they are refused. */
+  namesIgnored?: true;
   /** Bytes; default BODY_LIMIT. */
   bodyLimit?: number;
   /** Names and values in the JSON of the body; default BODY_PARTS_MAX, or LARGE_BODY_PARTS_MAX. */
@@ -146,6 +156,8 @@ export type Route<
     app: App,
     context: RouteContext<Out<P>, Out<Q>, Out<B>> & { prepared: X },
   ): Promise<z.input<R> | Reply<z.input<R>>>;
+  /** Finishes what `run` has returned by `Reply.resumable`, given its `left`. May run more than once. */
+  resume?(app: App, left: unknown): Promise<z.input<R>>;
   /**
    * Runs after `run` has thrown and its transaction was rolled back, before the error is returned: with an
    * idempotency key too, and when `prepare` has thrown: `prepared` is undefined then. Not called for a
@@ -174,4 +186,12 @@ export const route = <
   X = undefined,
 >(
   definition: Route<P, Q, B, R, X>,
-): AnyRoute => definition;
+): AnyRoute => (definition.namesIgnored ? definition : { ...definition, body: strictBody(definition.body) });
+
+/** A misspelt field of a change would be lost without a word, such as the passcode of a private lobby. */
+const strictBody = <B extends Shape | undefined>(body: B): B | z.ZodType => {
+  if (!(body instanceof z.ZodObject) || body.def.catchall !== undefined) return body;
+  const meta = body.meta() ?? {};
+  assert(meta.id === undefined, "a body with a name of its own is a z.strictObject");
+  return body.strict().meta(meta);
+};

@@ -1,4 +1,13 @@
 import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { addCodes } from "../../src/domain/economy/rewards/codes.ts";
+import { claimReward } from "../../src/domain/economy/rewards/claims.ts";
+import { grantByHand } from "../../src/domain/economy/rewards/catalogue.ts";
+import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
+import type { DomainError } from "../../src/domain/kernel/errors.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
+import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
+import { define } from "../support/domain/rule-projects.ts";
 import { changeBalance } from "../../src/domain/economy/currencies/balances.ts";
 import { lockPlayersById } from "../../src/domain/progression/load.ts";
 import { WEB, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
@@ -34,12 +43,15 @@ describe("a player whose row is held", function () {
       }),
     );
 
-  /** Runs `run` while another transaction holds the player. */
-  const whileHeld = async (run: () => Promise<void>): Promise<void> => {
+  /** Runs `run` while another transaction holds the player, or what `take` takes. */
+  const whileHeld = async (
+    run: () => Promise<void>,
+    take: (work: Work) => Promise<unknown> = (work) => lockPlayersById(work, projectId, [ids[0]!]),
+  ): Promise<void> => {
     const released = Promise.withResolvers<void>();
     let isHeld = false;
     const holder = domain.transact(async (work) => {
-      await lockPlayersById(work, projectId, [ids[0]!]);
+      await take(work);
       isHeld = true;
       await released.promise;
     });
@@ -83,5 +95,71 @@ describe("a player whose row is held", function () {
       await assert.rejects(grant("held", 50), { code: "55P03" });
     });
     assert.equal(await grant("held"), 108);
+  });
+
+  const give = (name: string, reward: string, delivery: "AUTO" | "CLAIM" = "AUTO") =>
+    withTimeouts(WEB, () =>
+      share(name, (work) =>
+        grantByHand(
+          work,
+          { projectId, id: `ext:${name}` },
+          { reward, quantity: 1, delivery, cause: { kind: "API" } },
+        ),
+      ),
+    );
+
+  it("is not the only thing that others may hold: a counter and a grant keep only those waiting who need them", async () => {
+    const bundle = { kind: "BUNDLE", bundle: { xp: 1 } } as const;
+    await define(domain, projectId, "reward", { key: "rare", name: "Rare", stock: 5, ...bundle });
+    await define(domain, projectId, "reward", { key: "later", name: "Later", ...bundle });
+    const { id: grantId } = await give("other", "later", "CLAIM");
+    const claim = () =>
+      withTimeouts(WEB, () =>
+        share("other", (work) => claimReward(work, { projectId, id: "ext:other" }, grantId)),
+      );
+    const holds: [(work: Work) => Promise<unknown>, () => Promise<{ status: string }>][] = [
+      [
+        (work) => lockSharedCounters(work, [limitedKey(projectId, "reward", "rare")]),
+        () => give("other", "rare"),
+      ],
+      [({ db }) => sql`select 1 from reward_grants where id = ${grantId} for update`.execute(db), claim],
+    ];
+    for (const [take, run] of holds) {
+      let waiting: Promise<{ status: string }> | undefined;
+      let isServed = false;
+      await whileHeld(async () => {
+        waiting = run().finally(() => (isServed = true));
+        await Promise.all([grant("free"), grant("held")]);
+        assert.equal(isServed, false);
+      }, take);
+      assert.ok(["GRANTED", "CLAIMED"].includes((await waiting!).status));
+    }
+  });
+
+  it("is refused a prize without undoing what others do: codes are taken by transactions of their own", async () => {
+    const prize = { kind: "PRIZE", fulfilment: "CODE", perPlayerLimit: 1 } as const;
+    await define(domain, projectId, "reward", { key: "code", name: "Code", ...prize });
+    await domain.transact((work) => addCodes(work, projectId, { reward: "code", codes: ["a", "b", "c"] }));
+    const commits = (): Promise<number> =>
+      domain.transact(async ({ db }) => {
+        const { rows } = await sql<{ n: string | number }>`
+          select count(distinct xmin::text) as n from ledger_entries
+          where project_id = ${projectId}`.execute(db);
+        return Number(rows[0]!.n);
+      });
+    const before = await commits();
+    const outcomes = await Promise.allSettled([
+      ...Array.from({ length: 20 }, () => grant("free")),
+      give("other", "code"),
+      give("other", "code"),
+      ...Array.from({ length: 20 }, () => grant("held")),
+    ]);
+    const refused = outcomes.flatMap((one) => (one.status === "rejected" ? [one.reason as DomainError] : []));
+    assert.deepEqual(
+      refused.map(({ reason }) => reason),
+      ["LIMIT_REACHED"],
+    );
+    // 40 grants: of the group, and of those who came when it was full or on its way.
+    assert.ok((await commits()) - before <= 3);
   });
 });

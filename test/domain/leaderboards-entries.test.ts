@@ -4,7 +4,7 @@ import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts";
 import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
 import type { ScoreSubmission } from "../../src/domain/leaderboards/record-scores.ts";
-import { submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
+import { finishScore, submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
@@ -31,8 +31,10 @@ describe("leaderboard entries", () => {
   });
   after(() => database.close());
 
-  const submitTo = async (key: string, submission: ScoreSubmission) =>
-    (await submitPlayerScore(domain, projectId, key, submission)).finish();
+  const submitTo = async (key: string, submission: ScoreSubmission) => {
+    const { result, left } = await submitPlayerScore(domain.transact, projectId, key, submission);
+    return left ? finishScore(domain, left) : result;
+  };
   const submit = (user: string, score: number, occurredAt?: Date) =>
     submitTo("scores", { playerId: `ext:${user}`, score, occurredAt });
   const read = (query: Parameters<typeof readEntries>[3] = {}) =>

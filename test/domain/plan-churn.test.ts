@@ -250,7 +250,7 @@ describe("the shares of claims", () => {
     const plans = createPlanCache({ onPreparing: (id, over) => shares.wait(id, over) });
     const preparing = Promise.withResolvers<void>();
     const id = newId();
-    plans.begin(id, preparing.promise);
+    plans.noteBegun(id, preparing.promise);
     const share = shares.open();
     assert.deepEqual(share.closed, [id]);
     preparing.reject(new Error("broken"));

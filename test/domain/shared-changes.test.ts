@@ -105,9 +105,7 @@ describe("changes of players that share a transaction", function () {
     if (kind === "xp") return grantPlayerXp(work, key, named);
     if (kind === "coins") return changeBalance(work, key, { ...named, currencyKey: "coins" });
     if (kind === "lives") return changeLives(work, key, { amount, reason: "test", cause });
-    const { rankMoves } = domain;
-    const parts = { transact: <T>(run: (own: Work) => Promise<T>) => run(work), rankMoves };
-    return submitPlayerScore(parts, of, "best", { playerId: key.id, score: amount });
+    return submitPlayerScore((run) => run(work), of, "best", { playerId: key.id, score: amount });
   };
 
   /** What each request came to, and what is left of it. */

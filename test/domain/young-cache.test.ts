@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/eventually.ts";
+import { ClientGone } from "../../src/domain/kernel/flights.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { OwnChanges } from "../../src/domain/kernel/own-changes.ts";
 import { ANSWER_AGE_MS, YoungCache } from "../../src/domain/kernel/young-cache.ts";
@@ -108,5 +109,31 @@ describe("a cache of answers", () => {
     assert.ok(found * page <= bytes, `${found} pages are kept`);
     const grown = process.memoryUsage().arrayBuffers - before;
     assert.ok(grown < 10_000 * page * 0.5, `${grown} bytes more`);
+  });
+
+  it("does not fail a caller because the client of another, who began to read, has gone", async () => {
+    const cache = new YoungCache<string>({ bytes: MIB, items: 10, changes: new OwnChanges() });
+    const readings: PromiseWithResolvers<string>[] = [];
+    const get = () =>
+      cache.get(
+        { projectId: "p", owner: "p", key: "k" },
+        {
+          isFresh: false,
+          make: async () => {
+            const reading = Promise.withResolvers<string>();
+            readings.push(reading);
+            return { value: await reading.promise, bytes: 1 };
+          },
+        },
+      );
+    const asked = [get(), get(), get()];
+    readings[0]!.reject(new ClientGone());
+    await assert.rejects(asked[0]!, ClientGone);
+    await eventually(() => readings.length === 2);
+    readings[1]!.resolve("read");
+    assert.deepEqual(await Promise.all(asked.slice(1).map(async (one) => (await one).value)), [
+      "read",
+      "read",
+    ]);
   });
 });

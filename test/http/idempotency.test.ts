@@ -172,4 +172,27 @@ describe("a POST with X-Idempotency-Key", function () {
     assert.deepEqual([first.status, first.body.rank], [200, 1]);
     assert.deepEqual((await post(`/leaderboards/${board}/scores`, body, key)).body, first.body);
   });
+
+  it("is finished by a repetition when nobody else does, and has one answer for whoever still waits", async () => {
+    const board = (await post("/leaderboards", boardDefinition(), randomUUID())).body.id;
+    const [player, key] = [await aPlayer(), randomUUID()];
+    const body = { playerId: player, score: 5 };
+    const { rankMoves } = api.app;
+    const [reached, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const slow: typeof rankMoves = async (move) => {
+      reached.resolve();
+      await released.promise;
+      return rankMoves(move);
+    };
+    Object.assign(api.app, { rankMoves: slow });
+    const first = post(`/leaderboards/${board}/scores`, body, key);
+    await reached.promise;
+    Object.assign(api.app, { rankMoves });
+    const again = await post(`/leaderboards/${board}/scores`, body, key);
+    assert.deepEqual([again.status, again.body.rank, isReplay(again)], [200, 1, true]);
+    await post(`/leaderboards/${board}/scores`, { playerId: await aPlayer(), score: 9 }, randomUUID());
+    released.resolve();
+    assert.deepEqual((await first).body, again.body);
+    assert.deepEqual((await post(`/leaderboards/${board}/scores`, body, key)).body, again.body);
+  });
 });

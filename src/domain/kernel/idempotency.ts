@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import { conflict, DomainError } from "./errors.ts";
+import { isJsonObject } from "./json.ts";
 import type { SecretBox } from "./secret-box.ts";
 import { kept, unansweredKept } from "./statements.ts";
 import { Apart, type Outcome, together } from "./together.ts";
@@ -10,7 +11,8 @@ import type { Work } from "./work.ts";
 export const IDEMPOTENCY_HOURS = 24;
 export const IDEMPOTENCY_KEY_MAX = 255;
 /**
- * How long a response may be provisional; after that, the process that should complete it is considered dead.
+ * How long a response that nobody can resume may be provisional; after that, the process that should complete it
+ * is considered dead.
  */
 const PROVISIONAL_MS = 60_000;
 
@@ -29,7 +31,15 @@ export type StoredResponse = {
   body: unknown;
   /** To be completed: not returned to anybody until then. Stored with a status below 0. */
   isProvisional?: boolean;
+  /** With what a repetition completes a provisional response, as JSON. */
+  left?: unknown;
 };
+
+/** The name under which `left` is stored in a provisional body. */
+const LEFT = "$left";
+
+const withLeft = ({ body, left }: StoredResponse): unknown =>
+  left === undefined ? body : { ...(body as object), [LEFT]: left };
 
 const contextOf = ({ scope, key }: KeyedRequest): string => `idempotency_keys:${scope}:${key}`;
 
@@ -85,7 +95,7 @@ const lockKeys = async ({ db }: Work, keyed: readonly Keyed[]): Promise<Holder[]
   return locks.map((lock) => (free.delete(lock) ? "MINE" : ours.has(lock) ? "EARLIER" : "OTHERS"));
 };
 
-type Row = { n: number; fingerprint: string; status: number; body: string; is_unfinished: boolean };
+type Row = { n: number; fingerprint: string; status: number; body: string; is_new: boolean };
 
 const findAll = async ({ db, now }: Work, keyed: readonly Keyed[]): Promise<Found[]> => {
   const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
@@ -94,8 +104,7 @@ const findAll = async ({ db, now }: Work, keyed: readonly Keyed[]): Promise<Foun
   const { rows } = await kept(
     db,
     sql<Row>`
-    select r.n, t.fingerprint, abs(t.status) as status, t.body,
-      t.status < 0 and t.created_at > ${unfinished}::timestamptz as is_unfinished
+    select r.n, t.fingerprint, t.status, t.body, t.created_at > ${unfinished}::timestamptz as is_new
     from json_to_recordset(${JSON.stringify(asked)}::json) as r(n int, s text, k text)
     join idempotency_keys t on t.scope = r.s and t.key = r.k
     where t.created_at > ${since}::timestamptz`,
@@ -107,9 +116,13 @@ const findAll = async ({ db, now }: Work, keyed: readonly Keyed[]): Promise<Foun
 const foundIn = (row: Row | undefined, { secretBox, request }: Keyed): Found => {
   if (!row) return { value: undefined };
   if (row.fingerprint !== request.fingerprint) return { error: keyReused() };
-  if (row.is_unfinished) return { error: inProgress() };
   const body: unknown = JSON.parse(secretBox.open(row.body, contextOf(request)));
-  return { value: { status: row.status, body } };
+  if (row.status > 0) return { value: { status: row.status, body } };
+  if (isJsonObject(body) && LEFT in body) {
+    const { [LEFT]: left, ...rest } = body;
+    return { value: { status: -row.status, body: rest, left } };
+  }
+  return row.is_new ? { error: inProgress() } : { value: { status: -row.status, body } };
 };
 
 const keyReused = (): DomainError =>
@@ -138,13 +151,13 @@ export const storeResponse = together({
   isWrite: true,
   run: async ({ db, now }, stored: readonly Stored[]) => {
     const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
-    const rows = stored.map(({ request, secretBox, response: { status, body, isProvisional = false } }) => ({
+    const rows = stored.map(({ request, secretBox, response }) => ({
       s: request.scope,
       k: request.key,
       t: request.tenantId,
       f: request.fingerprint,
-      c: isProvisional ? -status : status,
-      b: secretBox.seal(JSON.stringify(body), contextOf(request)),
+      c: response.isProvisional === true ? -response.status : response.status,
+      b: secretBox.seal(JSON.stringify(withLeft(response)), contextOf(request)),
     }));
     const written = await kept(
       db,
@@ -167,25 +180,40 @@ export const storeResponse = together({
   },
 });
 
-type Completed = Keyed & { body: unknown };
+type Completed = Keyed & { body: unknown; isProvisional: boolean };
 
-/** Replaces the body of a response that was completed after its commit. */
+/**
+ * Replaces the body of a response that was completed after its commit; a provisional one is completed once.
+ * @returns the stored body: that of whoever completed it first
+ */
 export const completeResponse = together({
   phase: "ANSWERS",
   isWrite: true,
-  run: async ({ db }, completed: readonly Completed[]) => {
-    const rows = completed.map(({ request, secretBox, body }) => ({
+  run: async (work, completed: readonly Completed[]): Promise<Outcome<unknown>[]> => {
+    const rows = completed.map(({ request, secretBox, body, isProvisional }) => ({
       s: request.scope,
       k: request.key,
       b: secretBox.seal(JSON.stringify(body), contextOf(request)),
+      p: isProvisional,
     }));
-    await unansweredKept(
-      db,
-      sql`
+    const update = sql<{ scope: string; key: string }>`
       update idempotency_keys t set body = r.b, status = abs(t.status)
-      from json_to_recordset(${JSON.stringify(rows)}::json) as r(s text, k text, b text)
-      where t.scope = r.s and t.key = r.k`,
-    );
-    return completed.map(() => ({ value: undefined }));
+      from json_to_recordset(${JSON.stringify(rows)}::json) as r(s text, k text, b text, p boolean)
+      where t.scope = r.s and t.key = r.k and (t.status < 0 or not r.p)
+      returning t.scope, t.key`;
+    if (!completed.some(({ isProvisional }) => isProvisional)) {
+      await unansweredKept(work.db, update);
+      return completed.map(({ body }) => ({ value: body }));
+    }
+    const done = new Set((await kept(work.db, update)).rows.map(({ scope, key }) => `${scope}\0${key}`));
+    const isDone = ({ request: { scope, key }, isProvisional }: Completed): boolean =>
+      !isProvisional || done.has(`${scope}\0${key}`);
+    const others = completed.filter((one) => !isDone(one));
+    const found = others.length === 0 ? [] : await findAll(work, others);
+    const theirs = new Map(others.map((one, i) => [one, found[i]!]));
+    return completed.map((one) => {
+      const other = theirs.get(one);
+      return { value: other && "value" in other && other.value ? other.value.body : one.body };
+    });
   },
 });

@@ -1,3 +1,4 @@
+import { ClientGone } from "./flights.ts";
 import type { OwnChanges } from "./own-changes.ts";
 import { createSizedCache, type SizedCache } from "./sized-cache.ts";
 
@@ -47,17 +48,24 @@ export class YoungCache<T> {
     { projectId, owner, key }: Of,
     { isFresh, make }: { isFresh: boolean; make: () => Promise<Made<T>> },
   ): Promise<Aged<T>> {
-    const [nowMs, count] = [performance.now(), this.#changes.countOf(projectId)];
-    const isYoung = (one: { sinceMs: number; count: number } | undefined): boolean =>
-      one !== undefined && one.count === count && nowMs - one.sinceMs < ANSWER_AGE_MS;
-    const found = isFresh ? undefined : this.#kept.get(key);
-    const isHit = isYoung(found);
-    this.#onLookUp(isHit);
-    if (isHit) return { value: found!.value, ageMs: nowMs - found!.sinceMs };
-    const others = isFresh ? undefined : this.#making.get(key);
-    const making = isYoung(others) ? others! : this.#begin(key, { nowMs, count, owner, make });
-    const value = await making.made;
-    return { value, ageMs: performance.now() - making.sinceMs };
+    for (;;) {
+      const [nowMs, count] = [performance.now(), this.#changes.countOf(projectId)];
+      const isYoung = (one: { sinceMs: number; count: number } | undefined): boolean =>
+        one !== undefined && one.count === count && nowMs - one.sinceMs < ANSWER_AGE_MS;
+      const found = isFresh ? undefined : this.#kept.get(key);
+      const isHit = isYoung(found);
+      this.#onLookUp(isHit);
+      if (isHit) return { value: found!.value, ageMs: nowMs - found!.sinceMs };
+      const others = isFresh ? undefined : this.#making.get(key);
+      const joined = isYoung(others) ? others : undefined;
+      const making = joined ?? this.#begin(key, { nowMs, count, owner, make });
+      try {
+        return { value: await making.made, ageMs: performance.now() - making.sinceMs };
+      } catch (error) {
+        // As in `joinFlight`: what another's client has ended is not this caller's error.
+        if (!joined || !(error instanceof ClientGone)) throw error;
+      }
+    }
   }
 
   #begin(

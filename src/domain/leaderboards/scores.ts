@@ -6,7 +6,7 @@ import { refusalOf } from "../evaluation/boards/submit.ts";
 import { boardOf, type Leaderboard } from "../progression/leaderboard.ts";
 import { lockPlan } from "../progression/locked-plan.ts";
 import { getLeaderboard } from "./leaderboards.ts";
-import type { RankMoves } from "./rank-moves.ts";
+import type { RankMove, RankMoves } from "./rank-moves.ts";
 import {
   errorOfProblem,
   notActive,
@@ -19,7 +19,8 @@ import {
   submissionProblem,
 } from "./record-scores.ts";
 
-export type ScoreParts = { transact: Transact; rankMoves: RankMoves };
+/** What is left to do of a submission once it is committed, as JSON: its ranks. */
+export type ScoreLeft = { result: ScoreResult; move: RankMove; isListed: boolean };
 
 /** The effect of a score. `held`: it waits for a review, and nothing has changed. */
 export type ScoreChange = {
@@ -82,11 +83,11 @@ const boardFor = async (work: Work, projectId: string, ref: string): Promise<Boa
  * LIMIT_REACHED, SCORE_OUT_OF_BOUNDS, INSUFFICIENT_FUNDS
  */
 export const submitPlayerScore = async (
-  { transact, rankMoves }: ScoreParts,
+  transact: Transact,
   projectId: string,
   leaderboardRef: string,
   submission: ScoreSubmission,
-): Promise<{ result: ScoreResult; finish: () => Promise<ScoreResult> }> => {
+): Promise<{ result: ScoreResult; left: ScoreLeft | undefined }> => {
   const { scored, playerId, change, before, ties } = await transact(async (work) => {
     const board = await boardFor(work, projectId, leaderboardRef);
     const problem = submissionProblem(board, submission, work.now);
@@ -94,15 +95,22 @@ export const submitPlayerScore = async (
     return { ...(await recordScore(work, { projectId, board }, submission)), ties: board.ties };
   });
   const result = { ...changeOf(scored), rank: null, previousRank: null };
-  if (!before) return { result, finish: async () => result };
+  if (!before) return { result, left: undefined };
   const period = { projectId, periodId: before.listId, ties };
-  return {
-    result,
-    finish: async () => {
-      const ranks = await rankMoves({ period, playerId, before: before.entry, change });
-      return { ...result, ...ranks, ...(scored.listId === undefined ? { rank: null } : {}) };
-    },
-  };
+  const move = { period, playerId, before: before.entry, change };
+  return { result, left: { result, move, isListed: scored.listId !== undefined } };
+};
+
+/**
+ * Reads the ranks of a committed score: those before and after it, unless others score at the same time. May run
+ * twice.
+ */
+export const finishScore = async (
+  { rankMoves }: { rankMoves: RankMoves },
+  { result, move, isListed }: ScoreLeft,
+): Promise<ScoreResult> => {
+  const ranks = await rankMoves(move);
+  return { ...result, ...ranks, ...(isListed ? {} : { rank: null }) };
 };
 
 /** The outcome of one score of a batch. */

@@ -6,7 +6,7 @@ import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
-import type { SharedCounters } from "../evaluation/shared-counters.ts";
+import { counterIdOf, type SharedCounters } from "../evaluation/shared-counters.ts";
 import { sharedKeysOf } from "../evaluation/shared-needs.ts";
 import { saveTurn } from "../evaluation/snapshot.ts";
 import { newId } from "../kernel/ids.ts";
@@ -16,7 +16,7 @@ import type { Work } from "../kernel/work.ts";
 import { loadStates, partsFor } from "./load-states.ts";
 import { lockRefs } from "./lock-refs.ts";
 import { planOf } from "./locked-plan.ts";
-import { lockSharedCounters } from "./lock-shared-counters.ts";
+import { lockFreeCounters, lockSharedCounters } from "./lock-shared-counters.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
 import { noReferences, openReferences, type References } from "./reference-use.ts";
@@ -46,6 +46,8 @@ export type Changed<T> = { value: T; player: PlayerState };
 
 /** Steps of a shared transaction after which the others share the next one: about 100 ms. */
 const SHARED_STEPS_MAX = 500_000;
+
+const NONE: ReadonlySet<string> = new Set();
 
 type Located = { change: PlayerChange<unknown>; player: PlayerState };
 
@@ -96,19 +98,25 @@ const openTurns = async (work: Work, plan: ProjectPlan, located: readonly Locate
     plan,
     located.flatMap(({ change: { gives = [] } }) => gives),
   );
-  const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
-  const shared = await lockSharedCounters(work, [...keys, ...limited]);
+  const ofRules = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
+  const { counters: shared, held } = work.isShared
+    ? await lockFreeCounters(work, [...ofRules, ...limited])
+    : { counters: await lockSharedCounters(work, [...ofRules, ...limited]), held: NONE };
+  /** Whether a change may count something that others have locked. */
+  const isHeld = ({ gives = [] }: PlayerChange<unknown>): boolean =>
+    held.size > 0 && [...ofRules, ...limitedKeysOf(plan, gives)].some((key) => held.has(counterIdOf(key)));
   const asked = located.flatMap(({ change: { reference }, player }) =>
     reference === undefined ? [] : [{ playerId: player.id, reference }],
   );
   const references = asked.length === 0 ? noReferences() : await openReferences(work, plan.projectId, asked);
-  return new Turns({ work, plan, shared, references, isOne: located.length === 1 });
+  return new Turns({ work, plan, shared, isHeld, references, isOne: located.length === 1 });
 };
 
 type TurnsParts = {
   work: Work;
   plan: ProjectPlan;
   shared: SharedCounters;
+  isHeld: (change: PlayerChange<unknown>) => boolean;
   references: References;
   /** Then nothing is saved if the change fails, and nothing has to be restored. */
   isOne: boolean;
@@ -127,7 +135,8 @@ class Turns {
 
   async run(change: PlayerChange<unknown>, player: PlayerState): Promise<Outcome<Changed<unknown>>> {
     if (this.#pace.spent > SHARED_STEPS_MAX) return { error: new Apart("NEXT", "others have taken long") };
-    const { work, plan, shared } = this.#parts;
+    const { work, plan, shared, isHeld } = this.#parts;
+    if (isHeld(change)) return { error: new Apart("ALONE", "others hold a counter that it may need") };
     const nowMs = work.now.getTime();
     const budget = new ChangeBudget();
     const accounts = budget.open();

@@ -28,6 +28,10 @@ const keyOf = (row: Row): SharedKey => ({
   windowNo: Number(row.window_no),
 });
 
+const uniqueOf = (keys: readonly SharedKey[]): SharedKey[] => [
+  ...new Map(keys.map((key) => [counterIdOf(key), key])).values(),
+];
+
 const countersOf = (rows: readonly Row[], isOpen: boolean): SharedCounters => {
   const states = rows.map((row) => {
     const key = keyOf(row);
@@ -42,8 +46,7 @@ const countersOf = (rows: readonly Row[], isOpen: boolean): SharedCounters => {
  */
 export const lockSharedCounters = async (work: Work, keys: readonly SharedKey[]): Promise<SharedCounters> => {
   if (keys.length === 0) return noSharedCounters();
-  const unique = [...new Map(keys.map((key) => [counterIdOf(key), key])).values()];
-  return countersOf(await lockRows(work, unique), false);
+  return countersOf(await lockRows(work, uniqueOf(keys)), false);
 };
 
 const lockRows = async ({ db, now }: Work, keys: readonly SharedKey[]): Promise<Row[]> => {
@@ -61,20 +64,17 @@ const lockRows = async ({ db, now }: Work, keys: readonly SharedKey[]): Promise<
   return result.rows;
 };
 
-/**
- * As `lockSharedCounters`, for a claim: waits only briefly for counters locked by others, since the claim has
- * events of other projects. One statement where all are free.
- * @throws EventsHeld for projects whose counters stay locked for longer
- */
-export const lockUnheldCounters = async (work: Work, keys: readonly SharedKey[]): Promise<SharedCounters> => {
-  if (keys.length === 0) return noSharedCounters();
-  const unique = [...new Map(keys.map((key) => [counterIdOf(key), key])).values()];
-  const touched = sql`${work.now.toISOString()}::timestamptz`;
-  const result = await kept(
-    work.db,
+/** Locks the counters that nobody else has, creating missing ones: one statement. @returns also those held */
+const takeFree = async (
+  { db, now }: Work,
+  keys: readonly SharedKey[],
+): Promise<{ free: Row[]; held: SharedKey[] }> => {
+  const touched = sql`${now.toISOString()}::timestamptz`;
+  const { rows } = await kept(
+    db,
     sql<Row & { is_held: boolean }>`
     with x as materialized (
-      select * from json_to_recordset(${rowsOf(unique)}::json) as x(p uuid, s text, w bigint)),
+      select * from json_to_recordset(${rowsOf(keys)}::json) as x(p uuid, s text, w bigint)),
     f as materialized (
       select c.project_id, c.scope, c.window_no from x
       join shared_counters c on c.project_id = x.p and c.scope = x.s and c.window_no = x.w
@@ -96,13 +96,38 @@ export const lockUnheldCounters = async (work: Work, keys: readonly SharedKey[])
     select *, false as is_held from u union all select *, false from i
     union all select p, s, w, 0, null, true from o where is_known`,
   );
-  const free = result.rows.filter((row) => !row.is_held);
-  const held = result.rows.filter((row) => row.is_held).map(keyOf);
+  return {
+    free: rows.filter((row) => !row.is_held),
+    held: rows.filter((row) => row.is_held).map(keyOf),
+  };
+};
+
+/**
+ * As `lockSharedCounters`, for a claim: waits only briefly for counters locked by others, since the claim has
+ * events of other projects. One statement where all are free.
+ * @throws EventsHeld for projects whose counters stay locked for longer
+ */
+export const lockUnheldCounters = async (work: Work, keys: readonly SharedKey[]): Promise<SharedCounters> => {
+  if (keys.length === 0) return noSharedCounters();
+  const { free, held } = await takeFree(work, uniqueOf(keys));
   if (held.length === 0) return countersOf(free, false);
   const waited = await waitBriefly(work, () => lockRows(work, held));
   if (waited) return countersOf([...free, ...waited], false);
   const late = new Set(held.map(({ projectId }) => projectId));
   throw new EventsHeld(`counters of ${[...late].join(", ")}`, ({ projectId }) => late.has(projectId));
+};
+
+/**
+ * As `lockSharedCounters`, for a shared transaction, which waits for nobody.
+ * @returns the counters that are free, and the ids of those that others have
+ */
+export const lockFreeCounters = async (
+  work: Work,
+  keys: readonly SharedKey[],
+): Promise<{ counters: SharedCounters; held: ReadonlySet<string> }> => {
+  if (keys.length === 0) return { counters: noSharedCounters(), held: new Set() };
+  const { free, held } = await takeFree(work, uniqueOf(keys));
+  return { counters: countersOf(free, false), held: new Set(held.map(counterIdOf)) };
 };
 
 /** Reads counters without a lock, for simulation. */

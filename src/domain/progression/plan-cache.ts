@@ -47,7 +47,7 @@ export type PlanCache = {
   charge(projectId: string, steps: number): void;
   /** Preparations of plans that are running or queued, by project. */
   preparing: Map<string, Promise<void>>;
-  begin(projectId: string, preparing: Promise<void>): void;
+  noteBegun(projectId: string, preparing: Promise<void>): void;
   /** Queue in which plans are prepared one after the other. */
   queue: FairQueue;
 };
@@ -111,10 +111,7 @@ export const createPlanCache = ({
     },
     charge: onSteps,
     preparing,
-    begin: (projectId, running) => {
-      preparing.set(projectId, running);
-      onPreparing(projectId, Promise.allSettled([running]));
-    },
+    noteBegun: (projectId, running) => onPreparing(projectId, Promise.allSettled([running])),
     queue: new FairQueue(),
   };
 };
@@ -132,8 +129,8 @@ export const observedPlans = ({
 }: Required<Pick<PlanCacheOptions, "onSteps" | "onPreparing">>): PlanCache => ({
   ...projectPlans,
   charge: onSteps,
-  begin: (projectId, running) => {
-    projectPlans.begin(projectId, running);
+  noteBegun: (projectId, running) => {
+    projectPlans.noteBegun(projectId, running);
     onPreparing(projectId, Promise.allSettled([running]));
   },
 });

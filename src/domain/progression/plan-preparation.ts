@@ -1,3 +1,4 @@
+import { joinFlight } from "../kernel/flights.ts";
 import { throwOutage } from "../kernel/outages.ts";
 import type { PacedBudget } from "../kernel/pace.ts";
 import type { Transact } from "../kernel/work.ts";
@@ -11,13 +12,11 @@ import { compileParts, readParts, type Version } from "./plan-parts.ts";
  */
 export const preparePlan = (transact: Transact, version: Version, cache: PlanCache): Promise<void> => {
   const { projectId, tenantId } = version;
-  const running = cache.preparing.get(projectId);
-  if (running) return running;
-  const preparing = cache.queue
-    .run(tenantId, (steps) => prepareNow(transact, version, { cache, steps }))
-    .finally(() => cache.preparing.delete(projectId));
-  cache.begin(projectId, preparing);
-  return preparing;
+  return joinFlight(cache.preparing, projectId, () => {
+    const preparing = cache.queue.run(tenantId, (steps) => prepareNow(transact, version, { cache, steps }));
+    cache.noteBegun(projectId, preparing);
+    return preparing;
+  });
 };
 
 const prepareNow = async (

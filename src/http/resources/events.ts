@@ -167,6 +167,7 @@ export const eventRoutes = [
     method: "post",
     path: "/events",
     id: "trackEvent",
+    namesIgnored: true,
     summary: "Track an event",
     description:
       "A duplicate of an idempotencyKey answers 200 with status DUPLICATE; an invalid event answers 400.",

@@ -102,7 +102,9 @@ const EntriesQuery = ListQuery.extend({
 /** How old what an answer shows may be, in ms: everything committed before that is in it. */
 const DATA_AGE = "X-Data-Age-Ms";
 const AGED = {
-  [DATA_AGE]: `How old what is shown may be, in ms: at most ${ANSWER_AGE_MS}, and 0 for what was read now`,
+  [DATA_AGE]:
+    `How old what is shown may be, in ms: what is kept is used for ${ANSWER_AGE_MS}, and reading takes its time; ` +
+    "0 for what was read now",
 } as const;
 const ageOf = ({ ageMs }: Aged<unknown>) => ({ [DATA_AGE]: String(Math.round(ageMs)) });
 

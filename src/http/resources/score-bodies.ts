@@ -4,7 +4,7 @@ import { PlayerRef } from "./leaderboard-bodies.ts";
 
 /** A score as callers submit it. */
 export const SubmittedScore = z
-  .object({
+  .strictObject({
     playerId: PlayerRef,
     score: z.number(),
     meta: z

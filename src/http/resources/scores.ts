@@ -3,7 +3,13 @@ import { ADMINS } from "../../domain/kernel/access.ts";
 import { SCORES_MAX } from "../../domain/leaderboards/record-scores.ts";
 import { removePlayer } from "../../domain/leaderboards/remove-player.ts";
 import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
-import { type BatchScore, submitPlayerScore, submitScores } from "../../domain/leaderboards/scores.ts";
+import {
+  type BatchScore,
+  finishScore,
+  type ScoreLeft,
+  submitPlayerScore,
+  submitScores,
+} from "../../domain/leaderboards/scores.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
 import { readScoreItems, resultsInOrder } from "../score-items.ts";
@@ -67,9 +73,11 @@ export const scoreRoutes = [
     run: async (app, { projectId, params, body: { occurredAt, ...given } }) => {
       const at = occurredAt === undefined ? undefined : new Date(occurredAt);
       const submission = { ...given, occurredAt: at };
-      const { result, finish } = await submitPlayerScore(app, projectId, params.leaderboardId, submission);
-      return Reply.provisional(result, finish);
+      const { leaderboardId } = params;
+      const { result, left } = await submitPlayerScore(app.transact, projectId, leaderboardId, submission);
+      return left ? Reply.resumable(result, left) : result;
     },
+    resume: (app, left) => finishScore(app, left as ScoreLeft),
   }),
   route({
     ...write,

@@ -126,13 +126,14 @@ export const aKey = async (
   {
     token,
     projectId,
-    ...body
+    scopes = ["*"],
+    environment,
   }: { token: string; projectId: string; scopes?: string[]; environment?: "live" | "test" },
 ): Promise<string> =>
   must(
     await api.post(
       `/api/v1/projects/${projectId}/api-keys`,
-      { name: "Test key", scopes: ["*"], ...body },
+      { name: "Test key", scopes, environment },
       { token },
     ),
     201,

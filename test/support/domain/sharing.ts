@@ -123,8 +123,8 @@ export const CHANGES: Readonly<Record<string, ChangeOfOne>> = {
   },
   score: {
     isPlain: true,
-    run: (work, { domain, projectId, player, n }) =>
-      submitPlayerScore({ transact: (run) => run(work), rankMoves: domain.rankMoves }, projectId, "best", {
+    run: (work, { projectId, player, n }) =>
+      submitPlayerScore((run) => run(work), projectId, "best", {
         playerId: player,
         score: n,
       }),

@@ -3,7 +3,7 @@ import { auditDefinition } from "../../accounts/audit/definitions.ts";
 import { getDefinition } from "../definitions/definitions.ts";
 import { conflict } from "../../kernel/errors.ts";
 import { lockRoom } from "../../kernel/room-lock.ts";
-import { type Outcome, together } from "../../kernel/together.ts";
+import { Apart } from "../../kernel/together.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
 
@@ -52,34 +52,24 @@ export type CodeRequest = { projectId: string; rewardKey: string; grantId: strin
 
 /**
  * Takes a free code out of the pool for a grant. Each is locked before it is taken, and codes locked by
- * others are skipped, so no code is assigned twice.
+ * others are skipped, so no code is assigned twice. Not in a shared transaction: the grant may still be refused,
+ * which would undo what the others have done.
  * @throws DomainError CONFLICT OUT_OF_STOCK
  */
-export const takeCode = together({
-  phase: "TAKES",
-  isWrite: true,
-  run: async ({ db }, requests: readonly CodeRequest[]) => {
-    const { projectId } = requests[0]!;
-    const rows = requests.map(({ rewardKey, grantId }, n) => ({ n, r: rewardKey, g: grantId }));
-    const taken = await sql<{ grant_id: string; code: string }>`
-      with w as materialized (
-        select w.*, row_number() over (partition by r order by n) as place
-        from json_to_recordset(${JSON.stringify(rows)}::json) as w(n int, r text, g uuid)),
-      free as materialized (
-        select k.r, f.code from (select r, count(*) as n from w group by r) k
-        cross join lateral (
-          select code from prize_codes
-          where project_id = ${projectId} and reward_key = k.r and grant_id is null
-          limit k.n for update skip locked) f),
-      numbered as (select r, code, row_number() over (partition by r) as place from free)
-      update prize_codes c set grant_id = w.g from numbered f join w on w.r = f.r and w.place = f.place
-      where c.project_id = ${projectId} and c.reward_key = f.r and c.code = f.code
-      returning c.grant_id, c.code`.execute(db);
-    const codes = new Map(taken.rows.map(({ grant_id, code }) => [grant_id, code]));
-    return requests.map(({ rewardKey, grantId }): Outcome<string> => {
-      const value = codes.get(grantId);
-      if (value !== undefined) return { value };
-      return { error: conflict("OUT_OF_STOCK", `the reward ${rewardKey} has no code left`) };
-    });
-  },
-});
+export const takeCode = async (
+  work: Work,
+  { projectId, rewardKey, grantId }: CodeRequest,
+): Promise<string> => {
+  if (work.isShared) throw new Apart("ALONE", "it may be refused after it has taken a code");
+  const taken = await sql<{ code: string }>`
+    with free as materialized (
+      select code from prize_codes
+      where project_id = ${projectId} and reward_key = ${rewardKey} and grant_id is null
+      limit 1 for update skip locked)
+    update prize_codes c set grant_id = ${grantId} from free f
+    where c.project_id = ${projectId} and c.reward_key = ${rewardKey} and c.code = f.code
+    returning c.code`.execute(work.db);
+  const [found] = taken.rows;
+  if (!found) throw conflict("OUT_OF_STOCK", `the reward ${rewardKey} has no code left`);
+  return found.code;
+};

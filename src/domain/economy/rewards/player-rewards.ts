@@ -5,7 +5,7 @@ import type { Cause, Json } from "../../kernel/events/events.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import { type Outcome, together } from "../../kernel/together.ts";
+import { Apart, type Outcome, together } from "../../kernel/together.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
 
@@ -98,11 +98,19 @@ const readRows = async (
   });
 };
 
-/** Returns one grant, locked until commit. @throws DomainError NOT_FOUND */
+/**
+ * Returns one grant, locked until commit. A shared transaction waits for nobody: a grant that it does not get is
+ * looked for again by its request alone.
+ * @throws DomainError NOT_FOUND
+ */
 export const lockGrant = together({
   phase: "READS",
   isWrite: false,
-  run: (work, refs: readonly GrantRef[]) => readRows(work, refs, sql`order by g.id for update of g`),
+  run: async (work, refs: readonly GrantRef[]) => {
+    if (!work.isShared) return readRows(work, refs, sql`order by g.id for update of g`);
+    const found = await readRows(work, refs, sql`order by g.id for update of g skip locked`);
+    return found.map((one) => ("error" in one ? { error: new Apart("ALONE", "it may be held") } : one));
+  },
 });
 
 /** Returns one grant after a change in this transaction. @throws DomainError NOT_FOUND */

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { joinFlight } from "../../../kernel/flights.ts";
 import { createSizedCache } from "../../../kernel/sized-cache.ts";
 import { inSlices } from "../../../kernel/slices.ts";
 import { Unprepared } from "../../../kernel/unprepared.ts";
@@ -108,13 +109,7 @@ export const prepareFilter = async (
 ): Promise<void> => {
   const version = await transact((work) => readVersion(work, projectId));
   if (version === null || kept.get(projectId)?.version === version) return;
-  const flight = compiling.get(projectId) ?? compileFilter(transact, projectId);
-  compiling.set(projectId, flight);
-  try {
-    await flight;
-  } finally {
-    if (compiling.get(projectId) === flight) compiling.delete(projectId);
-  }
+  await joinFlight<unknown>(compiling, projectId, () => compileFilter(transact, projectId));
 };
 
 /** Whether lists were compiled for the transaction, in case they have changed again before its retry. */
