@@ -10,6 +10,7 @@ import { createMail } from "./domain/accounts/email/outbox.ts";
 import type { Mailer } from "./domain/accounts/email/mailer.ts";
 import { BoardCache } from "./domain/leaderboards/board-cache.ts";
 import type { LeaderboardParts } from "./domain/leaderboards/live-list.ts";
+import type { ChatHistory } from "./domain/social/chat/messages.ts";
 import { withOwnChanges } from "./domain/leaderboards/own-ranks.ts";
 import { OwnChanges } from "./domain/kernel/own-changes.ts";
 import type { ReadyJson } from "./domain/kernel/ready-json.ts";
@@ -82,6 +83,8 @@ export type App = {
   listFacts: LeaderboardParts["listFacts"];
   /** Answers that are sent for a moment as they are. */
   answers: YoungCache<ReadyJson>;
+  /** The newest messages of channels, as everybody sees them. */
+  chatHistories: YoungCache<ChatHistory>;
   /** Puts committed changes of entries into the rank index. */
   rankMoves: RankMoves;
   /** Rule statistics and event types counted by this process and not written yet. */
@@ -203,16 +206,20 @@ const ANSWERS_KEPT = { items: 20_000, bytes: 32 * 1024 * 1024 };
 /** As above, of facts of lists. */
 const LISTS_KEPT = { items: 10_000, bytes: 5 * 1024 * 1024 };
 
+/** As above, of the newest messages of channels. */
+const HISTORIES_KEPT = { items: 1_000, bytes: 8 * 1024 * 1024 };
+
 const createAnswers = (
   { cacheLookUps }: Metrics,
   changes: OwnChanges,
-): Pick<App, "boards" | "listFacts" | "answers"> => {
+): Pick<App, "boards" | "listFacts" | "answers" | "chatHistories"> => {
   const countIn = (cache: string) => (isHit: boolean) =>
     cacheLookUps.inc({ cache, result: isHit ? "hit" : "miss" });
   return {
     boards: new BoardCache(countIn("boards")),
     listFacts: new YoungCache({ ...LISTS_KEPT, changes, onLookUp: countIn("lists") }),
     answers: new YoungCache<ReadyJson>({ ...ANSWERS_KEPT, changes, onLookUp: countIn("answers") }),
+    chatHistories: new YoungCache<ChatHistory>({ ...HISTORIES_KEPT, changes, onLookUp: countIn("chats") }),
   };
 };
 

@@ -83,7 +83,7 @@ export class ChatSender {
   async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {
     const { app, ref } = this.#parts;
     const transact = transactIn(app(), ref().projectId);
-    const { sent, lines } = await transact((work) => sendMessages(work, ref(), group));
+    const { sent, lines } = await transact((work) => sendMessages(work, ref(), group, true));
     // Starts the next group's commit before a crowd is notified of this one.
     setImmediate(() => this.#reportCommitted(lines));
     return sent;
