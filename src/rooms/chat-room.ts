@@ -53,6 +53,7 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
   override state = new ChatState();
   override maxClients = READERS_MAX;
   ref: ChannelRef = { projectId: "", channelId: "" };
+  #tenantId: string | undefined;
   #settings!: ChannelSettings;
   #volatiles!: ChatVolatiles;
   readonly #show = createChatSnapshots(
@@ -68,6 +69,7 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
   readonly #sender = new ChatSender({
     app: () => this.app,
     ref: () => this.ref,
+    tenantId: () => this.#tenantId,
     settings: () => this.#settings,
     onCommitted: (lines) => this.#deliverCommitted(lines),
     onError: (error) => this.report(error, "told"),
@@ -82,8 +84,9 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
   });
 
   protected override follow(options: object): Source[] {
-    this.ref = parse(RoomOptions, options);
-    const { projectId, channelId } = this.ref;
+    const { tenantId, ...ref } = parse(RoomOptions, options);
+    [this.ref, this.#tenantId] = [ref, tenantId];
+    const { projectId, channelId } = ref;
     // Messages published before start() are kept until then.
     return [source<ChatLine[]>(chatTopic(projectId, channelId), (lines) => this.#receive(lines))];
   }
@@ -283,10 +286,9 @@ export const chatRoom = (app: App) => {
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
-      const { projectId } = principal;
-      const { channelId } = parse(JoinOptions, options);
-      const admitted = await enter({ principal, channel: channelId });
-      pinOptions(options, JoinOptions, { projectId, channelId: admitted.channel.id, admitted });
+      const { projectId, tenantId } = principal;
+      const admitted = await enter({ principal, channel: parse(JoinOptions, options).channelId });
+      pinOptions(options, JoinOptions, { projectId, tenantId, channelId: admitted.channel.id, admitted });
       return principal;
     }
   };

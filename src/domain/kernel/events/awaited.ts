@@ -16,9 +16,18 @@ const patternsOf = (type: EventType): string[] => {
 };
 
 /**
- * Whether a webhook subscribes to a type that `*` does not cover, or the project's feed is read; also for
- * transactions that see nothing of the tenant. Where it is false, nobody but rooms waits for such an event.
+ * SQL: whether a webhook subscribes to a type that `*` does not cover, or the project's feed is read. Where it
+ * is false, nobody but rooms waits for such an event. A transaction that does not see the project's tenant, and
+ * so not its webhooks, is told that somebody may wait.
  */
 export const isAwaited = (projectId: string, type: EventType, now: Date): RawBuilder<unknown> => sql`
-  is_awaited(${projectId}::uuid, ${`{${patternsOf(type).join(",")}}`}::text[],
-    ${feedReadSince(now).toISOString()}::timestamptz)`;
+  coalesce((
+    select exists (
+        select from webhook_feeds f where f.project_id = p.id
+          and f.read_at > ${feedReadSince(now).toISOString()}::timestamptz)
+      or exists (
+        select from webhooks w
+        where w.tenant_id = t.id and w.deleted_at is null and w.status <> 'DISABLED'
+          and (w.project_id = p.id or (w.project_id is null and p.sandbox_of is null))
+          and w.events && ${`{${patternsOf(type).join(",")}}`}::text[])
+    from projects p join tenants t on t.id = p.tenant_id where p.id = ${projectId}), true)`;
