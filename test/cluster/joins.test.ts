@@ -90,13 +90,9 @@ describe("the statements of a join", function () {
       await again.room.leave();
     }
     assert.equal(Math.min(...found), 0);
-    must(
-      await api.post("/api/v1/players/" + (await idOf(me)) + "/xp", { amount: 1 }, { key: tenant.key }),
-      201,
-    );
+    const { playerId } = me.room.state;
+    must(await api.post(`/api/v1/players/${playerId}/xp`, { amount: 1 }, { key: tenant.key }), 201);
     const last = await join(api, token, "player", { lastSeq: seq });
     await heardUpTo(last, seq + 1);
   });
-
-  const idOf = async (listener: Listener): Promise<string> => listener.room.state.playerId;
 });

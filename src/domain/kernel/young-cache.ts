@@ -1,5 +1,5 @@
 import type { OwnChanges } from "./own-changes.ts";
-import { createSizedCache, type SizedCache } from "./sized-cache.ts";
+import { type CacheSize, createSizedCache, type SizedCache } from "./sized-cache.ts";
 
 /**
  * How old an answer from memory may be, in ms. It contains every change that was committed longer ago, by
@@ -58,6 +58,10 @@ export class YoungCache<T> {
     const making = isYoung(others) ? others! : this.#begin(key, { nowMs, count, owner, make });
     const value = await making.made;
     return { value, ageMs: performance.now() - making.sinceMs };
+  }
+
+  get size(): CacheSize {
+    return this.#kept.size;
   }
 
   #begin(

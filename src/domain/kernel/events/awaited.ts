@@ -16,9 +16,9 @@ const patternsOf = (type: EventType): string[] => {
 };
 
 /**
- * SQL: whether a webhook subscribes to a type that `*` does not cover, or the project's feed is read. Where it
- * is false, nobody but rooms waits for such an event. A transaction that does not see the project's tenant, and
- * so not its webhooks, is told that somebody may wait.
+ * SQL: whether a webhook subscribes to a type that `*` does not cover, or the project's feed is read. Where
+ * it is not, nobody but rooms waits for such an event. A transaction that does not see the project's tenant,
+ * and so not its webhooks, finds that somebody may wait.
  */
 export const isAwaited = (projectId: string, type: EventType, now: Date): RawBuilder<unknown> => sql`
   coalesce((
