@@ -177,7 +177,7 @@ const measureRoom = async (dir: string) => {
     try {
       for (let round = 1; round <= ROUNDS; round++) {
         floods.push(await runFlood(stage, FLOOD));
-        paces.push(await runPace(stage, RATE, PACE_S));
+        paces.push(await runPace(stage, { rate: RATE, seconds: PACE_S }));
         console.error(`room, round ${round} of ${ROUNDS}`);
       }
     } finally {

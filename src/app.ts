@@ -9,7 +9,9 @@ import type { Mail } from "./domain/accounts/email/mail.ts";
 import { createMail } from "./domain/accounts/email/outbox.ts";
 import type { Mailer } from "./domain/accounts/email/mailer.ts";
 import { BoardCache } from "./domain/leaderboards/board-cache.ts";
+import type { ListFacts } from "./domain/leaderboards/live-facts.ts";
 import type { LeaderboardParts } from "./domain/leaderboards/live-list.ts";
+import type { ChatHistory } from "./domain/social/chat/messages.ts";
 import { withOwnChanges } from "./domain/leaderboards/own-ranks.ts";
 import { OwnChanges } from "./domain/kernel/own-changes.ts";
 import type { ReadyJson } from "./domain/kernel/ready-json.ts";
@@ -82,6 +84,8 @@ export type App = {
   listFacts: LeaderboardParts["listFacts"];
   /** Answers that are sent for a moment as they are. */
   answers: YoungCache<ReadyJson>;
+  /** The newest messages of channels, as everybody sees them. */
+  chatHistories: YoungCache<ChatHistory>;
   /** Puts committed changes of entries into the rank index. */
   rankMoves: RankMoves;
   /** Rule statistics and event types counted by this process and not written yet. */
@@ -141,7 +145,7 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     warnOfOutage: throttledWarnings(log),
     clock,
     ...access,
-    transactShared: sharedTransactOf(transactAs, limits),
+    transactShared: sharedTransactOf(transactAs, limits, metrics),
     ingestIn: ingestIn({
       statementRows: limits.ingestRows,
       onStored: (parts) => wakeAll(queue, "process-events", parts),
@@ -180,8 +184,12 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
   };
 };
 
-const sharedTransactOf = (transactAs: TransactAs, { connectionWaitMs, pause }: Limits): SharedTransactAs =>
-  createSharedCommits({ transactAs, waitMaxMs: connectionWaitMs, pause });
+const sharedTransactOf = (
+  transactAs: TransactAs,
+  { connectionWaitMs, pause }: Limits,
+  { commits }: Metrics,
+): SharedTransactAs =>
+  createSharedCommits({ transactAs, waitMaxMs: connectionWaitMs, pause, observer: commits });
 
 const ingestOf = (transact: Transact, { queue, limits }: Platform): Ingest =>
   createIngest({
@@ -203,17 +211,26 @@ const ANSWERS_KEPT = { items: 20_000, bytes: 32 * 1024 * 1024 };
 /** As above, of facts of lists. */
 const LISTS_KEPT = { items: 10_000, bytes: 5 * 1024 * 1024 };
 
+/** As above, of the newest messages of channels. */
+const HISTORIES_KEPT = { items: 1_000, bytes: 8 * 1024 * 1024 };
+
 const createAnswers = (
-  { cacheLookUps }: Metrics,
+  { cacheLookUps, watchCaches }: Metrics,
   changes: OwnChanges,
-): Pick<App, "boards" | "listFacts" | "answers"> => {
-  const countIn = (cache: string) => (isHit: boolean) =>
+): Pick<App, "boards" | "listFacts" | "answers" | "chatHistories"> => {
+  const count = (cache: string, isHit: boolean): void =>
     cacheLookUps.inc({ cache, result: isHit ? "hit" : "miss" });
-  return {
-    boards: new BoardCache(countIn("boards")),
-    listFacts: new YoungCache({ ...LISTS_KEPT, changes, onLookUp: countIn("lists") }),
-    answers: new YoungCache<ReadyJson>({ ...ANSWERS_KEPT, changes, onLookUp: countIn("answers") }),
-  };
+  const young = <T>(cache: string, kept: { items: number; bytes: number }): YoungCache<T> =>
+    new YoungCache<T>({ ...kept, changes, onLookUp: (isHit) => count(cache, isHit) });
+  const boards = new BoardCache(count);
+  const listFacts = young<ListFacts | undefined>("lists", LISTS_KEPT);
+  const answers = young<ReadyJson>("answers", ANSWERS_KEPT);
+  const chatHistories = young<ChatHistory>("chats", HISTORIES_KEPT);
+  watchCaches(() => ({
+    sizes: { ...boards.sizes, lists: listFacts.size, answers: answers.size, chats: chatHistories.size },
+    ownEntries: changes.waiting,
+  }));
+  return { boards, listFacts, answers, chatHistories };
 };
 
 type Access = Pick<App, "transact" | "transactAs" | "read" | "readAs">;

@@ -2,6 +2,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom
 import type { Config } from "./config.ts";
 import { type QueueMetrics, queueMetrics } from "./metrics/queues.ts";
 import { realtimeMetrics, type RoomMetrics } from "./metrics/rooms.ts";
+import { type SharingMetrics, sharingMetrics } from "./metrics/sharing.ts";
 import { type TableMetrics, tableMetrics } from "./metrics/tables.ts";
 import { type WebhookMetrics, webhookMetrics } from "./metrics/webhooks.ts";
 
@@ -12,7 +13,8 @@ const HTTP_BUCKETS_SECONDS = [0.005, 0.025, 0.1, 0.25, 1, 2.5];
 /** Metrics of this process; `registry` renders them in the Prometheus format. */
 export type Metrics = RoomMetrics &
   QueueMetrics &
-  TableMetrics & {
+  TableMetrics &
+  SharingMetrics & {
     registry: Registry;
     /** Seconds, by group of routes and class of status, such as `2xx`. */
     httpDuration: Histogram<"group" | "status">;
@@ -20,8 +22,6 @@ export type Metrics = RoomMetrics &
     httpRequests: Counter<"method" | "route" | "status">;
     /** Requests refused by a limit (429) or because of load or an outage (503), by reason. */
     requestsRefused: Counter<"code" | "reason">;
-    /** Looks for an answer, or what one is made of, in memory. */
-    cacheLookUps: Counter<"cache" | "result">;
     eventsAccepted: Counter;
     eventsRejected: Counter;
     eventsSkipped: Counter;
@@ -94,12 +94,6 @@ export const createMetrics = (build?: Build): Metrics => {
   return {
     registry,
     ...httpMetrics(registry),
-    cacheLookUps: new Counter({
-      name: "laurel_cache_lookups_total",
-      help: "Looks into the caches of reads: answers kept for a moment, and definitions of leaderboards",
-      labelNames: ["cache", "result"],
-      registers,
-    }),
     eventsAccepted: counter("laurel_events_accepted_total", "Tracked events stored"),
     eventsRejected: counter("laurel_events_rejected_total", "Tracked events refused"),
     eventsSkipped: counter("laurel_events_skipped_total", "Tracked events that were duplicates"),
@@ -111,6 +105,7 @@ export const createMetrics = (build?: Build): Metrics => {
     ...realtimeMetrics(registry),
     ...queueMetrics(registry),
     ...tableMetrics(registry),
+    ...sharingMetrics(registry),
     webhooks: webhookMetrics(registry),
   };
 };

@@ -37,6 +37,7 @@ const GROWING_TABLES = [
   "streak_runs",
   "player_segments",
   "segment_sweeps",
+  "segment_changes",
   "player_boosts",
   "reward_grants",
   "prize_codes",

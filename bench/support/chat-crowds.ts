@@ -17,7 +17,13 @@ const WARM = { messages: 5_000, window: 100 } as const;
 const REST_MS = 1_500;
 
 export type Flooded = { rate: number; serverUs: number; postgresUs: number; foreign: number };
-export type Paced = ChatHeard & { serverCores: number; postgresCores: number; foreign: number };
+/** CPU in cores, and in ms of 1,000 deliveries. */
+export type Paced = ChatHeard & {
+  serverCores: number;
+  postgresCores: number;
+  foreign: number;
+  perThousand: { web: number; worker: number; postgres: number };
+};
 
 type Crowd = { children: readonly Child[] };
 type Talk = { kind: "flood"; messages: number; window: number } | PacedTalk;
@@ -99,14 +105,23 @@ export const runFlood = async (stage: Stage, messages: number): Promise<Flooded>
 };
 
 /** So many messages a second: how long each takes to reach all members. @throws Error as `runFlood` */
-export const runPace = async (stage: Stage, rate: number, seconds: number): Promise<Paced> => {
-  const talk: Talk = { kind: "pace", messages: rate * seconds, rate };
-  const { heard, server, costs } = await inRoom(stage, [PACE_MEMBERS, 1], talk);
-  const { wall, postgres, foreign } = costs;
+export const runPace = async (
+  stage: Stage,
+  { rate, seconds, members = PACE_MEMBERS }: { rate: number; seconds: number; members?: number },
+): Promise<Paced> => {
+  const messages = rate * seconds;
+  const { heard, server, costs } = await inRoom(stage, [members, 1], { kind: "pace", messages, rate });
+  const { wall, postgres, foreign, byPid } = costs;
+  const perThousand = (cpuSeconds: number): number => (1e6 * cpuSeconds) / (messages * members);
   return {
     ...heard[0]!,
     serverCores: server / wall,
     postgresCores: postgres / wall,
     foreign: foreign / wall,
+    perThousand: {
+      web: perThousand(server),
+      worker: perThousand(byPid.get(stage.worker.pid)!),
+      postgres: perThousand(postgres),
+    },
   };
 };

@@ -1,5 +1,6 @@
 import type { App } from "../app.ts";
-import type { Job } from "./job.ts";
+import { areDeliveriesPending } from "../domain/delivery/webhooks/delivering/claim.ts";
+import { type Job, UNASKED_MS } from "./job.ts";
 import { EVERY_KEY } from "./runner.ts";
 import { WebhookPump } from "./webhook-pump.ts";
 
@@ -12,7 +13,8 @@ export const createDeliverWebhooks = (): Job => {
   const pumpOf = (app: App): WebhookPump => (pump ??= new WebhookPump(app));
   return {
     concurrency: 8,
-    everyMs: 1_000,
+    everyMs: UNASKED_MS,
+    isDue: areDeliveriesPending,
     // Deliveries planned by a relay are sent by the same process; other processes find leftovers by their
     // sweep.
     staysHere: true,

@@ -12,13 +12,14 @@ export const createSweep = (jobs: Readonly<Partial<Record<JobName, AnyJob>>>): J
   const timed = (Object.entries(jobs) as [JobName, AnyJob][]).flatMap(([name, { isDue }]) =>
     isDue ? [{ name, isDue }] : [],
   );
-  const look = (app: App): Promise<WaitingWork> =>
-    app.transact((work) =>
-      lookForWork(
-        work,
-        timed.map(({ isDue }) => isDue(work.now)),
-      ),
+  const look = ({ read, clock }: App): Promise<WaitingWork> => {
+    const now = clock();
+    return lookForWork(
+      read,
+      now,
+      timed.map(({ isDue }) => isDue(now)),
     );
+  };
   return {
     concurrency: 1,
     everyMs: 1_000,

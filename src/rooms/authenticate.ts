@@ -5,8 +5,10 @@ import { requireMember } from "../domain/player-lifecycle/ws-tokens.ts";
 import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
 import { type DomainError, forbidden, notFound, unauthorized } from "../domain/kernel/errors.ts";
 import { grouped } from "../domain/kernel/grouped.ts";
-import { readStreamHeads, type StreamRef } from "../domain/delivery/outbox/stream.ts";
+import type { StreamRef } from "../domain/delivery/outbox/stream.ts";
+import { readWithin } from "../domain/kernel/read.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
+import { readStatuses } from "../domain/players/statuses.ts";
 import { checkOrigin } from "../domain/accounts/projects/origins.ts";
 import { findKnownProject } from "../domain/accounts/projects/resolve.ts";
 import type { Work } from "../domain/kernel/work.ts";
@@ -78,21 +80,13 @@ export const refusalOf = (status: PlayerStatus | undefined): DomainError | undef
 
 type Status = PlayerStatus | undefined;
 
-const readStatuses = async (work: Work, refs: readonly StreamRef[]): Promise<Status[]> => {
-  const keyOf = ({ projectId, playerId }: StreamRef): string => `${projectId}:${playerId}`;
-  const byKey = new Map((await readStreamHeads(work, refs)).map((head) => [keyOf(head), head.status]));
-  return refs.map((ref) => byKey.get(keyOf(ref)));
-};
-
 /**
  * Checks the player of a join, for rooms that do not read the player: a token stays valid after its player
  * was banned or deleted. Simultaneous joins share one read.
  * @throws DomainError FORBIDDEN for a banned player, NOT_FOUND for a deleted one
  */
 export const createPlayerCheck = (app: App): ((principal: Principal) => Promise<void>) => {
-  const read = grouped<StreamRef, Status>({
-    run: (refs) => app.transact((work) => readStatuses(work, refs)),
-  });
+  const read = grouped<StreamRef, Status>({ run: (refs) => readStatuses(app.read, refs) });
   return async ({ projectId, playerId }) => {
     if (playerId === null) return;
     const refused = refusalOf(await read({ projectId, playerId }));
@@ -103,7 +97,7 @@ export const createPlayerCheck = (app: App): ((principal: Principal) => Promise<
 /** As `createPlayerCheck`, in a transaction in progress. */
 export const checkPlayer = async (work: Work, { projectId, playerId }: Principal): Promise<void> => {
   if (playerId === null) return;
-  const [status] = await readStatuses(work, [{ projectId, playerId }]);
+  const [status] = await readStatuses(readWithin(work), [{ projectId, playerId }]);
   const refused = refusalOf(status);
   if (refused) throw refused;
 };

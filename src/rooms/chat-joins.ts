@@ -1,42 +1,35 @@
 import type { App } from "../app.ts";
-import {
-  type Admission,
-  findStandings,
-  admitByStanding,
-  readerIdOf,
-  type Standings,
-} from "../domain/social/chat/access.ts";
-import {
-  type ChannelRef,
-  findChannelIds,
-  getChannelId,
-  readChannel,
-  showAdmitted,
-} from "../domain/social/chat/channels.ts";
-import { readHistories } from "../domain/social/chat/messages.ts";
-import type { ChatActor, ChatChannel, ChatMessage } from "../domain/kernel/events/chat-views.ts";
-import { DomainError, notFound } from "../domain/kernel/errors.ts";
+import { admit, admitByStanding, type Admission, readStandings } from "../domain/social/chat/access.ts";
+import { findChannelIds, getChannelId, showAdmitted } from "../domain/social/chat/channels.ts";
+import type { ChatChannel } from "../domain/kernel/events/chat-views.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
 import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
-import type { Work } from "../domain/kernel/work.ts";
+import { isId } from "../domain/kernel/ids.ts";
+import type { Read } from "../domain/kernel/read.ts";
+import { createSizedCache } from "../domain/kernel/sized-cache.ts";
 import { checkPlayer, type Principal, refusalOf } from "./authenticate.ts";
 import { readerOf } from "./chat-actors.ts";
-import { REPLAY_MAX } from "./ordered-stream.ts";
-import { transactIn } from "./project-transact.ts";
+import { settle } from "./settle.ts";
+import { readIn, transactIn } from "./project-transact.ts";
 
-/** Maximum number of messages shown to a client that gives no `lastSeq`. */
-export const HISTORY_MAX = 50;
+/** Maximum keys of channels whose ids a process remembers. */
+const KEYS_MAX = 10_000;
 
 /** The joining client, and the id or key of the channel. */
 type Join = { principal: Principal; channel: string };
 
+/** A channel as its joining reader may see it, and when that was read. It crosses processes with the seat. */
+export type Admitted = { channel: ChatChannel; isModerator: boolean; atMs: number };
+
 /**
- * Resolves the channel's id for a client that may join it; simultaneous joins share one look-up.
+ * Admits a client to a channel; simultaneous joins share one read.
  * @throws DomainError NOT_FOUND, FORBIDDEN as `checkPlayer` and `readChannel`
  */
-export const createChannelFinder = (app: App): Grouped<Join, string> => {
-  const find = grouped<Join, string | DomainError | undefined>({
+export const createChannelFinder = (app: App): Grouped<Join, Admitted> => {
+  const ids = createSizedCache<string>({ items: KEYS_MAX });
+  const find = grouped<Join, Admitted | DomainError | undefined>({
     keyOf: ({ principal }) => principal.projectId,
-    run: (joins) => transactIn(app, joins[0]!.principal.projectId)((work) => findChannels(work, joins)),
+    run: (joins) => findChannels(app, ids, joins),
   });
   return async (join) => {
     // A missing channel may be one that is created on first access.
@@ -46,7 +39,7 @@ export const createChannelFinder = (app: App): Grouped<Join, string> => {
   };
 };
 
-const openChannel = (app: App, { principal, channel }: Join): Promise<string> =>
+const openChannel = (app: App, { principal, channel }: Join): Promise<Admitted> =>
   transactIn(
     app,
     principal.projectId,
@@ -54,149 +47,59 @@ const openChannel = (app: App, { principal, channel }: Join): Promise<string> =>
     const { projectId } = principal;
     await checkPlayer(work, principal);
     const channelId = await getChannelId(work, projectId, channel);
-    return (await readChannel(work, { projectId, channelId }, readerOf(principal))).id;
+    return admittedOf(await admit(work, { projectId, channelId }, readerOf(principal)), work.now);
   });
 
-/** Resolves joins to channels of one project; undefined for a channel that does not exist. */
-const findChannels = async (
-  work: Work,
-  joins: readonly Join[],
-): Promise<(string | DomainError | undefined)[]> => {
+const admittedOf = (admission: Admission, readAt: Date): Admitted => ({
+  channel: showAdmitted(admission),
+  isModerator: admission.viewer.isModerator,
+  atMs: readAt.getTime(),
+});
+
+/** Ids of channels by key, as they were when they were last looked up. */
+type KnownIds = ReturnType<typeof createSizedCache<string>>;
+
+/** Returns the ids of the channels that joins name; keys that are not remembered take one statement. */
+const idsOf = async (read: Read, ids: KnownIds, joins: readonly Join[]): Promise<(string | undefined)[]> => {
   const { projectId } = joins[0]!.principal;
-  const ids = await findChannelIds(
-    work,
-    projectId,
-    joins.map(({ channel }) => channel),
-  );
+  const keyOf = (channel: string): string => `${projectId}:${channel}`;
+  const names = joins.map(({ channel }) => ids.get(keyOf(channel)) ?? channel);
+  const found = await findChannelIds(read, projectId, names);
+  for (const [n, id] of found.entries())
+    if (id !== undefined && names[n] === joins[n]!.channel && id !== names[n].toLowerCase())
+      ids.keep(keyOf(joins[n]!.channel), id, { owner: projectId });
+  return found;
+};
+
+/**
+ * Admits joins to channels of one project, by one statement where their ids are known; undefined for one
+ * that does not exist.
+ */
+const findChannels = async (
+  app: App,
+  ids: KnownIds,
+  joins: readonly Join[],
+): Promise<(Admitted | DomainError | undefined)[]> => {
+  const { projectId } = joins[0]!.principal;
+  const [read, now] = [readIn(app, projectId), app.clock()];
+  const found = await idsOf(read, ids, joins);
   const known = joins.flatMap(({ principal }, n) => {
-    const channelId = ids[n];
+    const channelId = found[n];
     return channelId === undefined ? [] : [{ n, channelId, playerId: principal.playerId }];
   });
-  const standings = new Map<number, Standings | undefined>();
-  for (const [i, row] of (await findStandings(work, projectId, known)).entries())
-    standings.set(known[i]!.n, row);
-  return joins.map(({ principal }, n) => {
+  const rows = await readStandings(read, projectId, { asked: known, now });
+  const standings = new Map(rows.map((row, i) => [known[i]!.n, row]));
+  return joins.map(({ principal, channel }, n) => {
     const row = standings.get(n);
-    if (!row) return undefined;
+    const isOther = row && !isId(channel) && row.key !== channel;
+    // A key may have been given to another channel since it was remembered.
+    if (isOther || !row) ids.drop(`${projectId}:${channel}`);
+    if (isOther || !row) return undefined;
     const refused = principal.playerId === null ? undefined : refusalOf(row.player_status ?? undefined);
     if (refused) return refused;
-    const admitted = settle(() =>
-      admitByStanding(projectId, row, { actor: readerOf(principal), now: work.now }),
-    );
-    return admitted instanceof DomainError ? admitted : row.id;
+    return settle(() => {
+      const admission = admitByStanding(projectId, row, { actor: readerOf(principal), now });
+      return admittedOf(admission, now);
+    });
   });
-};
-
-/**
- * Initial view of a channel for a reader; if `resumed`, `messages` are all those after the given `lastSeq`.
- */
-export type ChatSnapshot = {
-  channel: ChatChannel;
-  messages: ChatMessage[];
-  lastSeq: number;
-  resumed: boolean;
-};
-
-/** A joining reader, and the newest message that they have. */
-type JoiningReader = { actor: ChatActor; lastSeq: number | undefined };
-
-/**
- * Reads the messages after `lastSeq`, or the newest ones, oldest first; simultaneous joins share one read.
- * @throws DomainError NOT_FOUND, FORBIDDEN as `readChannel`
- */
-export const createChatSnapshots = (
-  app: () => App,
-  ref: () => ChannelRef,
-): Grouped<JoiningReader, ChatSnapshot> => {
-  const show = grouped<JoiningReader, ChatSnapshot | DomainError>({
-    run: (all) => transactIn(app(), ref().projectId)((work) => readSnapshots(work, ref(), all)),
-  });
-  return async (coming) => {
-    const shown = await show(coming);
-    if (shown instanceof DomainError) throw shown;
-    return shown;
-  };
-};
-
-/** `after`: the reader's newest message, if all later ones can be replayed. */
-type Reader = { admission: Admission; channel: ChatChannel; after: number | undefined };
-
-/** Takes three statements for any number of readers. */
-const readSnapshots = async (
-  work: Work,
-  ref: ChannelRef,
-  all: readonly JoiningReader[],
-): Promise<(ChatSnapshot | DomainError)[]> => {
-  const asked = all.map(({ actor }) => ({ channelId: ref.channelId, playerId: readerIdOf(actor) }));
-  // The channel first: messages committed in between are then extra, never missing.
-  const standings = await findStandings(work, ref.projectId, asked);
-  const admitted = all.map((coming, n) => settle(() => admitReader(work, ref, coming, standings[n])));
-  const readers = admitted.flatMap((one) => (one instanceof DomainError ? [] : [one]));
-  const messages = new Map([
-    ...(await readNew(work, ref, readers)),
-    ...(await readMissed(work, ref, readers)),
-  ]);
-  return admitted.map((reader) => {
-    if (reader instanceof DomainError) return reader;
-    const { channel, after } = reader;
-    const own = messages.get(reader) ?? [];
-    return {
-      channel,
-      messages: own,
-      resumed: after !== undefined,
-      lastSeq: own.at(-1)?.seq ?? channel.lastSeq,
-    };
-  });
-};
-
-const admitReader = (
-  { now }: Work,
-  { projectId }: ChannelRef,
-  { actor, lastSeq }: JoiningReader,
-  row: Standings | undefined,
-): Reader => {
-  if (!row) throw notFound("channel");
-  const admission = admitByStanding(projectId, row, { actor, now });
-  const channel = showAdmitted(admission);
-  const behind = lastSeq === undefined ? -1 : channel.lastSeq - lastSeq;
-  return { admission, channel, after: behind >= 0 && behind <= REPLAY_MAX ? lastSeq : undefined };
-};
-
-type Read = Map<Reader, ChatMessage[]>;
-
-const viewersOf = (readers: readonly Reader[]) => readers.map(({ admission }) => admission.viewer);
-
-/** Reads the newest messages, for readers who cannot resume. */
-const readNew = async (
-  work: Work,
-  { projectId, channelId: id }: ChannelRef,
-  readers: readonly Reader[],
-): Promise<Read> => {
-  const fresh = readers.filter(({ channel, after }) => after === undefined && channel.lastSeq > 0);
-  if (fresh.length === 0) return new Map();
-  const pages = await readHistories(work, { projectId, id }, viewersOf(fresh), { limit: HISTORY_MAX });
-  return new Map(fresh.map((reader, n) => [reader, pages[n]!.toReversed()]));
-};
-
-/** Reads the messages that each reader missed; one page, starting with the reader who is furthest behind. */
-const readMissed = async (
-  work: Work,
-  { projectId, channelId: id }: ChannelRef,
-  readers: readonly Reader[],
-): Promise<Read> => {
-  const behind = readers.filter(({ channel, after }) => after !== undefined && after < channel.lastSeq);
-  if (behind.length === 0) return new Map();
-  const after = Math.min(...behind.map((reader) => reader.after!));
-  const page = { after, limit: REPLAY_MAX };
-  const pages = await readHistories(work, { projectId, id }, viewersOf(behind), page);
-  return new Map(behind.map((reader, n) => [reader, pages[n]!.filter(({ seq }) => seq > reader.after!)]));
-};
-
-const settle = <T>(run: () => T): T | DomainError => {
-  try {
-    return run();
-  } catch (error) {
-    if (error instanceof DomainError) return error;
-    throw error;
-  }
 };

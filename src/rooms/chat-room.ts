@@ -7,8 +7,9 @@ import { chatTopic, chatVolatileTopic } from "../domain/kernel/events/topics.ts"
 import type { Work } from "../domain/kernel/work.ts";
 import { authenticate, pinOptions } from "./authenticate.ts";
 import { CHAT_REQUESTS } from "./chat-commands.ts";
-import { createChannelFinder, createChatSnapshots } from "./chat-joins.ts";
+import { type Admitted, createChannelFinder } from "./chat-joins.ts";
 import { readItems } from "./chat-reader.ts";
+import { createChatSnapshots } from "./chat-snapshots.ts";
 import {
   ChatState,
   type Item,
@@ -52,6 +53,7 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
   override state = new ChatState();
   override maxClients = READERS_MAX;
   ref: ChannelRef = { projectId: "", channelId: "" };
+  #tenantId: string | undefined;
   #settings!: ChannelSettings;
   #volatiles!: ChatVolatiles;
   readonly #show = createChatSnapshots(
@@ -67,6 +69,7 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
   readonly #sender = new ChatSender({
     app: () => this.app,
     ref: () => this.ref,
+    tenantId: () => this.#tenantId,
     settings: () => this.#settings,
     onCommitted: (lines) => this.#deliverCommitted(lines),
     onError: (error) => this.report(error, "told"),
@@ -81,8 +84,9 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
   });
 
   protected override follow(options: object): Source[] {
-    this.ref = parse(RoomOptions, options);
-    const { projectId, channelId } = this.ref;
+    const { tenantId, ...ref } = parse(RoomOptions, options);
+    [this.ref, this.#tenantId] = [ref, tenantId];
+    const { projectId, channelId } = ref;
     // Messages published before start() are kept until then.
     return [source<ChatLine[]>(chatTopic(projectId, channelId), (lines) => this.#receive(lines))];
   }
@@ -122,7 +126,7 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
   protected override async welcome(client: LiveClient, options: object, isBack: boolean): Promise<void> {
     // Data sent into a dying connection may be lost: a reconnected client gets the newest messages again.
     const lastSeq = isBack ? undefined : parse(JoinOptions, { channelId: "-", ...options }).lastSeq;
-    await this.#catchUp(client, lastSeq);
+    await this.#catchUp(client, lastSeq, (options as { admitted?: Admitted }).admitted);
     this.#volatiles.come(client);
   }
 
@@ -250,14 +254,15 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
   }
 
   /** Brings a client from `lastSeq`, or from nothing, up to the room's head; from then on it is in step. */
-  async #catchUp(client: LiveClient, lastSeq: number | undefined): Promise<number> {
+  async #catchUp(client: LiveClient, lastSeq: number | undefined, admitted?: Admitted): Promise<number> {
     const { sessionId } = client;
     const cursor: Cursor = { seq: lastSeq ?? 0, isLive: false };
     this.#setBehind(client, cursor);
     const actor = readerOf(client.auth!);
-    let from = lastSeq;
+    let [from, known] = [lastSeq, admitted];
     do {
-      const shown = await this.#show({ actor, lastSeq: from });
+      const shown = await this.#show({ actor, lastSeq: from, admitted: known });
+      known = undefined;
       if (from !== undefined && from !== lastSeq && shown.resumed) {
         for (const message of shown.messages) this.sendTo(client, "chat.message", message);
       } else this.sendTo(client, "chat.history", shown);
@@ -281,10 +286,9 @@ export const chatRoom = (app: App) => {
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
-      const { projectId } = principal;
-      const { channelId } = parse(JoinOptions, options);
-      const id = await enter({ principal, channel: channelId });
-      pinOptions(options, JoinOptions, { projectId, channelId: id });
+      const { projectId, tenantId } = principal;
+      const admitted = await enter({ principal, channel: parse(JoinOptions, options).channelId });
+      pinOptions(options, JoinOptions, { projectId, tenantId, channelId: admitted.channel.id, admitted });
       return principal;
     }
   };

@@ -13,13 +13,14 @@ import type {
 } from "../domain/kernel/events/chat-views.ts";
 import { countRefused } from "./chat-commands.ts";
 import { GroupSender } from "./group-sender.ts";
-import { transactIn } from "./project-transact.ts";
 
 type Send = z.output<typeof SendBody>;
 
 export type ChatSenderParts = {
   app(): App;
   ref(): ChannelRef;
+  /** Whose project it is; undefined where only the project is known. */
+  tenantId(): string | undefined;
   settings(): ChannelSettings;
   /** Receives the lines of a commit, on the next iteration of the event loop after it is durable. */
   onCommitted(lines: readonly ChatLine[]): void;
@@ -81,9 +82,11 @@ export class ChatSender {
   }
 
   async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {
-    const { app, ref } = this.#parts;
-    const transact = transactIn(app(), ref().projectId);
-    const { sent, lines } = await transact((work) => sendMessages(work, ref(), group));
+    const { app, ref, tenantId } = this.#parts;
+    const { projectId } = ref();
+    // It sees the tenant's webhooks, which may wait for the messages.
+    const transact = app().transactAs({ role: "web", tenantId: tenantId() ?? "", projectIds: [projectId] });
+    const { sent, lines } = await transact((work) => sendMessages(work, ref(), group, true));
     // Starts the next group's commit before a crowd is notified of this one.
     setImmediate(() => this.#reportCommitted(lines));
     return sent;

@@ -31,7 +31,11 @@ export const JoinOptions = z.object({
   lastSeq: z.int().min(0).optional(),
 });
 export const ResyncBody = z.object({ lastSeq: z.int().min(0) });
-export const RoomOptions = z.object({ projectId: z.uuid(), channelId: z.uuid() });
+export const RoomOptions = z.object({
+  projectId: z.uuid(),
+  tenantId: z.uuid().optional(),
+  channelId: z.uuid(),
+});
 
 /** Returns the part of the state that follows from the channel's row. */
 export const stateOf = ({ id, kind, key, name, status, settings, lastSeq }: ChatChannel) => ({

@@ -3,7 +3,8 @@ import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
 import { forbidden } from "../domain/kernel/errors.ts";
-import { readStreamHeads, type StreamHead, type StreamRef } from "../domain/delivery/outbox/stream.ts";
+import type { StreamHead, StreamRef } from "../domain/delivery/outbox/stream.ts";
+import type { PlayerStatus } from "../domain/players/player.ts";
 import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import type { PlayerNotice } from "../domain/kernel/events/realtime-events.ts";
@@ -13,11 +14,12 @@ import { ResyncRate } from "./client-rate.ts";
 import { parse } from "./errors.ts";
 import { gameRoom } from "./game-room.ts";
 import type { LiveClient } from "./live-client.ts";
-import { MirrorRoom, openRoomsOf, source, type Source } from "./mirror-room.ts";
+import { MirrorRoom, openRoomsOf, REREAD_EVERY_MS, source, type Source } from "./mirror-room.ts";
 import { isBroken, OrderedStream } from "./ordered-stream.ts";
 import { CLOSE, HEARTBEAT_SECONDS, live, SESSIONS_MAX } from "./messages.ts";
 import { livePlayerMessage, stateOf } from "./player-messages.ts";
 import { createPageReader, type PlayerPage } from "./player-pages.ts";
+import { type OpenRoom, rereadRooms } from "./player-reread.ts";
 import { playerRoomId } from "./room-ids.ts";
 import { transactIn } from "./project-transact.ts";
 import { NoticeThrottle } from "./notice-throttle.ts";
@@ -50,22 +52,6 @@ const ResyncBody = z.object({ lastSeq: z.int().min(0) });
  */
 type Cursor = { seq: number; isLive: boolean };
 type Resume = { lastSeq: number | undefined; isJoin: boolean };
-type OpenRoom = { ref: StreamRef; look(head: StreamHead | undefined): void };
-
-const keyOf = ({ projectId, playerId }: StreamRef): string => `${projectId}:${playerId}`;
-
-/** Takes one query for all open rooms of this process. */
-const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> => {
-  const heads = await app.transact((work) =>
-    readStreamHeads(
-      work,
-      rooms.map(({ ref }) => ref),
-    ),
-  );
-  const byKey = new Map(heads.map((head) => [keyOf(head), head]));
-  for (const room of rooms) room.look(byKey.get(keyOf(room.ref)));
-};
-
 /**
  * Room `player`: one player's state and the resumable player stream. A mirror: what it shows is committed,
  * and a second room for the same player would show the same.
@@ -81,6 +67,8 @@ export abstract class PlayerRoom extends MirrorRoom<PlayerState> implements Open
   #configVersion: number | undefined;
   #isPatchDue = false;
   #first: { page: PlayerPage; readAtMs: number } | undefined;
+  /** The player's status when it was last read, and when that was. */
+  #seen: { status: PlayerStatus; atMs: number } | undefined;
   readonly #cursors = new Map<string, Cursor>();
   readonly #resyncs = new ResyncRate("session.resync");
   readonly #stream = new OrderedStream<PlayerMessage, PlayerPage>({
@@ -117,12 +105,14 @@ export abstract class PlayerRoom extends MirrorRoom<PlayerState> implements Open
     if (refused) throw refused;
     this.#mirror(page);
     this.#first = { page, readAtMs: performance.now() };
+    this.#seen = { status: page.player.status, atMs: performance.now() };
     this.#stream.start(page.seq);
   }
 
   /** Applies a re-read: the player is gone, there is a newer seq, or a change without a line. */
   look(head: StreamHead | undefined): void {
     if (!head || head.status === "ERASED" || head.status === "MERGED") return this.#endAll("ERASED");
+    this.#seen = { status: head.status, atMs: performance.now() };
     if (head.status === "BANNED") return this.#endAll("BANNED");
     this.#stream.expect(head.seq);
     if (this.#configVersion !== head.configVersion) {
@@ -155,22 +145,42 @@ export abstract class PlayerRoom extends MirrorRoom<PlayerState> implements Open
   async #resume(client: LiveClient, { lastSeq, isJoin }: Resume): Promise<{ seq: number; resumed: boolean }> {
     const cursor: Cursor = { seq: lastSeq ?? 0, isLive: false };
     this.#cursors.set(client.sessionId, cursor);
-    let page = await this.#readFor(lastSeq);
-    const refused = refusalOf(page.player.status);
-    if (refused) throw refused;
-    const resumed = lastSeq !== undefined && !isBroken(page, lastSeq);
-    if (isJoin) this.#ready(client, page, resumed);
-    if (resumed) this.#replay(client, cursor, page);
-    else this.#snapshot(client, cursor, page, lastSeq === undefined ? "CONNECT" : "GAP");
+    if (this.#hasMissedNothing(lastSeq)) {
+      if (isJoin) this.#ready(client, { seq: cursor.seq }, true);
+      cursor.isLive = true;
+      return { seq: cursor.seq, resumed: true };
+    }
+    const resumed = await this.#showFirst(client, cursor, { lastSeq, isJoin });
     // The room has sent more to the others while this client's state was read.
     while (cursor.seq < this.#stream.head && this.#cursors.get(client.sessionId) === cursor) {
-      page = await this.#read(cursor.seq);
+      const page = await this.#read(cursor.seq);
       if (isBroken(page, cursor.seq)) this.#snapshot(client, cursor, page, "GAP");
       else this.#replay(client, cursor, page);
     }
     cursor.isLive = true;
     this.#stream.expect(cursor.seq);
     return { seq: cursor.seq, resumed };
+  }
+
+  /** Shows a client what was read for it. @returns whether it was sent the missed lines alone */
+  async #showFirst(client: LiveClient, cursor: Cursor, { lastSeq, isJoin }: Resume): Promise<boolean> {
+    const page = await this.#readFor(lastSeq);
+    const refused = refusalOf(page.player.status);
+    if (refused) throw refused;
+    const resumed = lastSeq !== undefined && !isBroken(page, lastSeq);
+    if (isJoin) this.#ready(client, page, resumed);
+    if (resumed) this.#replay(client, cursor, page);
+    else this.#snapshot(client, cursor, page, lastSeq === undefined ? "CONNECT" : "GAP");
+    return resumed;
+  }
+
+  /**
+   * Whether a client knows all that the room has sent, to a player who was there at the last re-read: then
+   * nothing is read, and later lines follow as they do for the others.
+   */
+  #hasMissedNothing(lastSeq: number | undefined): boolean {
+    const isSeen = this.#seen && performance.now() - this.#seen.atMs <= REREAD_EVERY_MS;
+    return isSeen === true && !refusalOf(this.#seen!.status) && lastSeq === this.#stream.head;
   }
 
   #read(afterSeq?: number): Promise<PlayerPage> {
@@ -190,7 +200,7 @@ export abstract class PlayerRoom extends MirrorRoom<PlayerState> implements Open
     return seq === this.#stream.head && (lastSeq ?? seq) === seq ? first.page : this.#read(lastSeq);
   }
 
-  #ready(client: LiveClient, { seq }: PlayerPage, resumed: boolean): void {
+  #ready(client: LiveClient, { seq }: Pick<PlayerPage, "seq">, resumed: boolean): void {
     const expiresAt = new Date(client.auth!.expiresAtMs).toISOString();
     const { sessionId } = client;
     const data = { ...this.ref, sessionId, seq, resumed, expiresAt, heartbeatSeconds: HEARTBEAT_SECONDS };

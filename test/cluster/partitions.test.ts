@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { readPlayerStream } from "../../src/domain/delivery/outbox/stream.ts";
+import { linesOfPlayer } from "../support/app/player-lines.ts";
 import { migrations } from "../../src/domain/registries/migrations/list.ts";
 import { ensurePartitions } from "../../src/domain/registries/partitions.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
@@ -34,7 +34,7 @@ describe("a database whose streams were one table", function () {
     await migrate("down");
     const projectId = await domain.addProject();
     const playerId = await domain.addPlayer(projectId, "ada");
-    const linesOf = () => domain.transact((work) => readPlayerStream(work, { projectId, playerId }, 0, 100));
+    const linesOf = () => domain.transact((work) => linesOfPlayer(work, { projectId, playerId }));
     await domain.grant(projectId, playerId, 10);
     const first = await linesOf();
     assert.ok(first.length > 0);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type RawBuilder, sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import type { Job } from "../../src/jobs/job.ts";
+import { readBy } from "../../src/domain/kernel/read.ts";
 import { createJobs } from "../../src/jobs/jobs.ts";
 import { EVERY_KEY } from "../../src/jobs/runner.ts";
 import { createSweep } from "../../src/jobs/sweep.ts";
@@ -18,7 +19,7 @@ describe("the sweep of a worker", () => {
   after(() => database.close());
 
   const appOf = () => {
-    const { transact } = openDomain(database);
+    const { transact, clock } = openDomain(database);
     const woken: string[] = [];
     let transactions = 0;
     const note = (job: string, key: string): void => void woken.push(`${job} ${key}`);
@@ -26,7 +27,8 @@ describe("the sweep of a worker", () => {
       transactions++;
       return transact(run);
     };
-    const app = { transact: counted, queue: { wake: note, wakeHere: note } } as unknown as App;
+    const read = readBy(counted);
+    const app = { transact: counted, read, clock, queue: { wake: note, wakeHere: note } } as unknown as App;
     return { app, woken, transactions: () => transactions };
   };
   const dueWhen = (isDue: (at: Date) => RawBuilder<unknown>): Job => ({

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { readPlayerStream, STREAM_BYTES } from "../../src/domain/delivery/outbox/stream.ts";
+import { STREAM_BYTES } from "../../src/domain/delivery/outbox/stream.ts";
+import { linesOfPlayer } from "../support/app/player-lines.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
 import { playerTopic } from "../../src/domain/kernel/events/topics.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
@@ -191,9 +192,8 @@ describe("room player", () => {
     const me = await join(api, token, "player");
     for (let i = 0; i < 3; i++) await grantXp(api, tenant.key, playerId);
     await heardUpTo(me, 4);
-    const lines = await api.app.transact((work) =>
-      readPlayerStream(work, { projectId: tenant.projectId, playerId }, 0, 10),
-    );
+    const { projectId } = tenant;
+    const lines = await api.app.transact((work) => linesOfPlayer(work, { projectId, playerId }));
     api.app.topics.publish(playerTopic(tenant.projectId, playerId), lines.toReversed());
     await grantXp(api, tenant.key, playerId);
     await heardUpTo(me, 5);

@@ -20,6 +20,11 @@ export class OwnChanges {
   readonly #entries = new Map<string, Map<string, EntryChange>>();
   #size = 0;
 
+  /** Number of entries that wait to be put into the rank index. */
+  get waiting(): number {
+    return this.#size;
+  }
+
   /** Marks everything read of a project so far as old. */
   note(projectId: string): void {
     const slot = fnv1a(projectId) % SLOTS;

@@ -30,7 +30,19 @@ export type Sharing = {
 /** Creates a Transact whose transactions requests of the same scope share. */
 export type SharedTransactAs = (rowScope: RowScope, sharing: Sharing) => Transact;
 
+/**
+ * Learns what becomes of groups. `left`: requests that have left theirs, ALONE for a transaction of their
+ * own, NEXT for the next group; FAILED: those of a group that failed as a whole, each repeated by itself.
+ */
+export type CommitObserver = {
+  began(requests: number): void;
+  left(how: Apart["how"] | "FAILED", requests: number): void;
+  /** Is told once how to read the number of requests that wait. */
+  watchWaiting(read: () => number): void;
+};
+
 export type SharedCommitsOptions = {
+  observer?: CommitObserver | undefined;
   transactAs: TransactAs;
   /** Maximum wait in ms for a transaction to begin. */
   waitMaxMs: number;
@@ -119,6 +131,7 @@ class SharedCommits {
 
   constructor(options: SharedCommitsOptions) {
     this.#options = options;
+    options.observer?.watchWaiting(() => this.#waiting);
   }
 
   /** @throws DomainError SERVICE_UNAVAILABLE SERVER_BUSY when too many wait */
@@ -189,6 +202,8 @@ class SharedCommits {
 
   async #commit(line: Line, group: readonly Entry[]): Promise<void> {
     const { by: _, ...scope } = group[0]!.rowScope;
+    const { observer } = this.#options;
+    observer?.began(group.length);
     let hasBegun = false;
     try {
       const outcomes = await this.#options.transactAs(scope as ProjectScope)((work) => {
@@ -201,18 +216,21 @@ class SharedCommits {
       );
     } catch (error) {
       const isTheirs = !hasBegun || isForAll(error) || (group.length === 1 && !(error instanceof Apart));
-      if (isTheirs) for (const { reject } of group) reject(error);
-      else
-        this.#putBack(
-          line,
-          group.filter((entry) => !this.#runAlone(line, entry)),
-        );
+      if (isTheirs) return group.forEach(({ reject }) => reject(error));
+      observer?.left("FAILED", group.length);
+      this.#putBack(
+        line,
+        group.filter((entry) => !this.#runAlone(line, entry)),
+      );
     }
   }
 
   /** @returns whether the request is settled or on its way by itself: else it has to wait again */
   #settle(line: Line, entry: Entry, outcome: MemberOutcome): boolean {
-    if ("apart" in outcome) return outcome.apart === "ALONE" && this.#runAlone(line, entry);
+    if ("apart" in outcome) {
+      this.#options.observer?.left(outcome.apart, 1);
+      return outcome.apart === "ALONE" && this.#runAlone(line, entry);
+    }
     if ("error" in outcome) entry.reject(outcome.error);
     else entry.resolve(outcome.value);
     return true;

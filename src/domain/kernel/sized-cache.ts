@@ -9,7 +9,11 @@ export type SizedCache<V> = {
   keep(key: string, value: V, size: Size): V;
   /** Removes a value. Returns it. */
   drop(key: string): V | undefined;
+  /** Number of values, and their bytes where the cache counts those: what operators are shown. */
+  readonly size: CacheSize;
 };
+
+export type CacheSize = { items: number; bytes: number };
 
 /** Owners with more than this share of a cache are evicted from first. */
 const OWNER_PART = 1 / 8;
@@ -97,5 +101,8 @@ export const createSizedCache = <V>(
       return value;
     },
     drop,
+    get size() {
+      return { items: kept.size, bytes: wholeBytes === undefined ? 0 : sum };
+    },
   };
 };

@@ -1,6 +1,6 @@
 import { ClientGone } from "./flights.ts";
 import type { OwnChanges } from "./own-changes.ts";
-import { createSizedCache, type SizedCache } from "./sized-cache.ts";
+import { type CacheSize, createSizedCache, type SizedCache } from "./sized-cache.ts";
 
 /**
  * How old an answer from memory may be, in ms. It contains every change that was committed longer ago, by
@@ -66,6 +66,10 @@ export class YoungCache<T> {
         if (!joined || !(error instanceof ClientGone)) throw error;
       }
     }
+  }
+
+  get size(): CacheSize {
+    return this.#kept.size;
   }
 
   #begin(

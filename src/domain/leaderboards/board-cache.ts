@@ -1,7 +1,7 @@
 import { notFound } from "../kernel/errors.ts";
 import { isId } from "../kernel/ids.ts";
 import type { Read } from "../kernel/read.ts";
-import { createSizedCache } from "../kernel/sized-cache.ts";
+import { type CacheSize, createSizedCache } from "../kernel/sized-cache.ts";
 import type { Leaderboard } from "../progression/leaderboard.ts";
 
 /** Maximum boards, and bytes of their definitions, that a process remembers. */
@@ -10,6 +10,10 @@ const BOARDS_KEPT = { items: 10_000, bytes: 8 * 1024 * 1024 };
 const PLAYERS_KEPT = { items: 20_000, bytes: 4 * 1024 * 1024 };
 /** Bytes of a remembered id beside its name. */
 const PLAYER_BYTES = 150;
+
+/** Definitions of boards, and ids of players. */
+type Remembered = "boards" | "players";
+type OnLookUp = (of: Remembered, isHit: boolean) => void;
 
 /** A board as it is in one version of its project's configuration. */
 export type KnownBoard = { configVersion: string; leaderboard: Leaderboard };
@@ -67,16 +71,20 @@ const boardOf = (projectId: string, row: BoardRow & { id: string }): Leaderboard
 export class BoardCache {
   readonly #boards = createSizedCache<KnownBoard>(BOARDS_KEPT);
   readonly #players = createSizedCache<string>(PLAYERS_KEPT);
-  readonly #onLookUp: (isHit: boolean) => void;
+  readonly #onLookUp: OnLookUp;
 
-  constructor(onLookUp: (isHit: boolean) => void = () => undefined) {
+  constructor(onLookUp: OnLookUp = () => undefined) {
     this.#onLookUp = onLookUp;
+  }
+
+  get sizes(): Record<Remembered, CacheSize> {
+    return { boards: this.#boards.size, players: this.#players.size };
   }
 
   /** Returns a board by its id or key. @throws DomainError NOT_FOUND */
   async board(read: Read, projectId: string, ref: string): Promise<KnownBoard> {
     const known = this.#boards.get(`${projectId}:${ref}`);
-    this.#onLookUp(known !== undefined);
+    this.#onLookUp("boards", known !== undefined);
     return known ?? this.#read(read, projectId, ref);
   }
 
@@ -95,7 +103,9 @@ export class BoardCache {
 
   /** Returns the id that an external id had; undefined where it is not remembered. */
   playerId(projectId: string, externalUserId: string): string | undefined {
-    return this.#players.get(`${projectId}:${externalUserId}`);
+    const known = this.#players.get(`${projectId}:${externalUserId}`);
+    this.#onLookUp("players", known !== undefined);
+    return known;
   }
 
   keepPlayer(projectId: string, externalUserId: string, playerId: string): void {

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { PARTITIONS } from "../kernel/ids.ts";
-import { kept } from "../kernel/statements.ts";
+import { type Read, statementOf } from "../kernel/read.ts";
 import type { Work } from "../kernel/work.ts";
 
 /** Maximum events requeued in one sweep. */
@@ -33,18 +33,17 @@ export type WaitingWork = {
  * nothing.
  */
 export const lookForWork = async (
-  { db, now }: Work,
+  read: Read,
+  now: Date,
   conditions: readonly RawBuilder<unknown>[],
 ): Promise<WaitingWork> => {
   const partsOf = (table: string): RawBuilder<unknown> => sql`array(
     select part from generate_series(0, ${sql.lit(PARTITIONS - 1)}) as p(part)
     where exists (select from ${sql.ref(table)} q where q.part = p.part))`;
   const isDue = sql`exists (select from event_due where due_at <= ${now.toISOString()}::timestamptz)`;
-  const { rows } = await kept(
-    db,
-    sql<{ found: WaitingWork }>`select json_build_object(
+  const statement = sql`select json_build_object(
       'events', ${partsOf("event_q")}, 'outbox', ${partsOf("outbox_q")}, 'areEventsDue', ${isDue},
-      'conditions', json_build_array(${sql.join(conditions)})) as found`,
-  );
-  return rows[0]!.found;
+      'conditions', json_build_array(${sql.join(conditions)})) as found`;
+  const [row] = await read<{ found: WaitingWork }>(statementOf(statement));
+  return row!.found;
 };

@@ -13,6 +13,7 @@ const SKIPPED = new Set([
   // Counted in memory and written now and then.
   "rule_stats",
   "segment_sweeps",
+  "segment_changes",
   // What is told of ranks follows when the index is up to date, and depends on what was told before.
   "leaderboard_feed",
   "leaderboard_notices",
@@ -37,14 +38,6 @@ const RESTLESS = [
 /** Rows by table, and a hash of what is in them. */
 export type Effects = { counts: Record<string, number>; print: string };
 
-/** Projects whose segments were changed, for which a worker is about to queue a job. */
-const UNNOTICED_SEGMENTS = sql`
-  select d.project_id from definitions d
-  where d.kind = 'segment' and d.status = 'ACTIVE' and d.definition->>'kind' = 'DYNAMIC'
-  group by d.project_id
-  having md5(string_agg(d.id::text || ':' || d.version, ',' order by d.id)) is distinct from (
-    select s.definitions from segment_sweeps s where s.project_id = d.project_id)`;
-
 /** Waits until workers have done what was asked for. */
 const settle = ({ app }: TestApp): Promise<true> =>
   eventually(
@@ -55,7 +48,7 @@ const settle = ({ app }: TestApp): Promise<true> =>
             + (select count(*) from project_jobs where status in ('QUEUED', 'RUNNING')
               and due_at < now() + interval '1 day')
             + (select count(*) from leaderboard_periods where status = 'CLOSING')
-            + (select count(*) from (${UNNOTICED_SEGMENTS}) u) as waiting`.execute(db),
+            + (select count(*) from segment_changes) as waiting`.execute(db),
       );
       return Number(rows[0]!.waiting) === 0;
     },

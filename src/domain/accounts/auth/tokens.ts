@@ -11,6 +11,7 @@ import { z } from "zod";
 import { ROLES } from "../../kernel/caller.ts";
 import { unauthorized } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
+import { createSizedCache } from "../../kernel/sized-cache.ts";
 
 export const ACCESS_TOKEN_SECONDS = 604_800;
 /** Lifetime of the token returned by registration. */
@@ -102,6 +103,30 @@ export type TokenParts = {
   clock: () => Date;
 };
 
+/** Maximum tokens for rooms that are remembered, and their bytes; and those of one beside its text. */
+const WS_KEPT = { items: 20_000, bytes: 16 * 1024 * 1024 };
+const WS_CLAIMS_BYTES = 500;
+
+/**
+ * Verifies tokens for rooms once: a client joins several rooms with one, and what its signature proves does
+ * not change before it ends.
+ */
+const remembering = (
+  clock: () => Date,
+  verify: (token: string) => Promise<WsClaims>,
+): ((token: string) => Promise<WsClaims>) => {
+  const known = createSizedCache<WsClaims>(WS_KEPT);
+  return async (token) => {
+    const found = known.get(token);
+    if (found && found.exp * 1_000 > clock().getTime()) return { ...found };
+    // One that has ended is refused as any other.
+    const claims = await verify(token);
+    const bytes = 2 * token.length + WS_CLAIMS_BYTES;
+    known.keep(token, claims, { owner: claims.tid, bytes });
+    return { ...claims };
+  };
+};
+
 /** The only place where tokens are signed and verified. */
 export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens => {
   const publicKey = createPublicKey(privateKey);
@@ -154,7 +179,7 @@ export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens 
     signAccess: (claims, expiresIn = ACCESS_TOKEN_SECONDS) => sign(ACCESS, privateKey, claims, expiresIn),
     verifyAccess: (token) => verify(ACCESS, token),
     signWs: (claims) => sign(WS, privateKey, claims, WS_TOKEN_SECONDS),
-    verifyWs: (token) => verify(WS, token),
+    verifyWs: remembering(clock, (token) => verify(WS, token)),
     signAdmin: (claims) => sign(ADMIN, privateKey, claims, ADMIN_TOKEN_SECONDS),
     verifyAdmin: (token) => verify(ADMIN, token),
     signDecoy: (claims, expiresIn) => sign(ACCESS, decoyKey, claims, expiresIn),

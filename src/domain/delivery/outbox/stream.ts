@@ -22,55 +22,13 @@ export type StreamHead = StreamRef & {
   configVersion: number;
 };
 
-type LineRow = {
+/** A line's row in the outbox. */
+export type LineRow = {
   seq: string | number;
   id: string;
   type: string;
   data: PlayerMessage["data"];
   created_at: Date | string;
-};
-
-/** A player's lines after `afterSeq`. */
-export type StreamTail = { playerId: string; afterSeq: number };
-
-/**
- * Returns the lines of a player's stream after `afterSeq`, in order, at most `limit`, and none if they exceed
- * STREAM_BYTES. Lines removed by retention are missing, so the first one may be later than `afterSeq + 1`.
- */
-export const readPlayerStream = async (
-  work: Work,
-  { projectId, playerId }: StreamRef,
-  afterSeq: number,
-  limit: number,
-): Promise<PlayerMessage[]> => {
-  const [lines] = await readPlayerStreams(work, projectId, { tails: [{ playerId, afterSeq }], limit });
-  return lines!;
-};
-
-/**
- * As `readPlayerStream` for many in at most one statement; in the requested order. A player whose lines
- * exceed STREAM_BYTES gets none.
- */
-export const readPlayerStreams = async (
-  { db }: Work,
-  projectId: string,
-  { tails, limit }: { tails: readonly StreamTail[]; limit: number },
-): Promise<PlayerMessage[][]> => {
-  const found: PlayerMessage[][] = tails.map(() => []);
-  if (tails.length === 0) return found;
-  const asked = JSON.stringify(tails.map(({ playerId, afterSeq }, n) => ({ n, p: playerId, a: afterSeq })));
-  const lines = await sql<LineRow & { n: number }>`
-    select r.n, o.seq, o.id, o.type, o.data, o.created_at
-    from json_to_recordset(${asked}::json) as r(n int, p uuid, a bigint)
-    cross join lateral (
-      select l.*, sum(coalesce(l.bytes, octet_length(l.data::text))) over () as bytes_of_all from (
-        select player_seq as seq, id, type, data, created_at, bytes from outbox
-        where project_id = ${projectId}::uuid and player_id = r.p and player_seq > r.a
-        order by player_seq limit ${limit}) l) o
-    where o.bytes_of_all <= ${STREAM_BYTES}
-    order by r.n, o.seq`.execute(db);
-  for (const row of lines.rows) found[row.n]!.push(messageOf(row));
-  return found;
 };
 
 /** Converts an outbox row to the line of its player's stream. */

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { feedReadSince } from "../../kernel/events/awaited.ts";
 import { PLAN_LIMITS, type PlanLimits, hasFeature, limitsOf, type Plan } from "../../kernel/plans.ts";
 import type { Work } from "../../kernel/work.ts";
 
@@ -13,8 +14,6 @@ export type Subscribers = {
 };
 
 const DAY_MS = 86_400_000;
-/** A feed that has not been read for this long is no longer written until it is read again. */
-const FEED_UNREAD_DAYS = 30;
 /** For plans without a limit. */
 const UNLIMITED_DAYS = 3_650;
 
@@ -44,7 +43,7 @@ export const readSubscribers = async (
 ): Promise<Subscribers[]> => {
   const ids = [...new Set(projectIds)];
   if (ids.length === 0) return [];
-  const readSince = new Date(now.getTime() - FEED_UNREAD_DAYS * DAY_MS).toISOString();
+  const readSince = feedReadSince(now).toISOString();
   const { rows } = await sql<Row>`
     select p.id as "projectId", p.tenant_id as "tenantId", t.plan, t.plan_overrides as "planOverrides",
       coalesce(f.read_at > ${readSince}::timestamptz, false) as "isFeedRead",

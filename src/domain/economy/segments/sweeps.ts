@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { DomainError } from "../../kernel/errors.ts";
 import { queueJob } from "../../long-work/project-jobs.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -7,28 +7,54 @@ import { segmentRefresh } from "./refresh-job.ts";
 
 /** Interval at which time-dependent segments are evaluated, in ms. */
 export const SWEEP_EVERY_MS = 15 * 60_000;
-/** Maximum number of projects per run. */
-const PROJECTS_MAX = 100;
+/** Maximum number of noted changes, and so of projects, per transaction. */
+export const CHANGES_AT_ONCE = 100;
+/** When projects without segments that depend on time are swept. */
+const NEVER = "infinity";
+/** Instead of a digest, where a job could not be queued; and when that is tried again, in ms. */
+const UNQUEUED = "";
+const RETRY_MS = 5_000;
+
+/** Digest of a project's dynamic segments: another one after each change that concerns players. */
+const DIGEST = sql`md5(string_agg(id::text || ':' || version, ',' order by id))`;
 
 /**
- * Finds projects whose dynamic segments differ from those with which their players were last evaluated,
- * whatever changed them (an operation, an import, a copy into a sandbox), and queues a SEGMENT_REFRESH for
- * each. Works over all projects.
- * @returns the number of projects found
+ * Whether segments have changed or a project's players are due. Both are look-ups in an index, whatever the
+ * number of projects.
+ */
+export const areSegmentsDue = (at: Date): RawBuilder<unknown> => sql`(
+  exists (select from segment_changes) or
+  exists (select from segment_sweeps where due_at <= ${at.toISOString()}::timestamptz))`;
+
+/**
+ * Takes noted changes of segments: whatever made them (an operation, an import, a copy into a sandbox), a
+ * trigger noted them in its commit. Queues a SEGMENT_REFRESH for each project whose dynamic segments differ
+ * from those with which its players were last evaluated. Works over all projects.
+ * @returns the number of changes taken: with CHANGES_AT_ONCE there may be more
  */
 export const queueSegmentRefreshes = async (work: Work): Promise<number> => {
+  // The digests are read by a later statement: it sees every change whose note this one has taken.
+  const taken = await sql<{ project_id: string }>`
+    with taken as materialized (
+      select project_id, seq from segment_changes
+      order by project_id, seq limit ${CHANGES_AT_ONCE} for update skip locked)
+    delete from segment_changes c using taken t
+    where c.project_id = t.project_id and c.seq = t.seq returning c.project_id`.execute(work.db);
+  const ids = [...new Set(taken.rows.map((row) => row.project_id))];
+  if (ids.length === 0) return 0;
   const found = await sql<{ project_id: string; digest: string }>`
     with d as (
-      select project_id, md5(string_agg(id::text || ':' || version, ',' order by id)) as digest
-      from definitions where kind = 'segment' and status = 'ACTIVE' and definition->>'kind' = 'DYNAMIC'
+      select project_id, ${DIGEST} as digest
+      from definitions where project_id = any(${`{${ids.join(",")}}`}::uuid[])
+        and kind = 'segment' and status = 'ACTIVE' and definition->>'kind' = 'DYNAMIC'
       group by project_id)
     select d.project_id, d.digest from d
     join projects p on p.id = d.project_id and p.deleted_at is null
     left join segment_sweeps s on s.project_id = d.project_id
     where s.definitions is distinct from d.digest
-    order by d.project_id limit ${PROJECTS_MAX}`.execute(work.db);
+    order by d.project_id`.execute(work.db);
   for (const { project_id: projectId, digest } of found.rows) await queueRefresh(work, projectId, digest);
-  return found.rows.length;
+  return taken.rows.length;
 };
 
 const queueRefresh = async (work: Work, projectId: string, digest: string): Promise<void> => {
@@ -50,10 +76,15 @@ const queueRefresh = async (work: Work, projectId: string, digest: string): Prom
     await queueJob(work, projectId, { kind: segmentRefresh, params: {}, createdBy: "system" });
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
-    // The project has reached its limit of jobs: found again later.
-    await sql`delete from segment_sweeps where project_id = ${projectId}`.execute(work.db);
+    // The project has reached its limit of jobs.
+    const retryAt = new Date(work.now.getTime() + RETRY_MS).toISOString();
+    await sql`
+      update segment_sweeps set definitions = ${UNQUEUED}, due_at = ${retryAt}::timestamptz
+      where project_id = ${projectId}`.execute(work.db);
   }
 };
+
+type DueRow = { project_id: string; definitions: string; after_player: string | null; is_there: boolean };
 
 /**
  * Evaluates one page of players of the project that has waited longest, for time-dependent segments. Works
@@ -61,8 +92,8 @@ const queueRefresh = async (work: Work, projectId: string, digest: string): Prom
  * @returns whether there was one
  */
 export const sweepSegments = async (work: Work): Promise<boolean> => {
-  const due = await sql<{ project_id: string; after_player: string | null; is_there: boolean }>`
-    select project_id, after_player, exists (
+  const due = await sql<DueRow>`
+    select project_id, definitions, after_player, exists (
         select 1 from projects p where p.id = project_id and p.deleted_at is null) as is_there
     from segment_sweeps where due_at <= ${work.now.toISOString()}::timestamptz
     order by due_at limit 1 for update skip locked`.execute(work.db);
@@ -72,17 +103,23 @@ export const sweepSegments = async (work: Work): Promise<boolean> => {
     await sql`delete from segment_sweeps where project_id = ${row.project_id}`.execute(work.db);
     return true;
   }
-  const next = await sweepPage(work, row.project_id, row.after_player ?? FIRST_PLAYER);
-  // Queued behind other due projects, so that projects alternate.
-  const dueAt = new Date(work.now.getTime() + (next === undefined ? SWEEP_EVERY_MS : 0));
+  const { dueAt, after } = await sweepRow(work, row);
   await sql`
-    update segment_sweeps set due_at = ${dueAt.toISOString()}::timestamptz, after_player = ${next ?? null}
+    update segment_sweeps set due_at = ${dueAt}::timestamptz, after_player = ${after}
     where project_id = ${row.project_id}`.execute(work.db);
   return true;
 };
 
-const sweepPage = async (work: Work, projectId: string, after: string): Promise<string | undefined> => {
-  const plan = await planOf(work, projectId);
-  if (!plan?.segmentIndex.dynamic.some(({ isTimed }) => isTimed)) return undefined;
-  return (await refreshPage(work, plan, { after, which: "TIMED" })).next;
+/** Does what is due for one project. @returns when it is due again, and where that begins */
+const sweepRow = async (work: Work, row: DueRow): Promise<{ dueAt: string; after: string | null }> => {
+  const at = (ms: number): string => new Date(work.now.getTime() + ms).toISOString();
+  if (row.definitions === UNQUEUED) {
+    await sql`insert into segment_changes (project_id) values (${row.project_id})`.execute(work.db);
+    return { dueAt: NEVER, after: null };
+  }
+  const plan = await planOf(work, row.project_id);
+  if (!plan?.segmentIndex.dynamic.some(({ isTimed }) => isTimed)) return { dueAt: NEVER, after: null };
+  const { next } = await refreshPage(work, plan, { after: row.after_player ?? FIRST_PLAYER, which: "TIMED" });
+  // Queued behind other due projects, so that projects alternate.
+  return { dueAt: at(next === undefined ? SWEEP_EVERY_MS : 0), after: next ?? null };
 };

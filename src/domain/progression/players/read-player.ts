@@ -15,12 +15,13 @@ export type PlayerRead = { player: Player; state: PlayerState; plan: ProjectPlan
 /** Lots to read: the sums of those that are over (to show balances), or each. */
 type Lots = "DUE" | "EACH";
 
-type Row = Record<string, unknown> & {
-  config_version: string | number;
+/** A row of PLAYER_HOLDINGS: a player with balances and lots, or nulls. */
+export type PlayerRow = Record<string, unknown> & {
   id: string | null;
   balances: Record<string, unknown> | null;
   lots: [key: string, value: unknown][] | null;
 };
+type Row = PlayerRow & { config_version: string | number };
 
 /** Rows of one player, by primary key: the limits keep the planner from reading more. */
 const BALANCES = `
@@ -46,10 +47,14 @@ const LOTS: Readonly<Record<Lots, string>> = {
     order by expires_at, id limit 10000) l`,
 };
 
-const PLAYER_COLUMNS = `
+/** The columns of a player beside the id. */
+export const PLAYER_COLUMNS = `
   external_user_id, display_name, avatar_url, status, xp, level, timezone, locale, country, attributes,
   metadata, to_jsonb(tags) as tags, seq, ledger_seq, ledger_hash, lives, lives_anchor_at,
   lives_unlimited_until, zone_changed_at, last_seen_at, merged_into, deleted_at, created_at, updated_at`;
+
+/** What a player `p` of the project $1 has at the time $3, for `playerReadOf`. */
+export const PLAYER_HOLDINGS = `(${BALANCES}) as balances, (${LOTS.DUE}) as lots`;
 
 /** A merged player stands for the other. Each way of naming a player is a text of its own, for its index. */
 const textFor = (named: string, of: Lots): string => `
@@ -75,7 +80,7 @@ const TEXTS = {
 
 const dateOf = (value: unknown): Date | null => (value === null ? null : new Date(value as string));
 
-const playerOf = (projectId: string, row: Row): Player => ({
+const playerOf = (projectId: string, row: PlayerRow): Player => ({
   projectId,
   id: row.id!,
   externalUserId: row["external_user_id"] as string,
@@ -128,7 +133,14 @@ export const readPlayer = async (
   return { player, state: stateOf(player, row, of === "DUE" ? dueLots(now) : lots), plan, now };
 };
 
-const stateOf = (player: Player, row: Row, lotsPart: PlayerPart): PlayerState => {
+/** Returns the player of a row with PLAYER_HOLDINGS; undefined for one without a player. */
+export const playerReadOf = (plan: ProjectPlan, row: PlayerRow, now: Date): PlayerRead | undefined => {
+  if (row.id === null) return undefined;
+  const player = playerOf(plan.projectId, row);
+  return { player, state: stateOf(player, row, dueLots(now)), plan, now };
+};
+
+const stateOf = (player: Player, row: PlayerRow, lotsPart: PlayerPart): PlayerState => {
   const state = stateOfPlayer(player);
   for (const [key, value] of Object.entries(row.balances ?? {})) balances.read(state, key, value);
   for (const [key, value] of row.lots ?? []) lotsPart.read(state, key, value);

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { forbidden, notFound } from "../../kernel/errors.ts";
 import type { PlayerStatus } from "../../players/player.ts";
+import { type Read, readWithin, statementOf } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";
 import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
 import {
@@ -79,12 +80,12 @@ const standings = (project: RawBuilder<unknown>, rows: readonly object[], now: D
 
 /** Reads them in the requested order, in one statement; undefined where there is no such channel. */
 const inOrder = async (
-  { db }: Pick<Work, "db">,
+  read: Read,
   count: number,
   statement: RawBuilder<Standings & { n: number }>,
 ): Promise<(Standings | undefined)[]> => {
   if (count === 0) return [];
-  const { rows } = await statement.execute(db);
+  const rows = await read<Standings & { n: number }>(statementOf(statement));
   const byNumber = new Map(rows.map((row) => [row.n, row]));
   return Array.from({ length: count }, (_, n) => byNumber.get(n));
 };
@@ -93,16 +94,16 @@ const inOrder = async (
  * Returns the standing of each player in their channel, in one statement and in the requested order;
  * undefined where there is no such channel.
  */
-export const findStandings = (
-  work: Work,
+export const readStandings = (
+  read: Read,
   projectId: string,
-  asked: readonly PlayerInChannel[],
+  { asked, now }: { asked: readonly PlayerInChannel[]; now: Date },
 ): Promise<(Standings | undefined)[]> => {
   const rows = asked.map(({ channelId, playerId }, n) => ({ n, c: channelId, p: playerId }));
-  return inOrder(work, asked.length, standings(sql`${projectId}`, rows, work.now));
+  return inOrder(read, asked.length, standings(sql`${projectId}`, rows, now));
 };
 
-/** As `findStandings`, over several projects. */
+/** As `readStandings`, over several projects. */
 export const findStandingsAnywhere = (
   work: Work,
   asked: readonly (ChannelRef & PlayerInChannel)[],
@@ -113,13 +114,14 @@ export const findStandingsAnywhere = (
     c: channelId,
     p: playerId,
   }));
-  return inOrder(work, asked.length, standings(sql`r.j`, rows, work.now));
+  return inOrder(readWithin(work), asked.length, standings(sql`r.j`, rows, work.now));
 };
 
 const findStanding = (work: Work, ref: ChannelRef, playerId: string | null): Promise<Standings> =>
   foundOrGlobal(work, ref, async () => {
     const { projectId, channelId } = ref;
-    const [row] = await findStandings(work, projectId, [{ channelId, playerId }]);
+    const asked = [{ channelId, playerId }];
+    const [row] = await readStandings(readWithin(work), projectId, { asked, now: work.now });
     return row;
   });
 

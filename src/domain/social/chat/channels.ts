@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
+import { type Read, readWithin } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";
 import { admit, type Admission, admitSending } from "./access.ts";
 import { type ChannelRef, GLOBAL_KEY, globalChannelId, showChannel } from "./channel-row.ts";
@@ -61,14 +62,18 @@ export const closeLobbyChannel = async (
  * @throws DomainError NOT_FOUND for an unknown key
  */
 export const getChannelId = async (work: Work, projectId: string, ref: string): Promise<string> => {
-  const [id] = await findChannelIds(work, projectId, [ref]);
+  const [id] = await findChannelIds(readWithin(work), projectId, [ref]);
   if (id === undefined) throw notFound("channel");
   return id;
 };
 
+const CHANNELS_BY_KEY = `
+  select c.id, c.key from json_array_elements_text($2::json) as k(key)
+  join chat_channels c on c.project_id = $1::uuid and c.key = k.key`;
+
 /** As `getChannelId` for many, in at most one statement; undefined for an unknown key. */
 export const findChannelIds = async (
-  { db }: Work,
+  read: Read,
   projectId: string,
   refs: readonly string[],
 ): Promise<(string | undefined)[]> => {
@@ -78,10 +83,11 @@ export const findChannelIds = async (
   };
   const keys = [...new Set(refs)].filter((ref) => idOf(ref) === undefined);
   if (keys.length === 0) return refs.map(idOf);
-  const found = await sql<{ id: string; key: string }>`
-    select c.id, c.key from json_array_elements_text(${JSON.stringify(keys)}::json) as k(key)
-    join chat_channels c on c.project_id = ${projectId} and c.key = k.key`.execute(db);
-  const byKey = new Map(found.rows.map(({ id, key }) => [key, id]));
+  const rows = await read<{ id: string; key: string }>({
+    text: CHANNELS_BY_KEY,
+    values: [projectId, JSON.stringify(keys)],
+  });
+  const byKey = new Map(rows.map(({ id, key }) => [key, id]));
   return refs.map((ref) => idOf(ref) ?? byKey.get(ref));
 };
 

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { notFound } from "../../kernel/errors.ts";
+import { isAwaited } from "../../kernel/events/awaited.ts";
 import type { Work } from "../../kernel/work.ts";
 import { kept, unansweredKept } from "../../kernel/statements.ts";
 import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
@@ -39,6 +40,8 @@ export type ChatContext = {
   sanctions: ReadonlyMap<string, ActiveSanction[]>;
   /** Version of the project's word lists, for `filterOf`. */
   listsVersion: string | null;
+  /** Whether a webhook or a reader of the feed waits for messages. */
+  isAwaited: boolean;
 };
 
 /** Parameters of a context. */
@@ -63,6 +66,7 @@ type Row = {
   direct_policy: string | null;
   sanctions: SanctionRow[];
   lists_version: string | null;
+  is_awaited: boolean;
 };
 
 const NOTHING = sql`'[]'::json`;
@@ -159,7 +163,8 @@ const readRow = async (
       ${sendersArm(ref)} as senders, ${knownArm(ref)} as known,
       ${repliesArm(ref, question.replies)} as replies, ${peopleArm(ref, question)} as people,
       ${policyArm(ref)} as direct_policy, ${sanctionsArm(ref, now)} as sanctions,
-      ${listsVersion(ref.projectId)} as lists_version`,
+      ${listsVersion(ref.projectId)} as lists_version,
+      ${isAwaited(ref.projectId, "chat.message_sent", now)} as is_awaited`,
   );
   const row = found.rows[0]!;
   return row.channel === null ? undefined : row;
@@ -174,6 +179,7 @@ const contextOf = (projectId: string, row: Row): ChatContext => ({
   isDirectAllowed: row.direct_policy !== "OFF",
   sanctions: sanctionsByPlayer(row.sanctions),
   listsVersion: row.lists_version,
+  isAwaited: row.is_awaited,
 });
 
 /** Reads the current context, without a lock. @throws DomainError NOT_FOUND */

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { type Read, readWithin, statementOf } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Viewer } from "./access.ts";
 import type { Channel } from "./channel-row.ts";
@@ -53,16 +54,13 @@ const rowsOf = (projectId: string, playerIds: readonly string[]) => sql`
     where m.project_id = ${projectId}`;
 
 /** Reads rows of a channel for several players; `where` refers to `m`, and ends with order and limit. */
-export const readSharedRows = async (
-  work: Work,
+export const readSharedRows = (
+  read: Read,
   { projectId, id }: Pick<Channel, "projectId" | "id">,
   playerIds: readonly string[],
   where: RawBuilder<unknown>,
-): Promise<SharedRow[]> => {
-  const found = await sql<SharedRow>`
-    ${rowsOf(projectId, playerIds)} and m.channel_id = ${id} and ${where}`.execute(work.db);
-  return found.rows;
-};
+): Promise<SharedRow[]> =>
+  read<SharedRow>(statementOf(sql`${rowsOf(projectId, playerIds)} and m.channel_id = ${id} and ${where}`));
 
 const listOf = ({ playerId }: Viewer): string[] => (playerId === null ? [] : [playerId]);
 
@@ -80,7 +78,7 @@ export const readRows = async (
   viewer: Viewer,
   where: RawBuilder<unknown>,
 ): Promise<MessageRow[]> => {
-  const rows = await readSharedRows(work, channel, listOf(viewer), where);
+  const rows = await readSharedRows(readWithin(work), channel, listOf(viewer), where);
   return rows.map((row) => rowFor(row, viewer));
 };
 

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import type { Read } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";
 import { admit, type Viewer } from "./access.ts";
 import { auditPrivateRead } from "./audit-chat.ts";
@@ -59,15 +60,24 @@ export const readHistory = async (
 /** Sees of each message what every reader may see. */
 export const ANYBODY: Viewer = { playerId: null, isModerator: false };
 
+/** The newest messages of a channel as everybody sees them, oldest first. */
+export type ChatHistory = {
+  messages: readonly ChatMessage[];
+  /** Players who see some of them in another way, because they sent them. */
+  senders: ReadonlySet<string>;
+  /** Whether there are reactions, of which each player sees their own. */
+  hasReactions: boolean;
+};
+
 /** As `readHistory` for many in one statement; in the order of `viewers`. */
 export const readHistories = async (
-  work: Work,
+  read: Read,
   channel: Pick<Channel, "projectId" | "id">,
   viewers: readonly Viewer[],
   query: HistoryQuery,
 ): Promise<ChatMessage[][]> => {
   const playerIds = new Set(viewers.flatMap(({ playerId }) => playerId ?? []));
-  const rows = await readSharedRows(work, channel, [...playerIds], rangeOf(query));
+  const rows = await readSharedRows(read, channel, [...playerIds], rangeOf(query));
   const show = (row: SharedRow, viewer: Viewer) => showMessage(channel.id, rowFor(row, viewer), viewer);
   // Most viewers see the common form, which is built once.
   const common = rows.map((row) => show(row, ANYBODY));

@@ -193,9 +193,15 @@ const EVERYONE_FLAG = "everyone";
 
 /**
  * Emits events: webhooks get what every player may read, and only the channel's readers the rest. Rows have
- * the messages' ids, by which they are found when a text must be erased.
+ * the messages' ids, by which they are found when a text must be erased. What nobody waits for is not emitted
+ * if the caller tells the readers.
  */
-const emitMessages = (work: Work, channel: Channel, accepted: readonly Accepted[]): ChatLine[] => {
+const emitMessages = (
+  work: Work,
+  { channel, isAwaited }: ChatContext,
+  accepted: readonly Accepted[],
+  areReadersTold: boolean,
+): ChatLine[] => {
   const { projectId, id } = channel;
   const published: ChatLine[] = [];
   for (const one of accepted) {
@@ -203,9 +209,11 @@ const emitMessages = (work: Work, channel: Channel, accepted: readonly Accepted[
     published.push(...lines);
     const [first] = lines;
     const isForAll = lines.length === 1 && one.verdict.outcome !== "HELD" && !isPrivate(channel);
-    if (isForAll && first!.name === "chat.message")
-      work.emit(projectId, "chat.message_sent", first!.data, { id: one.message.id });
-    else work.emit(projectId, "chat.changed", { channelId: id, lines }, { id: one.message.id });
+    if (isForAll && first!.name === "chat.message") {
+      if (isAwaited || !areReadersTold)
+        work.emit(projectId, "chat.message_sent", first!.data, { id: one.message.id });
+    } else if (!areReadersTold)
+      work.emit(projectId, "chat.changed", { channelId: id, lines }, { id: one.message.id });
     emitModerated(work, projectId, one);
   }
   return published;
@@ -241,6 +249,8 @@ const readKnown = async (
 /**
  * Commits a group of sends to one channel, in as many statements for 200 as for one: seqs without gaps, in
  * the given order. A refused send takes no seq and does not affect the others.
+ * @param areReadersTold whether the caller publishes the returned lines: then one that no webhook and no
+ *   reader of the feed waits for leaves no work to the relay
  * @returns outcomes in order, and the lines for the channel's readers once the commit is durable
  * @throws FilterUnready as `openModeration` does
  */
@@ -248,6 +258,7 @@ export const sendMessages = async (
   work: Work,
   ref: ChannelRef,
   sendings: readonly Sending[],
+  areReadersTold = false,
 ): Promise<{ sent: Sent[]; lines: ChatLine[] }> => {
   const question = questionOf(sendings);
   const locked = await lockMentioned(work, ref.projectId, question);
@@ -258,7 +269,7 @@ export const sendMessages = async (
   const known = await readKnown(work, channel, decisions);
   const accepted = decisions.flatMap((one) => ("accepted" in one && !one.isDuplicate ? [one.accepted] : []));
   if (accepted.length > 0) await write(work, channel, accepted);
-  const lines = emitMessages(work, channel, accepted);
+  const lines = emitMessages(work, context, accepted, areReadersTold);
   const open = accepted.filter(({ verdict }) => !verdict.isShadowed && verdict.outcome !== "HELD");
   await notifyMentioned(work, channel, { mentionings: open, locked });
   const sent = decisions.map((one): Sent => {

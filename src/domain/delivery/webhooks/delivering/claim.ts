@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { NIL_ID } from "../../../kernel/ids.ts";
 import { hasFeature, PLANS } from "../../../kernel/plans.ts";
 import type { Work } from "../../../kernel/work.ts";
@@ -21,6 +21,14 @@ export const IS_SERVED = sql`w.deleted_at is null and w.status in ('ACTIVE', 'FA
   and t.plan = any(${sql.lit(`{${PLANS_WITH.join(",")}}`)}::text[])`;
 
 export type Due = { id: string; tenantId: string };
+
+/**
+ * Whether any delivery is pending, whenever it is due: the first entry of an index that holds no others. Only
+ * then it pays to look at each webhook.
+ */
+export const areDeliveriesPending = (): RawBuilder<unknown> => sql`exists (
+  select from (
+    select from webhook_deliveries where status = 'pending' order by webhook_id, due_at, id limit 1) d)`;
 
 /**
  * Returns webhooks with a due delivery, among the next ones after `after`: one index look-up each.

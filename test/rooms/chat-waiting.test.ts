@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { sendMessages } from "../../src/domain/social/chat/messages.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { eventually } from "../support/eventually.ts";
+import { must } from "../support/http/client.ts";
+import { aPlayer, join, type Listener } from "../support/rooms/sdk.ts";
+
+const FREE = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
+/** Nobody answers there. */
+const NOWHERE = "http://127.0.0.1:9/";
+
+describe("a message that a room commits", () => {
+  let api: TestApp;
+  before(async () => {
+    api = await startApp();
+  });
+
+  const inChannel = async (tenant: Tenant) => {
+    const body = { kind: "PROJECT", key: `c-${randomUUID()}`, name: "Test", settings: FREE };
+    const channelId: string = must(
+      await api.post("/api/v1/chat/channels", body, { key: tenant.key }),
+      201,
+    ).id;
+    const player = await aPlayer(api, tenant.key);
+    return { channelId, player, me: await join(api, player.token, "chat", { channelId }) };
+  };
+  const say = (me: Listener, content: string) => me.room.request("chat.send", { content });
+  /** Rows about chat, whether they are relayed or not. */
+  const written = async ({ projectId }: Tenant): Promise<number> => {
+    const { rows } = await api.app.transact(({ db }) =>
+      sql<{ n: number }>`select count(*)::int as n from outbox
+        where project_id = ${projectId} and type like 'chat.%'`.execute(db),
+    );
+    return rows[0]!.n;
+  };
+  const heard = (listener: Listener) => listener.named("chat.message").map(({ data }) => data.content);
+
+  it("leaves no work to the relay where nobody but rooms waits for it, and reaches all", async () => {
+    const tenant = await aTenant(api);
+    // To all types, of which messages are none, and of another type.
+    for (const events of [["*"], ["chat.message_reported"]])
+      must(await api.post("/api/v1/webhooks", { url: NOWHERE, events }, { token: tenant.token }), 201);
+    const { channelId, me } = await inChannel(tenant);
+    const other = await join(api, (await aPlayer(api, tenant.key)).token, "chat", { channelId });
+    await say(me, "one");
+    await say(me, "two");
+    await eventually(() => heard(other).length === 2);
+    assert.deepEqual(
+      [heard(me), heard(other)],
+      [
+        ["one", "two"],
+        ["one", "two"],
+      ],
+    );
+    assert.equal(await written(tenant), 0);
+  });
+
+  for (const events of [["chat.message_sent"], ["chat.*"]])
+    it(`is relayed from the commit on in which a webhook subscribes to ${events[0]}`, async () => {
+      const tenant = await aTenant(api);
+      const { me } = await inChannel(tenant);
+      await say(me, "before");
+      assert.equal(await written(tenant), 0);
+      const webhook = must(
+        await api.post("/api/v1/webhooks", { url: NOWHERE, events }, { token: tenant.token }),
+        201,
+      );
+      await say(me, "after");
+      assert.equal(await written(tenant), 1);
+      const planned = async (): Promise<number> => {
+        const { rows } = await api.app.transact(({ db }) =>
+          sql<{ n: number }>`select count(*)::int as n from webhook_deliveries
+            where webhook_id = ${webhook.id}`.execute(db),
+        );
+        return rows[0]!.n;
+      };
+      await eventually(async () => (await planned()) === 1);
+    });
+
+  it("is relayed while the feed is read", async () => {
+    const tenant = await aTenant(api);
+    await api.app.transact(({ db }) =>
+      sql`insert into webhook_feeds (project_id, tenant_id, read_at)
+        values (${tenant.projectId}, ${tenant.tenantId}, now())`.execute(db),
+    );
+    const { me } = await inChannel(tenant);
+    await say(me, "for the feed");
+    assert.equal(await written(tenant), 1);
+  });
+
+  it("is found by other rooms when its room died before it could tell of it", async () => {
+    const tenant = await aTenant(api);
+    const { channelId, player, me } = await inChannel(tenant);
+    const ref = { projectId: tenant.projectId, channelId };
+    const actor = { kind: "PLAYER", playerId: player.playerId } as const;
+    await api.app.transact((work) => sendMessages(work, ref, [{ actor, send: { content: "lost" } }], true));
+    await eventually(() => heard(me).length === 1, { timeoutMs: 8_000 });
+    assert.deepEqual(heard(me), ["lost"]);
+  });
+});
