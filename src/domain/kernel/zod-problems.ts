@@ -64,10 +64,16 @@ const listOf = (names: readonly string[], max: number): string => {
   );
 };
 
-const ofType = ({ expected, input }: Issue & { code: "invalid_type" }): string => {
+/** Returns whether a schema of numbers takes integers only. */
+const isOfIntegers = (inst: unknown): boolean =>
+  (inst as { _zod?: { bag?: { format?: string } } } | undefined)?._zod?.bag?.format?.includes("int") ?? false;
+
+const ofType = ({ expected, input, inst }: Issue & { code: "invalid_type" }): string => {
   if (input === undefined) return "is required";
-  const wanted = KINDS[expected] ?? expected;
+  const wanted = KINDS[isOfIntegers(inst) ? "int" : expected] ?? expected;
   const given = kindOf(input);
+  // NaN is what no text of a parameter is read as: the caller has not written it.
+  if (Number.isNaN(input)) return `must be ${wanted}`;
   if (typeof input === "number" && !Number.isFinite(input)) return `must be ${wanted}, not ${input}`;
   return given === wanted || expected === "int" ? `must be ${wanted}` : `must be ${wanted}, not ${given}`;
 };
