@@ -107,11 +107,11 @@ const isOptional = (body: z.ZodType): boolean => {
   }
 };
 
-const bodyOf = ({ id, body, described = body }: AnyRoute) => {
+const bodyOf = ({ id, body, described = body, needsBody }: AnyRoute) => {
   if (described === undefined) return {};
   const example = (EXAMPLES as Record<string, unknown>)[id];
   const media = { schema: described, ...(example === undefined ? {} : { example }) };
-  return { requestBody: { required: !isOptional(described), content: { [JSON_TYPE]: media } } };
+  return { requestBody: { required: needsBody ?? !isOptional(described), content: { [JSON_TYPE]: media } } };
 };
 
 const successesOf = (route: AnyRoute) => {

@@ -71,6 +71,7 @@ describe("the examples of answers", () => {
       for (const text of textsOf(example)) {
         const words = text.match(/[\w+/-]+/g) ?? [];
         assert.deepEqual(words.filter(isRandom), [], `${id}: ${text}`);
+        assert.notEqual(text, "$ref", `${id}: readers of the document would follow it`);
         assert.doesNotMatch(text, /\beyJ|\b10\.\d+\.\d+\.\d+|localhost|127\.0\.0\.1/, id);
         for (const host of hostsOf(text))
           assert.match(host, /^(?:[\w-]+\.)*(?:example\.com|json-schema\.org)$/, `${id}: ${text}`);

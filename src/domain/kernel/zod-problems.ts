@@ -64,9 +64,13 @@ const listOf = (names: readonly string[], max: number): string => {
   );
 };
 
+type Check = { _zod: { def: { check: string; format?: string } } };
+
 /** Returns whether a schema of numbers takes integers only. */
-const isOfIntegers = (inst: unknown): boolean =>
-  (inst as { _zod?: { bag?: { format?: string } } } | undefined)?._zod?.bag?.format?.includes("int") ?? false;
+const isOfIntegers = (inst: unknown): boolean => {
+  const { checks = [] } = (inst as { _zod: { def: { checks?: Check[] } } } | undefined)?._zod.def ?? {};
+  return checks.some(({ _zod: { def } }) => def.check === "number_format" && def.format !== "float64");
+};
 
 const ofType = ({ expected, input, inst }: Issue & { code: "invalid_type" }): string => {
   if (input === undefined) return "is required";

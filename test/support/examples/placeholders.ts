@@ -46,7 +46,7 @@ const textRules = (nowMs: number): readonly Rule[] => {
     [/(?<=[a-z]-)[0-9a-f]{8}-[0-9a-f]{4}\b/g, number],
     [
       /\b\d{4}-\d\d-\d\dT[\d:.]+Z/g,
-      (at) => new Date(movedTime(Date.parse(at), nowMs)).toISOString().slice(0, at.length - 1) + "Z",
+      (at) => `${new Date(movedTime(Date.parse(at), nowMs)).toISOString().slice(0, at.length - 1)}Z`,
     ],
     [/^\d{4}-\d\d-\d\d$/g, (day) => new Date(movedTime(Date.parse(day), nowMs)).toISOString().slice(0, 10)],
     [/https?:\/\/(?:localhost|127\.0\.0\.1)(?::\d+)?/g, () => "https://laurel.example.com"],
@@ -70,6 +70,9 @@ const OF_MACHINE: Readonly<Record<string, unknown>> = {
   host: "web-1",
   processId: "Xk3fQ9wRa",
   sessionId: "bT7cW2mLe",
+  secretHint: "LEE=",
+  micros: 850,
+  durationMs: 42,
 };
 const LOBBY_CODE = /^[A-Z0-9]{6}$/;
 
@@ -84,11 +87,12 @@ const NAMES: Readonly<Record<string, string>> = {
   "A key": "Game server",
   "A machine": "Build server",
   "A VIEWER": "Grace Hopper",
+  "a-secret-of-the-sweeps": `whsec_${filler(43)}=`,
   Swept: "Asked for by mail",
   swept: "lesson.completed",
 };
 
-const movedNumber = (name: string, value: number, nowMs: number): number => {
+const movedNumber = (value: number, nowMs: number): number => {
   const isSeconds = Math.abs(value * 1_000 - nowMs) < FUTURE_MS;
   return isSeconds ? movedTime(value * 1_000, nowMs) / 1_000 : value;
 };
@@ -103,13 +107,15 @@ export const withPlaceholders = (answer: unknown, nowMs: number): unknown => {
   const text = (value: string): string =>
     NAMES[value] ?? rules.reduce((sofar, [pattern, replace]) => sofar.replace(pattern, replace), value);
   const go = (value: unknown, name: string): unknown => {
-    if (Object.hasOwn(OF_MACHINE, name)) return OF_MACHINE[name];
+    if (typeof value === typeof OF_MACHINE[name]) return OF_MACHINE[name];
     if (name === "code" && typeof value === "string" && LOBBY_CODE.test(value)) return "K7WG5M";
     if (typeof value === "string") return text(value);
-    if (typeof value === "number") return movedNumber(name, value, nowMs);
+    if (typeof value === "number") return movedNumber(value, nowMs);
     if (Array.isArray(value)) return value.map((one) => go(one, name));
     if (typeof value !== "object" || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([key, one]) => [text(key), go(one, key)]));
+    // Readers of the document would follow a reference, wherever it stands.
+    const fields = Object.entries(value).filter(([key]) => key !== "$ref");
+    return Object.fromEntries(fields.map(([key, one]) => [text(key), go(one, key)]));
   };
   return go(answer, "");
 };

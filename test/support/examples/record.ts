@@ -96,7 +96,6 @@ describe("the examples of answers", function () {
         if (isEmptyList(route)) await send(api, route, { path }, credentialsFor(route, side, admin));
       }
     }
-    writeFileSync("/tmp/best.json", JSON.stringify([...best]));
     const examples = routes.filter(({ id }) => best.has(id)).map((route) => [route.id, exampleOf(route)]);
     writeFileSync(EXAMPLES, `${JSON.stringify(Object.fromEntries(examples), null, 2)}\n`);
   });

@@ -85,7 +85,6 @@ const read = async (send: Send, badge: string, rule: string, segment: string): P
   const ofPlayer = ["", "/activity", "/badges", "/balances", "/ledger", "/segments", "/streaks"];
   for (const path of [
     "/events?limit=2",
-    "/event-types",
     "/players",
     ...ofPlayer.map((one) => ada + one),
     `${ada}/state?at=${to}`,

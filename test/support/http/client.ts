@@ -29,6 +29,10 @@ const watchers = new Set<Check>();
 /** Shows `watch` every answer that a client of this process gets. */
 export const watchAnswers = (watch: Check): void => void watchers.add(watch);
 
+const show = (seeing: Iterable<Check>, ...answer: Parameters<Check>): void => {
+  for (const see of seeing) see(...answer);
+};
+
 /** After this long without an answer a test is told which request hangs, in ms. */
 export const ANSWER_LIMIT_MS = 60_000;
 
@@ -57,8 +61,7 @@ export const clientOf = (url: string, check: Check = () => undefined): Client =>
     });
     const text = await response.text();
     const answer = text === "" ? undefined : (JSON.parse(text) as unknown);
-    if (!isUnchecked) check(method, path, response.status, answer);
-    for (const watch of watchers) watch(method, path, response.status, answer);
+    show(isUnchecked ? watchers : [check, ...watchers], method, path, response.status, answer);
     return { status: response.status, body: answer, headers: response.headers };
   };
   return {
