@@ -2,6 +2,7 @@
 // The command line. Starts src/main.ts on this Node when it runs TypeScript as it stands, else on the Node 24
 // that comes with the packages, which are installed first when they are missing.
 import { spawn, spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -9,6 +10,13 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const [major, minor] = process.versions.node.split(".").map(Number);
 const runsTypeScript = major >= 24 || (major === 22 && minor >= 18);
 const node = runsTypeScript ? process.execPath : join(root, "node_modules/.bin/node");
+
+// npm packs no lockfile, without which nothing can be installed as it was tested.
+if (!existsSync(join(root, "package-lock.json"))) {
+  console.error(`Laurel runs from a clone of its repository, not from an installed package (${root}).`);
+  console.error("Clone the repository, and run `npm start` or `node bin/laurel.mjs` there.");
+  process.exit(1);
+}
 
 const setup = spawnSync(process.execPath, [join(root, "scripts/setup.mjs"), "--runtime"], {
   stdio: "inherit",

@@ -111,6 +111,7 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   ["docs/guides/game-client.md", "game-server.mjs", "test/browser/game.test.ts runs it with a browser"],
   ["loadtest/README.md", "npm run loadtest", "test/cli/loadtest.test.ts runs its scenarios, shortened"],
   [OPERATE, "systemctl enable", "needs systemd and root; what the units start, test/cluster starts too"],
+  ["docs/contributing.md", "npm run examples", "writes into src; answer-examples.test.ts judges it"],
   ["src/http/reference/README.md", "npm run reference", "writes into src; framework-pages.test.ts compares"],
 ];
 /** Blocks that tests run line by line, and where. */
@@ -124,8 +125,8 @@ const RUN_BY: readonly [path: string, words: string, test: string][] = [
   [OPERATE, "reconcile", "test/cli/printed-commands.test.ts"],
   [IMPORT, "import history.ndjson.gz", "test/cli/printed-commands.test.ts"],
   [OPERATE, "config export", "test/cli/printed-commands.test.ts"],
-  [WEBHOOKS, "npx laurel listen", "test/cli/printed-commands.test.ts"],
-  [WEBHOOKS, "npx laurel trigger", "test/cli/printed-commands.test.ts"],
+  [WEBHOOKS, "laurel.mjs listen", "test/cli/printed-commands.test.ts"],
+  [WEBHOOKS, "laurel.mjs trigger", "test/cli/printed-commands.test.ts"],
   [OPERATE, "admin processes", "test/http/superadmin-rooms.test.ts"],
 ];
 

@@ -38,6 +38,8 @@ const PAGE = `<!doctype html>
 /** Disables everything that would contact another host. */
 const OPTIONS = {
   url: "/openapi.json",
+  // Whatever address the page was opened at: the policy above forbids calls of another.
+  servers: [{ url: "/api/v1" }],
   proxyUrl: "",
   telemetry: false,
   withDefaultFonts: false,

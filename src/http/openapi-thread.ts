@@ -1,6 +1,6 @@
-import { parentPort } from "node:worker_threads";
+import { parentPort, workerData } from "node:worker_threads";
 import { openApiDocument } from "./openapi.ts";
 import { routes } from "./routes.ts";
 
-/** The thread of `describeInThread`. */
-parentPort?.postMessage(JSON.stringify(openApiDocument(routes)), []);
+/** The thread of `describeInThread`, given the server's address. */
+parentPort?.postMessage(JSON.stringify(openApiDocument(routes, workerData as string)), []);

@@ -18,6 +18,7 @@ import { nameParts } from "./openapi-names.ts";
 import { dropUnused, settle, simplify, type ToName } from "./openapi-schemas.ts";
 import { INTRODUCTION, TAG_TEXT } from "./openapi-text.ts";
 import { type AnyRoute, takesBody } from "./route.ts";
+import ANSWERS from "./answer-examples.json" with { type: "json" };
 import EXAMPLES from "./request-examples.json" with { type: "json" };
 import { fieldsOf } from "./validate.ts";
 
@@ -106,11 +107,11 @@ const isOptional = (body: z.ZodType): boolean => {
   }
 };
 
-const bodyOf = ({ id, body, described = body }: AnyRoute) => {
+const bodyOf = ({ id, body, described = body, needsBody }: AnyRoute) => {
   if (described === undefined) return {};
   const example = (EXAMPLES as Record<string, unknown>)[id];
   const media = { schema: described, ...(example === undefined ? {} : { example }) };
-  return { requestBody: { required: !isOptional(described), content: { [JSON_TYPE]: media } } };
+  return { requestBody: { required: needsBody ?? !isOptional(described), content: { [JSON_TYPE]: media } } };
 };
 
 const successesOf = (route: AnyRoute) => {
@@ -121,13 +122,15 @@ const successesOf = (route: AnyRoute) => {
     ]),
   );
   const statuses = [route.status ?? 200, ...(route.otherStatus === undefined ? [] : [route.otherStatus])];
+  const example = (ANSWERS as Record<string, unknown>)[route.id];
+  const media = { schema: route.response, ...(example === undefined ? {} : { example }) };
   const describe = (status: number) =>
     status === 302
       ? { description: "Redirects", headers: HEADERS }
       : {
           description: status === 201 ? "Created" : "OK",
           headers: { ...HEADERS, ...own },
-          content: { [JSON_TYPE]: { schema: route.response } },
+          content: { [JSON_TYPE]: media },
         };
   const description = "Not changed since the ETag in If-None-Match";
   const unchanged = { 304: { description, headers: { ...HEADERS, ...own } } };
@@ -184,6 +187,13 @@ const asAnswered = (schema: Record<string, unknown>): void => {
   schema["anyOf"] = [{ type, properties, required, additionalProperties }, OLDER_REFERENCE];
 };
 
+/** Every integer has these bounds, which are those of exact integers in JSON and tell a reader nothing. */
+const dropBoundsOfIntegers = (schema: Record<string, unknown>): void => {
+  if (schema["type"] !== "integer") return;
+  if (schema["minimum"] === Number.MIN_SAFE_INTEGER) delete schema["minimum"];
+  if (schema["maximum"] === Number.MAX_SAFE_INTEGER) delete schema["maximum"];
+};
+
 /** Adapts schemas to OpenAPI 3.0, which knows `format`, a single `example`, and no `propertyNames`. */
 const override: NonNullable<CreateDocumentOptions["override"]> = (context) => {
   const { jsonSchema, zodSchema, io } = context;
@@ -195,6 +205,7 @@ const override: NonNullable<CreateDocumentOptions["override"]> = (context) => {
     if (!("catchall" in zodSchema._zod.def && zodSchema._zod.def.catchall))
       delete jsonSchema.additionalProperties;
   }
+  dropBoundsOfIntegers(jsonSchema);
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
   if (Array.isArray(jsonSchema.examples)) {
     jsonSchema.example = jsonSchema.examples[0];
@@ -204,8 +215,9 @@ const override: NonNullable<CreateDocumentOptions["override"]> = (context) => {
 
 /**
  * Builds the OpenAPI 3.0.3 description of `routes`; every record schema with a `meta({ id })` is a component.
+ * @param origin the address of the server that serves it, such as https://games.example.com; none for any
  */
-export const openApiDocument = (routes: readonly AnyRoute[]): OpenApiDocument => {
+export const openApiDocument = (routes: readonly AnyRoute[], origin = ""): OpenApiDocument => {
   const document = createDocument(
     {
       openapi: "3.0.3",
@@ -216,7 +228,7 @@ export const openApiDocument = (routes: readonly AnyRoute[]): OpenApiDocument =>
         contact: { name: "Those who run this server" },
         license: { name: "MIT", url: "https://opensource.org/license/mit" },
       },
-      servers: [{ url: "/api/v1" }],
+      servers: [{ url: `${origin}/api/v1` }],
       tags: [...new Set(routes.map(({ tag }) => tag))].map(tagOf),
       paths: pathsOf(routes),
       components: {

@@ -125,6 +125,8 @@ export type Route<
   otherStatus?: 200 | 201;
   /** Limits by the client's address, in addition to those of the caller's kind. */
   limits?: readonly LimitName[];
+  /** The document says that a body is needed, although `{}` is valid for some callers. */
+  needsBody?: true;
   /** POST only: takes no X-Idempotency-Key, because its work is not one transaction (signing in). */
   takesNoIdempotencyKey?: true;
   /** GET only: clients may keep the answer and ask by its ETag whether it has changed. */

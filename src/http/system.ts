@@ -85,11 +85,13 @@ const metrics = (app: App, isPrivate: boolean): RequestHandler => {
   };
 };
 
-const openApi = (describe: Describe): RequestHandler => {
+const openApi = ({ config }: App, describe: Describe): RequestHandler => {
   // One copy for all responses, however many clients read it slowly.
   let body: Promise<FixedBody> | undefined;
-  return async (_request, response) => {
-    body ??= describe().then(fixedBody);
+  return async (request, response) => {
+    // With PORT=0 only the socket knows the port.
+    const origin = config.publicUrl.replace(/:0$/, `:${request.socket.localPort ?? 0}`);
+    body ??= describe(origin).then(fixedBody);
     body.catch(() => (body = undefined));
     const document = await body;
     response.type("json").set("Cache-Control", "no-cache");
@@ -144,7 +146,7 @@ export const systemRouter = (app: App, describe: Describe): Router =>
   routerOf({
     "/": start(app),
     ...operatorPages(app, false),
-    "/openapi.json": openApi(describe),
+    "/openapi.json": openApi(app, describe),
     ...docs,
     ...(app.config.isProduction ? {} : playground),
   });

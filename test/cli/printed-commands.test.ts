@@ -107,8 +107,8 @@ describe("the commands that the documents print for operators", function () {
     it("forward events to a program that is being written, and make one happen", async () => {
       const { key } = await aTenant(api);
       const receiver = await startReceiver((response) => response.writeHead(200).end("so"));
-      const [listen] = commandsOf(blockWith(WEBHOOKS, "npx laurel listen")) as [string];
-      const [trigger] = commandsOf(blockWith(WEBHOOKS, "npx laurel trigger")) as [string];
+      const [listen] = commandsOf(blockWith(WEBHOOKS, "laurel.mjs listen")) as [string];
+      const [trigger] = commandsOf(blockWith(WEBHOOKS, "laurel.mjs trigger")) as [string];
       const to = `--url ${api.url}`;
       const forward = listen.replace("http://localhost:9000", receiver.url);
       const there = { ...env, KEY: key, SECRET: `whsec_${Buffer.alloc(32, 7).toString("base64")}` };

@@ -73,6 +73,10 @@ const failure = {
 // oxlint-disable-next-line typescript/no-explicit-any -- read in many shapes
 const plain = (list: readonly AnyRoute[]): any => JSON.parse(JSON.stringify(openApiDocument(list)));
 
+/** The document's text without examples, which are data. */
+const schemasText = (list: readonly AnyRoute[]): string =>
+  JSON.stringify(openApiDocument(list), (key, value: unknown) => (key === "example" ? undefined : value));
+
 describe("OpenAPI document", () => {
   const document = plain(routes);
   const path = "/projects/{projectId}/things/{thingId}";
@@ -114,6 +118,7 @@ describe("OpenAPI document", () => {
     assert.deepEqual(note, { type: "string", nullable: true });
     assert.equal(share.exclusiveMinimum, true);
     assert.deepEqual(createdAt, { type: "string", format: "date-time" });
+    const text = schemasText([...routes, ...allRoutes]);
     for (const word of [
       '"type":"null"',
       '"const"',
@@ -122,7 +127,7 @@ describe("OpenAPI document", () => {
       '"examples"',
       '"prefixItems"',
     ]) {
-      assert(!JSON.stringify(plain([...routes, ...allRoutes])).includes(word), word);
+      assert(!text.includes(word), word);
     }
   });
 
@@ -137,10 +142,32 @@ describe("OpenAPI document", () => {
     }
   });
 
-  it("is made in a thread by a server, and is the same", async () => {
+  it("gives integers no bounds that are only those of exact numbers", () => {
+    const whole = plain([
+      route({
+        ...basics,
+        method: "get",
+        path: "/whole",
+        id: "getWhole",
+        access: "public",
+        project: "none",
+        response: z.object({ any: z.int(), some: z.int().min(0).max(9) }),
+      }),
+    ]);
+    const { schema } = whole.paths["/whole"].get.responses["200"].content["application/json"];
+    const { properties } = whole.components.schemas[schema.$ref?.split("/").at(-1)] ?? schema;
+    assert.deepEqual(properties, {
+      any: { type: "integer" },
+      some: { type: "integer", minimum: 0, maximum: 9 },
+    });
+    assert.doesNotMatch(schemasText(allRoutes), /"type":"integer"[^{}]*9007199254740991/);
+  });
+
+  it("is made in a thread by a server with the server's address, and is the same but for it", async () => {
     const api = await startApp();
     const answers = await Promise.all([1, 2].map(() => fetch(`${api.url}/openapi.json`)));
-    for (const answer of answers) assert.deepEqual(await answer.json(), plain(allRoutes));
+    const servers = [{ url: `http://localhost:${api.port}/api/v1` }];
+    for (const answer of answers) assert.deepEqual(await answer.json(), { ...plain(allRoutes), servers });
   });
 
   it("is what the server shows, with every operation", async () => {
@@ -148,7 +175,8 @@ describe("OpenAPI document", () => {
     const { json } = await http.send("GET", "/openapi.json");
     const limits = await http.send("GET", "/api/v1/limits");
     await http.close();
-    assert.deepEqual(json, plain(allRoutes));
+    const servers = [{ url: "http://localhost:2567/api/v1" }];
+    assert.deepEqual(json, { ...plain(allRoutes), servers });
     assert.equal(
       Object.values(json.paths).flatMap((item) => Object.keys(item as object)).length,
       allRoutes.length,

@@ -83,6 +83,7 @@ describe("the parts of the OpenAPI document", () => {
   it("are items of batches that are checked one by one, and an event with type and player", () => {
     const itemsOf = (name: string, list: string) => schemas[name]?.properties?.[list]?.items?.$ref;
     assert.equal(operationOf("/events", "post").requestBody?.required, true);
+    assert.equal(operationOf("/auth/ws-token", "post").requestBody?.required, true);
     const required = schemas["NewSingleEvent"]?.allOf
       ?.slice(1)
       .map(({ anyOf = [] }) => anyOf.map((one) => one.required));

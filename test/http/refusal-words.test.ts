@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { z } from "zod";
 import { firstProblem, problemsOf } from "../../src/domain/kernel/zod-problems.ts";
 import { routes } from "../../src/http/routes.ts";
+import { fieldsOf } from "../../src/http/validate.ts";
 import { type Place, placesOf } from "../support/http/schema-places.ts";
 
 /** Sentences of zod's own, which tell a reader of JSON nothing to do. */
@@ -44,6 +45,25 @@ describe("the words of a refusal", () => {
     assert.deepEqual([...foreign], []);
   });
 
+  it("never speak of NaN, which is what a text that is no number becomes in a path or a query", () => {
+    const told: string[] = [];
+    for (const { id, params, query } of routes) {
+      for (const schema of [params, query].filter((part) => part !== undefined)) {
+        for (const name of fieldsOf(schema)) {
+          const { error } = schema.safeParse({ [name]: "abc" });
+          const problems = error ? problemsOf(error, "query") : [];
+          for (const { field, message } of problems.filter((one) => one.field === name))
+            told.push(`${id} ${field}: ${message}`);
+        }
+      }
+    }
+    assert.deepEqual(
+      told.filter((text) => text.includes("NaN")),
+      [],
+    );
+    assert.ok(told.includes("editChatMessage seq: must be an integer"), told.join("\n"));
+  });
+
   const wordsFor = (schema: z.ZodType, value: unknown): string => {
     const read = schema.safeParse(value);
     return read.success ? "" : firstProblem(read.error);
@@ -58,7 +78,11 @@ describe("the words of a refusal", () => {
     [count, 1.5, "must be an integer"],
     [count, "1", "must be a number, not a string"],
     [z.boolean(), "true", "must be true or false, not a string"],
-    [z.number(), Number.NaN, "must be a number, not NaN"],
+    [z.number(), Number.NaN, "must be a number"],
+    [z.number(), Number.POSITIVE_INFINITY, "must be a number, not Infinity"],
+    [z.coerce.number(), "abc", "must be a number"],
+    [z.coerce.number().int(), "abc", "must be an integer"],
+    [z.coerce.number().int().min(1).max(5).optional(), "abc", "must be an integer"],
     [text.min(1), "", "must not be empty"],
     [text.max(3), "four", "must have at most 3 characters"],
     [text.length(1), "four", "must have exactly 1 character"],

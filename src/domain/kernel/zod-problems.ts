@@ -64,10 +64,20 @@ const listOf = (names: readonly string[], max: number): string => {
   );
 };
 
-const ofType = ({ expected, input }: Issue & { code: "invalid_type" }): string => {
+type Check = { _zod: { def: { check: string; format?: string } } };
+
+/** Returns whether a schema of numbers takes integers only. */
+const isOfIntegers = (inst: unknown): boolean => {
+  const { checks = [] } = (inst as { _zod: { def: { checks?: Check[] } } } | undefined)?._zod.def ?? {};
+  return checks.some(({ _zod: { def } }) => def.check === "number_format" && def.format !== "float64");
+};
+
+const ofType = ({ expected, input, inst }: Issue & { code: "invalid_type" }): string => {
   if (input === undefined) return "is required";
-  const wanted = KINDS[expected] ?? expected;
+  const wanted = KINDS[isOfIntegers(inst) ? "int" : expected] ?? expected;
   const given = kindOf(input);
+  // NaN is what no text of a parameter is read as: the caller has not written it.
+  if (Number.isNaN(input)) return `must be ${wanted}`;
   if (typeof input === "number" && !Number.isFinite(input)) return `must be ${wanted}, not ${input}`;
   return given === wanted || expected === "int" ? `must be ${wanted}` : `must be ${wanted}, not ${given}`;
 };

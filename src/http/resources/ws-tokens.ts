@@ -32,6 +32,8 @@ export const wsTokenRoutes = [
     access: { scope: "realtime:connect", roles: EVERY_ROLE },
     project: "optional",
     takesNoIdempotencyKey: true,
+    // A key names the player; only a user of one project has nothing to say.
+    needsBody: true,
     body: WsTokenBody,
     response: z.object({
       token: z.string(),
