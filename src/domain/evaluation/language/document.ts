@@ -5,6 +5,7 @@ import { boundBytes } from "../../kernel/oversize.ts";
 import { ActionSchema, type Action } from "../actions/action-kinds.ts";
 import { Cron } from "./cron.ts";
 import { conditionProblems, Group } from "./groups.ts";
+import { Cap, CAPS_MAX } from "../caps/cap.ts";
 import { EventPattern, Key, Zone } from "./syntax.ts";
 import type { Problem } from "./trees.ts";
 import { isTriggerable, triggerProblem } from "./triggers.ts";
@@ -77,6 +78,7 @@ const Limits = z.strictObject({
   global: z.array(Limit).max(LIMITS_MAX).default([]),
   cooldownSeconds: z.int().min(1).max(YEAR_SECONDS).optional(),
   budgets: z.array(Budget).max(LIMITS_MAX).default([]),
+  caps: z.array(Cap).max(CAPS_MAX).optional(),
 });
 
 /** The share of players that a rule applies to, and the share of those for whom it is only recorded. */

@@ -91,11 +91,14 @@ const actionSteps = ({ actions }: RuleDocument): number => {
   return FIRE_STEPS + ACTION_STEPS * actions.length + parts.spent;
 };
 
-export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
-  const { id, key, version, definition, isShadow = false } = rule;
+export const compileRule = (published: PublishedRule, order = 0): CompiledRule => {
+  const { id, key, version, definition, isShadow = false } = published;
   const { schedule, stopOnMatch, exclusiveGroup } = definition;
   const actions = identifyActions(definition.actions);
-  const firing = (actionId: string): Firing => ({ ruleId: id, ruleKey: key, ruleVersion: version, actionId });
+  const controls = compileControls({ id, key, isShadow, definition });
+  const rule = { ruleId: id, ruleKey: key, ruleVersion: version };
+  const { caps } = controls;
+  const firing = (actionId: string): Firing => ({ ...rule, actionId, ...(caps ? { caps } : {}) });
   return {
     id,
     key,
@@ -107,7 +110,7 @@ export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
     steps: RULE_STEPS + groupSteps(definition.conditions),
     metrics: conditionMetrics(definition.conditions),
     spender: { kind: "rule", id, key },
-    ...compileControls({ id, key, isShadow, definition }),
+    ...controls,
     actions: actions.map((action) => compileAction(action, firing(action.id))),
     actionSteps: actionSteps(definition),
     needsUndo: actions.slice(1).some(canFail),
