@@ -69,6 +69,18 @@ const WAYS: Record<string, Way> = {
       },
     ],
   },
+  "a segment that follows XP, which a rule takes away": {
+    rule: { ...on("player.segment_left"), ...does({ type: "grant_xp", amount: -1 }) },
+    made: [
+      "segment",
+      {
+        key: "rich",
+        name: "Rich",
+        kind: "DYNAMIC",
+        definition: { all: [{ type: "player_property", field: "xp", op: "gte", value: 5 }] },
+      },
+    ],
+  },
   "what a level gives": {
     rule: { ...on("player.currency_granted"), ...does(XP) },
     made: ["level", { key: "2", name: "Two", rewards: COINS }],

@@ -142,6 +142,11 @@ describe("what rules bring about", () => {
     const used = "player.boost_ended *";
     const xp = ["player.level_up", "player.xp_granted"];
     assert.deepEqual(causesOf([{ type: "grant_xp", amount: 1 }]), [used, ...xp]);
+    assert.deepEqual(causesOf([{ type: "grant_xp", amount: -1 }]), [used, "player.updated"]);
+    assert.deepEqual(
+      causesOf([{ type: "grant_xp", amount: { ref: "event.properties.n" } }]),
+      [used, ...xp, "player.updated"].toSorted(),
+    );
     const change = (amount: unknown) => ({ type: "adjust_currency", currencyKey: "coins", amount });
     assert.deepEqual(causesOf([change(5)]), [used, "player.currency_granted coins"]);
     assert.deepEqual(causesOf([change(-5)]), [used, "player.currency_spent coins"]);
@@ -247,6 +252,7 @@ describe("the graph of rules", () => {
     assert.equal(isBounded({ limits: { budgets: [{ asset: "xp", max: 1, window: "DAY" }] } }), true);
     assert.equal(isBounded({ stopOnMatch: true }), true);
     assert.equal(isBounded({ limits: {} }), false);
+    assert.equal(isBounded({ limits: { caps: [{ asset: "xp", max: 1, window: "DAY" }] } }), false);
     assert.equal(isBounded({ reentrant: true }), false);
   });
 

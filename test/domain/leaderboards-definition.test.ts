@@ -55,7 +55,7 @@ describe("leaderboard definitions", () => {
 
   it("name the path of what is not supported", () => {
     assert.match(
-      problems({ period: { kind: "YEARLY" } })[0]!,
+      problems({ period: { kind: "HOURLY" } })[0]!,
       /^period(\.kind)?: must have a kind of ALL_TIME/,
     );
     assert.match(

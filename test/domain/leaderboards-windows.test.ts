@@ -48,7 +48,7 @@ const CRONS = ["0 18 * * 5", "*/15 * * * *", "30 2 * * *", "0 0 1,15 * *", "0 */
 const Timeds = fc.oneof(
   fc
     .record({
-      kind: fc.constantFrom<PeriodKind>("DAILY", "WEEKLY", "MONTHLY"),
+      kind: fc.constantFrom<PeriodKind>("DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY"),
       timezone: fc.constantFrom(...ZONES),
       weekStartsOn: fc.constantFrom<1 | 7>(1, 7),
     })
@@ -178,6 +178,26 @@ describe("leaderboards windows", () => {
     ]);
   });
 
+  it("quarters and years begin at local midnight, and are named by what the calendar says", () => {
+    const quarters = timed("QUARTERLY", "America/New_York");
+    assert.deepEqual(show(at(quarters, "2026-04-01T03:59:59Z")), [
+      "2026-Q1",
+      "2026-01-01T05:00:00.000Z",
+      "2026-04-01T04:00:00.000Z",
+    ]);
+    assert.equal(at(quarters, "2026-12-31T12:00Z").key, "2026-Q4");
+    const years = timed("YEARLY", "Asia/Tokyo");
+    assert.deepEqual(show(at(years, "2026-12-31T15:00:00Z")), [
+      "2027",
+      "2026-12-31T15:00:00.000Z",
+      "2027-12-31T15:00:00.000Z",
+    ]);
+    assert.equal(nextWindow(years, at(years, "2026-06-01T00:00Z"))!.key, "2027");
+    for (const name of ["2026-Q0", "2026-Q5", "2026", "2026-1", ""])
+      assert.equal(windowOf(quarters, name), undefined, name);
+    for (const name of ["26", "2026-01", "2026-Q1"]) assert.equal(windowOf(years, name), undefined, name);
+  });
+
   it("a CRON window lasts from one run to the next, in the board's zone", () => {
     const fridays = timed("CRON", "Europe/Madrid", { cron: "0 18 * * 5" });
     assert.deepEqual(show(at(fridays, "2026-03-28T00:00Z")), [
@@ -205,7 +225,7 @@ describe("leaderboards windows", () => {
   });
 
   it("what is no key of the board is no window", () => {
-    for (const kind of ["DAILY", "WEEKLY", "MONTHLY", "FIXED", "ALL_TIME"] as const)
+    for (const kind of ["DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY", "FIXED", "ALL_TIME"] as const)
       for (const key of ["", "2026-13-45", "2026-W99", "9999-W99", "2026-13", "x", ".2", "2026-01-10T00:00Z"])
         assert.equal(
           windowOf(timed(kind, "UTC", { startsAt: "2026-01-01", endsAt: "2027-01-01" }), key),

@@ -209,19 +209,21 @@ describe("rules at work", () => {
     assert.deepEqual(turn.rows[0]!.cause, cause);
   });
 
-  it("never take XP away, and see the XP that they have just granted", () => {
+  it("take XP away but never below 0, and see the XP that they have just granted", () => {
     const turn = run(
-      { properties: { score: -7 } },
+      { properties: { score: -7.5 } },
       {
         actions: [
           { type: "grant_xp", amount: { $ref: "event.properties.score" } },
           { type: "grant_xp", amount: 40 },
+          { type: "grant_xp", amount: { $ref: "event.properties.score" } },
           { type: "update_player", set: { now: { $ref: "player.xp" } } },
         ],
       },
     );
-    assert.deepEqual([turn.player.xp, turn.player.attributes], [40, { now: 40 }]);
-    assert.match(turn.warnings.join(), /negative/);
+    assert.deepEqual([turn.player.xp, turn.player.attributes], [32, { now: 32 }]);
+    const amounts = turn.rows.map(({ amount }) => amount);
+    assert.deepEqual(amounts, [40, -8], "a loss of nothing leaves no line");
   });
 
   it("submit scores, and leave a board that is gone alone", () => {

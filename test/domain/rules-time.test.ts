@@ -3,9 +3,11 @@ import * as fc from "fast-check";
 import { timeWindow } from "../../src/domain/evaluation/conditions/time-window.ts";
 import {
   CALENDAR_UNITS,
+  firstInstant,
   firstZone,
   isZone,
   localTime,
+  offsetAt,
   windowNumber,
   windowStart,
 } from "../../src/domain/kernel/zones.ts";
@@ -104,6 +106,26 @@ describe("local time", () => {
     assert.equal(start("2026-10-26T12:00Z") - start("2026-10-25T12:00Z"), 25 * 3_600_000);
   });
 
+  it("comes to a reading at the first instant that shows it or, where it is skipped, a later one", () => {
+    const HOUR_MS = 3_600_000;
+    fc.assert(
+      fc.property(zone, anyTime, (name, reading) => {
+        const first = firstInstant(name, reading);
+        const shows = (ms: number): number => ms + offsetAt(name, ms);
+        assert.ok(shows(first) >= reading);
+        // Clocks change by a day at most, where a date was skipped.
+        for (let back = 1; back < 26 * HOUR_MS; back += HOUR_MS / 4 - 7)
+          assert.ok(shows(first - back) < reading, `${back} ms before`);
+      }),
+      { numRuns: 500 },
+    );
+    const at = (text: string, name = "Europe/Berlin") =>
+      new Date(firstInstant(name, Date.parse(`${text}Z`))).toISOString();
+    assert.equal(at("2026-03-29T02:30"), "2026-03-29T01:00:00.000Z", "clocks go from 2 to 3");
+    assert.equal(at("2026-10-25T02:30"), "2026-10-25T00:30:00.000Z", "it comes twice");
+    assert.equal(at("2011-12-30T12:00", "Pacific/Apia"), "2011-12-30T10:00:00.000Z", "a day without a date");
+  });
+
   it("takes the first name that is a zone", () => {
     assert(isZone("Europe/Berlin") && !isZone("Mars/Base") && !isZone(""));
     assert.equal(firstZone(null, "nonsense", "Asia/Tokyo"), "Asia/Tokyo");
@@ -170,6 +192,36 @@ describe("time windows", () => {
     assert(holds(window, "2026-06-15T00:00:00Z") && holds(window, "2026-06-15T23:59:59Z"));
     assert(!holds(window, "2026-06-14T23:59:59Z") && !holds(window, "2026-06-16T00:00:00Z"));
     assert(!holds({ ...window, daysOfWeek: [2] }, "2026-06-15T12:00:00Z"));
+  });
+
+  it("have a first and a last moment, with an offset or of their zone, through changes of clocks", () => {
+    const fixed = { after: "2026-06-15T10:00:00+02:00", before: "2026-06-15T09:00:00Z" };
+    assert(!holds(fixed, "2026-06-15T07:59:59.999Z") && holds(fixed, "2026-06-15T08:00:00Z"));
+    assert(holds(fixed, "2026-06-15T08:59:59.999Z") && !holds(fixed, "2026-06-15T09:00:00Z"));
+    const local = { after: "2026-03-29T02:30", before: "2026-03-30" };
+    assert(!holds(local, "2026-03-29T00:59:59Z", "Europe/Berlin"));
+    assert(holds(local, "2026-03-29T01:00:00Z", "Europe/Berlin"), "02:30 is skipped");
+    assert(holds(local, "2026-03-29T21:59:59Z", "Europe/Berlin"));
+    assert(!holds(local, "2026-03-29T22:00:00Z", "Europe/Berlin"), "midnight of the player");
+    assert(holds(local, "2026-03-29T22:00:00Z", "America/New_York"));
+    const twice = { before: "2026-10-25T02:30", timezone: "Europe/Berlin" };
+    assert(holds(twice, "2026-10-25T00:29:59Z"));
+    assert(!holds(twice, "2026-10-25T01:00:00Z"), "02:00 the second time, when 02:30 has been");
+    const hours = { hours: [9, 17], timezone: "Europe/Berlin" };
+    assert(holds(hours, "2026-06-15T07:59:59Z") && !holds(hours, "2026-06-15T08:00:00Z"));
+  });
+
+  it("refuse moments that are none, or in the wrong order, at their place", () => {
+    const problems = (window: object): string[] =>
+      (timeWindow.schema.safeParse({ type: "time_window", ...window }).error?.issues ?? []).map(({ path }) =>
+        path.join("."),
+      );
+    for (const text of ["", "soon", "2026-02-30", "2026-06-15T25:00", "2026-06", "2026-06-15T10:00+2"])
+      assert.deepEqual(problems({ after: text }), ["after"], text);
+    assert.deepEqual(problems({ after: "2026-06-15", before: "2026-06-15" }), ["before"]);
+    assert.deepEqual(problems({ after: "2026-06-15", before: "2026-06-15T00:00Z" }), [], "may be in order");
+    assert.deepEqual(problems({ hours: [24] }), ["hours.0"]);
+    assert.deepEqual(problems({}), [""]);
   });
 
   it("look at the event's time, or at the present when told so", () => {

@@ -10,11 +10,12 @@ import { must } from "../support/http/client.ts";
 import { target } from "../support/http/attack.ts";
 import { credentialsFor, operations } from "../support/operations/operations.ts";
 
-/** Lists that come in one order, as the guide says: by rank, and processes by id. */
+/** Lists that come in one order, as the guide says: by rank, and processes and metrics by id. */
 const IN_ONE_ORDER = [
   "/admin/processes",
   "/leaderboards/{leaderboardId}/entries",
   "/leaderboards/{leaderboardId}/periods/{periodKey}/results",
+  "/players/{playerId}/metrics",
 ];
 
 /** The pages of messages are counted from a message, see the guide of chat. */

@@ -38,6 +38,7 @@ describe("projects", () => {
         createUnknownTargets: false,
         maxBoostFactor: 10,
         xpDailySoftCap: null,
+        caps: [],
         lives: {
           enabled: false,
           max: 5,

@@ -53,7 +53,7 @@ describe("checking a rule", () => {
       key: "Bad Key",
       triggers: [{ kind: "EVENT", eventTypes: [] }],
       conditions: { all: [{ type: "event_property", path: "a", op: "gte" }, { type: "nonsense" }] },
-      actions: [{ type: "grant_xp", amount: -5 }],
+      actions: [{ type: "grant_xp", amount: "5" }],
       limits: { perPlayer: [{ max: 0, window: "DAY" }] },
     });
     assert.deepEqual([answer.valid, answer.needs, answer.estimatedCost], [false, null, null]);
@@ -65,7 +65,7 @@ describe("checking a rule", () => {
     const rest = await validate({
       key: "Bad Key",
       triggers: [{ kind: "EVENT", eventTypes: [] }],
-      actions: [{ type: "grant_xp", amount: -5 }],
+      actions: [{ type: "grant_xp", amount: "5" }],
       limits: { perPlayer: [{ max: 0, window: "DAY" }] },
       wrong: 1,
     });

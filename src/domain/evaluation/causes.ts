@@ -16,8 +16,13 @@ export const partsOf = (cause: string): { type: string; key: string | undefined 
   return { type, key };
 };
 
+/** Not events, but segments can read what they change. */
+export const SCORE = "#score";
+export const XP_LOSS = "#xp_loss";
+
 export const CAUSES = {
   xp: ["player.xp_granted", "player.level_up"],
+  xpLoss: ["player.updated", XP_LOSS],
   gain: ["player.currency_granted"],
   loss: ["player.currency_spent"],
   lives: ["player.lives_changed"],
@@ -37,9 +42,6 @@ export const CAUSES = {
 
 /** A boost with limited uses is used up by the gains that it multiplies. */
 export const USES_BOOSTS = about(["player.boost_ended"], ANY_KEY);
-
-/** Not an event, but segments can read it. */
-export const SCORE = "#score";
 
 export const LEVEL_UP = "player.level_up";
 

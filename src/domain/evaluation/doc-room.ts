@@ -1,4 +1,5 @@
 import { PLAYER_STATE_MAX_BYTES } from "../kernel/limits.ts";
+import { PROJECT_SCOPE } from "./caps/cap.ts";
 import type { CompiledDefinitions } from "./compiled-definitions.ts";
 import type { PlayerDoc, PlayerState, DocSize } from "./player-state.ts";
 import type { Turn } from "./turn.ts";
@@ -73,7 +74,12 @@ export const withoutUnread = ({ metrics, rules }: Readers, doc: PlayerDoc): Play
   // Limits of a paused rule are kept where there is room, so that it can resume from them.
   if (isWithinRoom(counted)) return counted;
   const running = new Set(rules.all.map(({ id, isShadow }) => (isShadow ? `~${id}` : id)));
-  return { ...counted, l: keptOf(doc.l, (id) => running.has(id)) };
+  const isCapped = (scope: string): boolean => scope === PROJECT_SCOPE || running.has(scope);
+  return {
+    ...counted,
+    l: keptOf(doc.l, (id) => running.has(id)),
+    ...(doc.g ? { g: keptOf(doc.g, isCapped) } : {}),
+  };
 };
 
 /** Removes what no definition reads from an oversized document. */

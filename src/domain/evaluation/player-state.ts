@@ -1,5 +1,6 @@
 import type { Cause, Json } from "../kernel/events/events.ts";
 import type { LoadedList } from "./boards/list.ts";
+import type { ScopeAmounts } from "./caps/amounts.ts";
 
 /**
  * A player's state in evaluation: loaded once for a batch, changed in memory, saved once. Every value here is
@@ -74,7 +75,8 @@ export type Dirty = { profile: boolean; doc: boolean } & { [Name in HoldingName]
 
 /**
  * The jsonb of player_states. `l`: limit state by rule id (`~` before the id of a rule in SHADOW); `c`:
- * counters by metric id (metrics/counters.ts); `x`: [local day number, XP of it before the cap] for the daily
+ * counters by metric id (metrics/counters.ts); `g`: what caps have counted, by rule id as in `l`, or `*` for
+ * the project's (caps/amounts.ts); `x`: [local day number, XP of it before the cap] for the daily
  * cap; `v`: the highest level whose reward was given, which a loss does not lower; `r`: how often a reversal
  * took back the reward of a level, by its number, or tiers of a badge, by `b:` and its key; `w`: how many of
  * each reward of the catalogue were given, by key; `b`: ids of boards from which the player is banned; `z`:
@@ -84,6 +86,7 @@ export type Dirty = { profile: boolean; doc: boolean } & { [Name in HoldingName]
 export type PlayerDoc = {
   l?: Record<string, unknown>;
   c?: Record<string, unknown>;
+  g?: Record<string, ScopeAmounts>;
   x?: readonly [day: number, xp: number];
   v?: number;
   r?: Readonly<Record<string, number>>;
@@ -94,7 +97,7 @@ export type PlayerDoc = {
 };
 
 /** Fields of the document whose own fields are assigned; all others are replaced as a whole. */
-export const EDITED_IN_PLACE = ["l", "c"] as const satisfies readonly (keyof PlayerDoc)[];
+export const EDITED_IN_PLACE = ["l", "c", "g"] as const satisfies readonly (keyof PlayerDoc)[];
 
 /**
  * Size of a player's document as JSON, in bytes. For a small one it is an upper bound, which saves measuring

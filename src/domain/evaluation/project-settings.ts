@@ -1,3 +1,5 @@
+import type { Cap } from "./caps/cap.ts";
+
 /** How a project's lives regenerate. */
 export type LivesSettings = {
   enabled: boolean;
@@ -24,6 +26,8 @@ export type ProjectSettings = {
   maxBoostFactor: number;
   /** XP from events beyond `xp` in a local day is multiplied by `factorAbove`. */
   xpDailySoftCap: { xp: number; factorAbove: number } | null;
+  /** The most that rules give a player of XP or a currency in a window. */
+  caps: Cap[];
   lives: LivesSettings;
   /** The fraction of events whose evaluation is explained and stored, 0 to 1, by kind of key. */
   traceSampling: { live: number; test: number };
@@ -46,6 +50,7 @@ export const DEFAULT_SETTINGS: ProjectSettings = {
   createUnknownTargets: false,
   maxBoostFactor: 10,
   xpDailySoftCap: null,
+  caps: [],
   lives: { enabled: false, max: 5, refillSeconds: 1_800, refillAmount: 1, start: 5, allowOverMax: false },
   traceSampling: { live: 0.01, test: 1 },
   tracesDays: 7,

@@ -36,6 +36,8 @@ export type Root = {
   steps: EventAccount;
   /** The rule whose actions currently run and cause its effects. */
   acting: RuleStep | undefined;
+  /** Whether caps are ignored, by a simulation without limits. */
+  ignoresCaps?: boolean;
   /** Called for every rule that is considered. */
   observe: RuleObserver["considered"] | undefined;
   /** When set, rules run in trace mode and record their evaluation here. */

@@ -133,6 +133,26 @@ export const windowStart = (unit: CalendarUnit, zone: string, number: number): n
   return low;
 };
 
+/**
+ * Returns the first instant at which the clocks of a zone show a reading, given as if it were UTC; where it
+ * was skipped, the first moment after the gap.
+ */
+export const firstInstant = (zone: string, reading: number): number => {
+  const before = offsetAt(zone, reading - DAY_MS);
+  const after = offsetAt(zone, reading + DAY_MS);
+  const early = reading - before;
+  if (offsetAt(zone, early) === before) return early;
+  const late = reading - after;
+  if (offsetAt(zone, late) === after) return late;
+  let [low, high] = [Math.min(early, late), Math.max(early, late)];
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (offsetAt(zone, middle) === after) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+};
+
 const firstDayOfMonth = (number: number): number => {
   const date = new Date(0);
   date.setUTCFullYear(Math.floor(number / 12), ((number % 12) + 12) % 12, 1);

@@ -6,6 +6,7 @@ import { listStreaks } from "../economy/streaks/player-streaks.ts";
 import type { PlayerStreak } from "../economy/streaks/show.ts";
 import { HOLDING_NAMES, type HoldingName } from "../evaluation/player-state.ts";
 import { HOLDING_LIFE } from "./holdings.ts";
+import { listIncludedMetrics, type PlayerMetric } from "./metrics.ts";
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { type Identity, listIdentities } from "../progression/players/identities.ts";
@@ -15,12 +16,13 @@ type Life = typeof HOLDING_LIFE;
 type IncludedHolding = {
   [Name in HoldingName]: Life[Name]["isIncluded"] extends true ? Name : never;
 }[HoldingName];
-export type Include = IncludedHolding | "identities";
+export type Include = IncludedHolding | "identities" | "metrics";
 
 /** Data that can be included with a player, besides ranks. */
 export const INCLUDES: readonly Include[] = [
   ...HOLDING_NAMES.filter((name): name is IncludedHolding => HOLDING_LIFE[name].isIncluded),
   "identities",
+  "metrics",
 ];
 
 export type Included = {
@@ -31,6 +33,8 @@ export type Included = {
   segments?: string[];
   boosts?: BoostView[];
   identities?: Identity[];
+  /** The first 100. */
+  metrics?: PlayerMetric[];
 };
 
 type Readers = { [Name in Include]: (work: Work, player: Player) => Promise<Included[Name] & {}> };
@@ -49,6 +53,7 @@ const READERS: Readers = {
   },
   boosts: listBoosts,
   identities: listIdentities,
+  metrics: listIncludedMetrics,
 };
 
 /** Reads the requested data of a player. */

@@ -6,6 +6,7 @@ import { fromRankScore, nextEntry, reachedUs, type Operation } from "../evaluati
 import { type CompiledMetric, compileMetric } from "../evaluation/metrics/compile.ts";
 import { type CounterState, mergeCounters } from "../evaluation/metrics/counters.ts";
 import { type Pieces, stepsOfValue } from "../kernel/pace.ts";
+import { mergeScopes } from "../evaluation/caps/amounts.ts";
 import { isWithinRoom, withoutUnread } from "../evaluation/doc-room.ts";
 import { write } from "../evaluation/event-steps.ts";
 import type { EntryState, PlayerDoc, PlayerState, StreakState } from "../evaluation/player-state.ts";
@@ -30,13 +31,19 @@ export function* mergeDoc({ target, source, summary }: Merging): Pieces<void> {
     ...mine,
     ...(counters ? { c: counters } : {}),
     ...(limits ? { l: limits } : {}),
-    ...(theirs.w ? { w: sumsOf(mine.w ?? {}, theirs.w) } : {}),
-    ...(theirs.x ? { x: dayOf(mine.x, theirs.x) } : {}),
-    ...(theirs.b ? { b: [...new Set([...(mine.b ?? []), ...theirs.b])] } : {}),
+    ...sumsOfDocs(mine, theirs),
   };
   target.player.doc = fitting(doc, { target, summary });
   target.player.dirty.doc = true;
 }
+
+/** Merges what is counted of caps, rewards and the day's XP, and the boards from which one is banned. */
+const sumsOfDocs = (mine: PlayerDoc, theirs: PlayerDoc): PlayerDoc => ({
+  ...(theirs.g ? { g: mergeScopes(mine.g ?? {}, theirs.g) } : {}),
+  ...(theirs.w ? { w: sumsOf(mine.w ?? {}, theirs.w) } : {}),
+  ...(theirs.x ? { x: dayOf(mine.x, theirs.x) } : {}),
+  ...(theirs.b ? { b: [...new Set([...(mine.b ?? []), ...theirs.b])] } : {}),
+});
 
 /** Returns the merged document; if it is too large, with the counters of the target alone. */
 const fitting = (doc: PlayerDoc, { target, summary }: Pick<Merging, "target" | "summary">): PlayerDoc => {

@@ -131,7 +131,7 @@ export type ReadRules = { rules: FiredRules; leftBy(firing: CausedFiring): reado
 export const readRules = async (
   { db }: Work,
   projectId: string,
-  firings: readonly CausedFiring[],
+  firings: readonly Pick<CausedFiring, "ruleId" | "ruleVersion">[],
 ): Promise<ReadRules> => {
   const fired = new Map(firings.map((firing) => [firingKey(firing), firing]));
   const wanted = [...fired.values()].map(({ ruleId, ruleVersion }) => ({ r: ruleId, v: ruleVersion }));

@@ -1,5 +1,8 @@
 import type { SharedKey } from "../evaluation/shared-counters.ts";
 import type { Turn } from "../evaluation/turn.ts";
+import { isGrantOfAction } from "../evaluation/actions/action.ts";
+import { assetOfLine } from "../evaluation/caps/cap.ts";
+import { capsOf, takeBackChange } from "../evaluation/caps/caps.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
 import { compileControls, type RuleControls } from "../evaluation/running/controls.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
@@ -82,6 +85,25 @@ const givenBy = (asset: string, ledger: readonly CausedLine[], grants: readonly 
     .filter(({ currencyKey }) => currencyKey === (key ?? null))
     .reduce((sum, { amount }) => sum + amount, 0);
 };
+
+const CAP_STEPS = 20;
+
+/**
+ * Gives room of caps back: of what actions of rules have given, or NET taken, at the time of the turn's
+ * event. In pieces.
+ */
+export function* reverseCaps(turn: Turn, ledger: readonly CausedLine[], rules: FiredRules): Pieces<void> {
+  for (const line of ledger) {
+    const asset = assetOfLine(line);
+    const { ruleId, ruleVersion } = line.cause;
+    if (asset === undefined || ruleId === undefined || ruleVersion === undefined) continue;
+    if (!isGrantOfAction(line.key)) continue;
+    const sets = capsOf(turn, rules.get(firingKey({ ruleId, ruleVersion }))?.caps);
+    if (sets.length === 0) continue;
+    yield CAP_STEPS * sets.reduce((sum, { caps }) => sum + caps.length, 0);
+    takeBackChange(turn, sets, { asset, change: line.amount });
+  }
+}
 
 const GRANT_STEPS = 20;
 

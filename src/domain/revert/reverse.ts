@@ -11,7 +11,7 @@ import { awardOfKey, isLost, keepAwards } from "./award-log.ts";
 import type { CausedLine, LostRewards, PlayerRecord, Reversal } from "./record.ts";
 import { reverseBadges, reverseFollowed } from "./reverse-badges.ts";
 import { type CounterStarts, derivedOf, reverseCounters } from "./reverse-counters.ts";
-import { type FiredRules, reverseFirings, reverseGrants } from "./reverse-firings.ts";
+import { type FiredRules, reverseCaps, reverseFirings, reverseGrants } from "./reverse-firings.ts";
 import { reverseHoldings, reverseXp } from "./reverse-ledger.ts";
 import { levelOfKey, takeLevelsBack } from "./reverse-levels.ts";
 import { type BoardStarts, leaveEmptied, reverseScores } from "./reverse-scores.ts";
@@ -76,6 +76,7 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
   yield* reverseHoldings(turn, ledger.filter(isGone), reversal);
   yield* reverseGrants(turn, grants, reversal);
   yield* reverseFirings(turn, record.firings, { rules: context.rules, ledger, grants });
+  yield* reverseCaps(turn, ledger, context.rules);
   for (const takeBack of Object.values(BY_ITSELF)) takeBack?.(turn, record);
   yield* reverseScores(turn, past, {
     starts: context.boardStarts,

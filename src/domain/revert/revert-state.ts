@@ -115,6 +115,12 @@ export type RevertState = Omit<ReverseContext, "reversal"> &
     steps: PacedBudget;
   };
 
+/** The rules of lines, also of actions that were sent, with the version that was in force. */
+const rulesOf = ({ ledger }: Caused): { ruleId: string; ruleVersion: number }[] =>
+  ledger.flatMap(({ cause: { ruleId, ruleVersion } }) =>
+    ruleId === undefined || ruleVersion === undefined ? [] : [{ ruleId, ruleVersion }],
+  );
+
 type RevertInput = Pick<RevertState, "players" | "ownerIds" | "done" | "steps"> & { caused: Caused };
 
 /** Reads everything else needed that does not depend on a player, and locks what players share. */
@@ -125,7 +131,7 @@ export const readRevertState = async (
 ): Promise<RevertState> => {
   const { projectId } = plan;
   const { players, done, steps } = input;
-  const { rules, leftBy } = await readRules(work, projectId, caused.firings);
+  const { rules, leftBy } = await readRules(work, projectId, [...caused.firings, ...rulesOf(caused)]);
   const keys = await paced(sharedKeysOf(plan, { done, caused, rules }), steps);
   return {
     plan,

@@ -1,7 +1,9 @@
 import { ARCHIVED_FACTOR } from "../../domain/economy/definitions/definitions.ts";
+import { CAPS_MAX } from "../../domain/evaluation/caps/cap.ts";
 import { PASSED_ON_MAX_BYTES } from "../../domain/evaluation/actions/values.ts";
 import { ACTIONS_MAX, TRIGGERS_MAX } from "../../domain/evaluation/language/document.ts";
 import { EXPRESSION_MAX_DEPTH, EXPRESSION_MAX_NODES } from "../../domain/evaluation/language/expressions.ts";
+import { NAMED_METRICS_MAX } from "../../domain/evaluation/language/metric-readings.ts";
 import { TREE_MAX_DEPTH, TREE_MAX_LEAVES } from "../../domain/evaluation/language/trees.ts";
 import { BUNDLE_DEPTH_MAX, BUNDLE_SIZE_MAX } from "../../domain/evaluation/rewards/reward-graph.ts";
 import {
@@ -27,6 +29,8 @@ export const DEFINITION_LIMITS: readonly Limit[] = [
   limit("rule.conditions", TREE_MAX_LEAVES, "items", "conditions of a rule, in all of its groups"),
   limit("rule.conditions.depth", TREE_MAX_DEPTH, "levels", "groups of conditions inside one another"),
   limit("rule.actions", ACTIONS_MAX, "items", "actions of a rule"),
+  limit("rule.metrics", NAMED_METRICS_MAX, "items", "metrics that a rule names for its expressions"),
+  limit("rule.caps", CAPS_MAX, "items", "caps of a rule, and of a project"),
   limit("rule.action.passed", PASSED_ON_MAX_BYTES, "bytes", "what an action passes on, as JSON"),
   limit("rule.expression.parts", EXPRESSION_MAX_NODES, "items", "parts of an expression"),
   limit("rule.expression.depth", EXPRESSION_MAX_DEPTH, "levels", "parts of an expression inside one another"),

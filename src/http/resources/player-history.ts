@@ -3,10 +3,18 @@ import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/activity.
 import { readStateAt } from "../../domain/player-lifecycle/history.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { readRecap, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/recap.ts";
-import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
+import { listMetrics } from "../../domain/player-lifecycle/metrics.ts";
+import {
+  PAGE_LIMIT_DEFAULT,
+  PAGE_LIMIT_MAX,
+  pageBody,
+  pageOf,
+  PageQuery,
+} from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { Moment } from "./list-bodies.ts";
 import { readsPlayers } from "./player-bodies.ts";
+import { PlayerMetricBody } from "./player-includes.ts";
 import { PlayerParams } from "./player-params.ts";
 
 const PointInTimeState = z
@@ -65,6 +73,23 @@ const Types = z
 const common = { ...readsPlayers, method: "get", params: PlayerParams } as const;
 
 export const playerHistoryRoutes = [
+  route({
+    ...common,
+    path: "/players/{playerId}/metrics",
+    id: "listPlayerMetrics",
+    summary: "List a player's metrics",
+    description:
+      "The counters that running rules, badges and segments read, as they are now, by id. A metric counts " +
+      "from the definition on that reads it.",
+    query: PageQuery,
+    response: pageBody(PlayerMetricBody),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const { metrics, total } = await listMetrics(work, player, query);
+        return pageOf(metrics, total, query);
+      }),
+  }),
   route({
     ...common,
     path: "/players/{playerId}/state",

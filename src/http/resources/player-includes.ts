@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { Metric } from "../../domain/evaluation/metrics/metric.ts";
 import { PlayerBadgeBody } from "./badges.ts";
 import { PlayerBoost } from "./boosts.ts";
 import { PlayerStreakBody } from "./streaks.ts";
@@ -19,6 +20,20 @@ const PlayerRank = z
   })
   .meta({ id: "PlayerRank" });
 
+export const PlayerMetricBody = z
+  .object({
+    id: z.string().meta({ description: "Changes with what is counted" }),
+    metric: Metric,
+    value: z
+      .number()
+      .nullable()
+      .meta({ description: "Now; null of min, max, avg and latest where there is none" }),
+    readBy: z
+      .array(z.object({ kind: z.enum(["rule", "badge", "segment"]), key: z.string() }))
+      .meta({ description: "Definitions that read it, 10 at most" }),
+  })
+  .meta({ id: "PlayerMetric" });
+
 /** Fields that `include` adds to a player. */
 export const IncludedBody = z.object({
   badges: z.array(PlayerBadgeBody).optional().meta({ description: "Held and in progress, 100 of each" }),
@@ -26,5 +41,6 @@ export const IncludedBody = z.object({
   segments: z.array(z.string()).optional(),
   boosts: z.array(PlayerBoost).optional(),
   identities: z.array(IdentityBody).optional(),
+  metrics: z.array(PlayerMetricBody).optional().meta({ description: "The first 100, by id" }),
   ranks: z.array(PlayerRank).optional(),
 });

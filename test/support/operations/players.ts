@@ -77,6 +77,7 @@ export const playerOperations: Record<string, Known> = {
       return { path: `/players/${player}/state?at=${encodeURIComponent(new Date().toISOString())}` };
     },
   },
+  listPlayerMetrics: ofPlayer("/metrics?limit=5"),
   listPlayerActivity: ofPlayer("/activity?types=player.created&limit=5"),
   getPlayerRecap: {
     call: async (side) => {

@@ -1,5 +1,6 @@
 import type { Access } from "../../../src/domain/kernel/access.ts";
 import type { Role } from "../../../src/domain/kernel/caller.ts";
+import { PLAYER_PERMISSIONS } from "./players.ts";
 import { LIVE_PERMISSIONS } from "./live.ts";
 import { WEBHOOK_PERMISSIONS } from "./webhooks.ts";
 
@@ -102,24 +103,7 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   getEventType: reads("events:read"),
   putEventType: { roles: "OAG", scope: "config:manage" },
 
-  listPlayers: reads("players:read"),
-  getPlayer: reads("players:read"),
-  identifyPlayer: { roles: "OA", scope: "players:write" },
-  updatePlayer: { roles: "OA", scope: "players:write" },
-  grantXp: { roles: "OA", scope: "players:write" },
-  identifyPlayers: { roles: "OA", scope: "players:write" },
-  deletePlayer: { roles: "OA", scope: "players:write" },
-  setPlayerStatus: { roles: "OA", scope: "players:write" },
-  aliasPlayer: { roles: "OA", scope: "players:write" },
-  listPlayerIdentities: reads("players:read"),
-  addPlayerIdentity: { roles: "OA", scope: "players:write" },
-  removePlayerIdentity: { roles: "OA", scope: "players:write" },
-  mergePlayer: { roles: "OA", scope: "players:write" },
-  getPlayerState: reads("players:read"),
-  listPlayerActivity: reads("players:read"),
-  getPlayerRecap: reads("players:read"),
-  exportPlayer: { roles: "OA", scope: "players:write" },
-  erasePlayer: { roles: "OA", scope: "players:write" },
+  ...PLAYER_PERMISSIONS,
 
   listLeaderboards: reads("leaderboards:read"),
   getLeaderboard: reads("leaderboards:read"),

@@ -109,6 +109,9 @@ const TIME_WINDOWS = [
     timezone: "PROJECT",
     clock: "EVENT",
   },
+  { type: "time_window", after: "2026-06-08T02:30", hours: [0, 1, 2, 3], timezone: "PLAYER", clock: "EVENT" },
+  { type: "time_window", before: "2026-06-12", after: "2026-06-03", timezone: "PLAYER", clock: "EVENT" },
+  { type: "time_window", before: "2026-06-06T12:00:00+02:00", timezone: "PROJECT", clock: "EVENT" },
 ];
 
 export const BADGES = ["gold", "silver", "none"];

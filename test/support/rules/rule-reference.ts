@@ -52,13 +52,9 @@ const isScalar = (value: Value): boolean => value !== undefined && !Array.isArra
 const TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
 const msOf = (value: Value): number => (isText(value) && TIME.test(value) ? Date.parse(value) : Number.NaN);
 
-const DURATIONS: Readonly<Record<string, number>> = {
-  P7D: 7 * 86_400_000,
-  PT24H: 86_400_000,
-  PT0S: 0,
-  P1WT1M: 7 * 86_400_000 + 60_000,
-  P30D: 30 * 86_400_000,
-};
+const DAY = 86_400_000;
+const DURATIONS: Record<string, number> = { P7D: 7 * DAY, PT24H: DAY, PT0S: 0, P30D: 30 * DAY };
+DURATIONS["P1WT1M"] = 7 * DAY + 60_000;
 const spanOf = (value: Value): number => DURATIONS[String(value)] ?? Number.NaN;
 
 /** The operators; `at` is the event's time. A missing value is undefined. */
@@ -237,6 +233,16 @@ type TimeWindow = {
   daysOfMonth?: number[];
   between?: { from: string; to: string };
   dates?: { from: string; until: string };
+  hours?: number[];
+  after?: string;
+  before?: string;
+};
+
+/** Whether a moment has come, at a time when no clocks change. */
+const hasCome = (zone: string, text: string, at: number): boolean => {
+  if (/(Z|[+-]\d\d:\d\d)$/.test(text)) return Date.parse(text) <= at;
+  const { date, time } = clockIn(zone, at);
+  return `${date}T${time}` >= (text.length === 10 ? `${text}T00:00` : text);
 };
 
 const zoneNamed = (world: World, name: string): string => {
@@ -245,14 +251,20 @@ const zoneNamed = (world: World, name: string): string => {
 };
 
 const isInTimeWindow = (world: World, condition: Json): boolean => {
-  const { timezone, clock, daysOfWeek, daysOfMonth, between, dates } = condition as TimeWindow;
-  const now = clockIn(zoneNamed(world, timezone), clock === "NOW" ? world.nowMs : world.event.at);
+  const { timezone, clock, daysOfWeek, daysOfMonth, between, dates, ...more } = condition as TimeWindow;
+  const at = clock === "NOW" ? world.nowMs : world.event.at;
+  const zone = zoneNamed(world, timezone);
+  const now = clockIn(zone, at);
+  const { hours, after, before } = more;
   const isBetween = ({ from, to }: { from: string; to: string }) =>
     from < to ? now.time >= from && now.time < to : now.time >= from || now.time < to;
   const parts = [
     !daysOfWeek || daysOfWeek.includes(now.weekday),
     !daysOfMonth || daysOfMonth.includes(Number(now.date.slice(8))),
     !between || isBetween(between),
+    !hours || hours.includes(Number(now.time.slice(0, 2))),
+    after === undefined || hasCome(zone, after, at),
+    before === undefined || !hasCome(zone, before, at),
     !dates || (now.date >= dates.from && now.date <= dates.until),
   ];
   return !parts.includes(false);

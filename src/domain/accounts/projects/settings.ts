@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { Cap, CAPS_MAX } from "../../evaluation/caps/cap.ts";
 import { type ProjectSettings, settingsFrom } from "../../evaluation/project-settings.ts";
 
 const EVENT_AGE_DAYS_MAX = 36_500;
@@ -36,6 +37,10 @@ export const SettingsShape = z.strictObject({
     })
     .nullable()
     .meta({ description: "XP from rules beyond `xp` in the player's day is multiplied by `factorAbove`" }),
+  caps: z
+    .array(Cap)
+    .max(CAPS_MAX)
+    .meta({ description: "The most that all rules together give a player of an asset in a window" }),
   lives: Lives,
   traceSampling: z
     .strictObject({ live: Share, test: Share })

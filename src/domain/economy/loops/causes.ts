@@ -10,6 +10,7 @@ import {
   type LoopRole,
   partsOf,
   SCORE,
+  XP_LOSS,
 } from "../../evaluation/causes.ts";
 import { causesOfBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { inputsOf } from "../../evaluation/segments/inputs.ts";
@@ -42,6 +43,7 @@ const patternsIn = (value: unknown): string[] => {
 /** The player's inputs that events of a type change, as named in segments; `*` ends a prefix. */
 const CHANGES: Readonly<Record<string, readonly string[]>> = {
   [SCORE]: ["entries"],
+  [XP_LOSS]: ["field:xp", "field:level", "entries"],
   "player.xp_granted": ["field:xp", "entries"],
   "player.level_up": ["field:level", "entries"],
   "player.lives_changed": ["field:lives"],
@@ -124,6 +126,7 @@ export const createCauses = (definitions: Definitions): ((direct: readonly strin
       waiting.push(...next(cause));
     }
     found.delete(SCORE);
+    found.delete(XP_LOSS);
     return found;
   };
 };

@@ -1,13 +1,20 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Cause, Json } from "../../kernel/events/events.ts";
+import type { CapSet } from "../caps/cap.ts";
 import type { Mention, NamedKind } from "../language/mention.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
 import type { Turn } from "../turn.ts";
 import { Reference } from "../language/references.ts";
 
-/** The rule and action that fire. */
-export type Firing = { ruleId: string; ruleKey: string; ruleVersion: number; actionId: string };
+/** The rule and action that fire, with the rule's caps. */
+export type Firing = {
+  ruleId: string;
+  ruleKey: string;
+  ruleVersion: number;
+  actionId: string;
+  caps?: CapSet | undefined;
+};
 
 /** Performs an action of a rule that fires, or throws RuleFailure and leaves the player unchanged. */
 export type Act = (turn: Turn) => void;
@@ -19,6 +26,8 @@ export type ActionRecord = {
   cause: Cause;
   reason: string;
   actionId: string;
+  /** The caps of the rule. */
+  caps?: CapSet | undefined;
 };
 
 /** Maximum delay of an action, in s: 30 days. */
@@ -130,4 +139,10 @@ export const actionRecordOf = (turn: Turn, firing: Firing): ActionRecord => ({
   cause: causeOf(turn, firing),
   reason: reasonOf(firing),
   actionId: firing.actionId,
+  caps: firing.caps,
 });
+
+const GRANT_KEY = /^(evt:[^:]+:r|(tgt|dly):[^:]+:[^:]+):[a-z0-9]{1,12}(:\d+)?$/;
+
+/** Returns whether a ledger key is that of an action itself, and not of a bundle that it has given. */
+export const isGrantOfAction = (key: string): boolean => GRANT_KEY.test(key);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { capsOf } from "../caps/caps.ts";
 import { about, CAUSES, USES_BOOSTS } from "../causes.ts";
 import { mentionsAt } from "../language/mention.ts";
 import { adjustCurrency as adjust } from "../currencies/adjust.ts";
@@ -39,7 +40,8 @@ export const adjustCurrency = actionKind({
       return amount === 0 ? undefined : { currencyKey, amount, boostable, onInsufficient };
     };
   },
-  perform: (turn, { currencyKey, amount, boostable, onInsufficient }, { key, cause, reason, actionId }) => {
+  perform: (turn, { currencyKey, amount, boostable, onInsufficient }, record) => {
+    const { key, cause, reason, actionId, caps } = record;
     const { problem } = adjust(turn, {
       currencyKey,
       amount,
@@ -48,6 +50,7 @@ export const adjustCurrency = actionKind({
       cause,
       key,
       reason,
+      caps: capsOf(turn, caps),
     });
     if (problem === undefined) return;
     if (onInsufficient === "FAIL_RULE") throw new RuleFailure(actionId, `${problem} of ${currencyKey}`);

@@ -1,34 +1,43 @@
 import { z } from "zod";
+import { capsOf } from "../caps/caps.ts";
 import { CAUSES, USES_BOOSTS } from "../causes.ts";
 import { grantXp as grant } from "../xp/xp.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
-import { actionFields, actionKind, grants } from "./action.ts";
+import { actionFields, actionKind, type Outcomes } from "./action.ts";
 
-/** Grants XP. A negative amount counts as 0; a rule can never remove XP. */
+/** An expression may be positive or negative. */
+const changeOf = (amount: unknown): readonly string[] => {
+  if (typeof amount !== "number") return [...CAUSES.xp, ...CAUSES.xpLoss];
+  return amount < 0 ? CAUSES.xpLoss : CAUSES.xp;
+};
+
+const LOSS: Outcomes = { types: ["player.updated"], bundles: [] };
+const GAIN_OR_LOSS: Outcomes = { ...LOSS, bundles: [{ xp: 1 }] };
+
+/** Gives XP, or takes it away by a negative amount: never below 0. */
 export const grantXp = actionKind({
   type: "grant_xp",
-  summary: "Gives XP",
+  summary: "Gives or takes XP",
   schema: z.strictObject({
     type: z.literal("grant_xp"),
     ...actionFields,
-    amount: Expression.refine((amount) => typeof amount !== "number" || amount >= 0, "must not be negative"),
+    amount: Expression,
     rounding: Rounding,
     boostable: z.boolean().default(true),
   }),
   mentions: () => [],
-  causes: () => [...CAUSES.xp, ...USES_BOOSTS],
-  outcomes: () => grants({ xp: 1 }),
+  causes: ({ amount }) => [...changeOf(amount), ...USES_BOOSTS],
+  outcomes: ({ amount }) => (typeof amount === "number" && amount < 0 ? LOSS : GAIN_OR_LOSS),
   demands: () => [],
   canFail: () => false,
-  compile: ({ amount: expression, rounding, boostable }, actionId) => {
+  compile: ({ amount: expression, rounding, boostable }) => {
     const amountOf = compileExpression(expression);
     const round = ROUNDINGS[rounding];
     return (turn) => {
       const amount = round(amountOf(turn));
-      if (amount < 0) turn.warn(`grant_xp ${actionId}: the amount ${amount} is negative: 0 is used`);
-      return amount > 0 ? { amount, boostable } : undefined;
+      return amount === 0 ? undefined : { amount, boostable };
     };
   },
-  perform: (turn, { amount, boostable }, { key, cause, reason }) =>
-    void grant(turn, { amount, boostable, cause, key, reason }),
+  perform: (turn, { amount, boostable }, { key, cause, reason, caps }) =>
+    void grant(turn, { amount, boostable, cause, key, reason, caps: capsOf(turn, caps) }),
 });

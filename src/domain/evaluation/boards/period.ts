@@ -57,6 +57,8 @@ const periodIn = <Z extends z.ZodType<string | undefined>>(timezone: Z) => {
       periodic("DAILY"),
       z.strictObject({ kind: z.literal("WEEKLY"), weekStartsOn: WeekStartsOn, ...common }, NOT_SUPPORTED),
       periodic("MONTHLY"),
+      periodic("QUARTERLY"),
+      periodic("YEARLY"),
       z.strictObject({ kind: z.literal("CRON"), cron: Cron, ...common }, NOT_SUPPORTED),
       z
         .strictObject(
@@ -65,7 +67,7 @@ const periodIn = <Z extends z.ZodType<string | undefined>>(timezone: Z) => {
         )
         .superRefine(checkFixed),
     ],
-    { error: "must have a kind of ALL_TIME, DAILY, WEEKLY, MONTHLY, CRON or FIXED" },
+    { error: "must have a kind of ALL_TIME, DAILY, WEEKLY, MONTHLY, QUARTERLY, YEARLY, CRON or FIXED" },
   );
 };
 

@@ -5,7 +5,15 @@ import { periodAt, periodName, periodOfDate, periodStart } from "../streaks/peri
 /** A window of a board: its time range and key. A null start or end is open. */
 export type Window = { key: string; startsAtMs: number | null; endsAtMs: number | null };
 
-export type PeriodKind = "ALL_TIME" | "DAILY" | "WEEKLY" | "MONTHLY" | "CRON" | "FIXED";
+export type PeriodKind =
+  | "ALL_TIME"
+  | "DAILY"
+  | "WEEKLY"
+  | "MONTHLY"
+  | "QUARTERLY"
+  | "YEARLY"
+  | "CRON"
+  | "FIXED";
 
 /** The part of a period that determines its windows. CRON has a `cron`, FIXED its start and end. */
 type Timing = {
@@ -40,8 +48,8 @@ const recentOf = new WeakMap<Timing, Bounds[]>();
 /**
  * Returns the window that contains `atMs`, in the board's own zone; undefined outside of a FIXED period.
  * Starts are inclusive, ends exclusive, and every moment is in one window. Keys are `all-time`, `2026-01-10`,
- * `2026-W02` (ISO 8601; a week from Sunday is named after its Monday), `2026-01`, `2026-01-10T18:00Z` (CRON:
- * the start, in UTC) and `fixed`, followed by the number of the board's resets.
+ * `2026-W02` (ISO 8601; a week from Sunday is named after its Monday), `2026-01`, `2026-Q1`, `2026`,
+ * `2026-01-10T18:00Z` (CRON: the start, in UTC) and `fixed`, followed by the number of the board's resets.
  */
 export const windowAt = ({ period, resets }: Timed, atMs: number): Window | undefined => {
   const bounds = recentBounds(period, atMs);
@@ -118,9 +126,30 @@ const SUNDAY_WEEKS: Series = {
   nameOf: WEEKS.nameOf,
 };
 
+const YEAR_MONTHS = 12;
+const QUARTER_MONTHS = 3;
+const YEAR_LENGTH = "2026".length;
+
+/** Windows of several months; months are numbered from January of the year 0. */
+const seriesOfMonths = (months: number, nameOf: Series["nameOf"]): Series => ({
+  numberAt: (zone, ms) => Math.floor(MONTHS.numberAt(zone, ms) / months),
+  startOf: (zone, number) => MONTHS.startOf(zone, number * months),
+  nameOf,
+});
+
+const yearName = (year: number): string => MONTHS.nameOf(year * YEAR_MONTHS).slice(0, YEAR_LENGTH);
+const QUARTERS_PER_YEAR = YEAR_MONTHS / QUARTER_MONTHS;
+const YEARS = seriesOfMonths(YEAR_MONTHS, yearName);
+const QUARTERS = seriesOfMonths(QUARTER_MONTHS, (number) => {
+  const year = Math.floor(number / QUARTERS_PER_YEAR);
+  return `${yearName(year)}-Q${number - year * QUARTERS_PER_YEAR + 1}`;
+});
+
 const seriesOf = ({ kind, weekStartsOn }: Timing): Series => {
   if (kind === "DAILY") return DAYS;
   if (kind === "MONTHLY") return MONTHS;
+  if (kind === "QUARTERLY") return QUARTERS;
+  if (kind === "YEARLY") return YEARS;
   return weekStartsOn === 7 ? SUNDAY_WEEKS : WEEKS;
 };
 
@@ -164,6 +193,8 @@ export const windowOf = (timed: Timed, key: string): Window | undefined => {
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const WEEK = /^(\d{4})-W(\d{2})$/;
 const MONTH = /^\d{4}-\d{2}$/;
+const QUARTER = /^(\d{4})-Q([1-4])$/;
+const YEAR = /^\d{4}$/;
 const MINUTE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}Z$/;
 const DAY_MS = 86_400_000;
 
@@ -182,15 +213,33 @@ const momentOf = (period: Timing, name: string): number | undefined => {
 
 const numberOfDate = (kind: PeriodKind, date: string): number => {
   if (kind === "DAILY") return periodOfDate("DAY", date);
-  return periodOfDate(kind === "MONTHLY" ? "MONTH" : "WEEK", date);
+  if (kind === "WEEKLY") return periodOfDate("WEEK", date);
+  const month = periodOfDate("MONTH", date);
+  if (kind === "QUARTERLY") return Math.floor(month / QUARTER_MONTHS);
+  return kind === "YEARLY" ? Math.floor(month / YEAR_MONTHS) : month;
 };
 
 const firstDateOf = (kind: PeriodKind, name: string): string | undefined => {
-  if (kind === "DAILY") return DATE.test(name) ? name : undefined;
-  if (kind === "MONTHLY") return MONTH.test(name) ? `${name}-01` : undefined;
-  if (kind === "CRON") return MINUTE.test(name) ? name : undefined;
+  if (kind === "QUARTERLY") return firstDateOfQuarter(name);
+  const simple = SIMPLE_NAMES[kind];
+  if (simple) return simple.name.test(name) ? `${name}${simple.rest}` : undefined;
   const [, year, week] = WEEK.exec(name) ?? [];
   return year === undefined ? undefined : mondayOf(year, Number(week));
+};
+
+/** Names that are the beginning of their first date, and the rest of it. */
+const SIMPLE_NAMES: Partial<Record<PeriodKind, { name: RegExp; rest: string }>> = {
+  DAILY: { name: DATE, rest: "" },
+  MONTHLY: { name: MONTH, rest: "-01" },
+  YEARLY: { name: YEAR, rest: "-01-01" },
+  CRON: { name: MINUTE, rest: "" },
+};
+
+const firstDateOfQuarter = (name: string): string | undefined => {
+  const [, year, quarter] = QUARTER.exec(name) ?? [];
+  if (year === undefined) return undefined;
+  const month = (Number(quarter) - 1) * QUARTER_MONTHS + 1;
+  return `${year}-${String(month).padStart(2, "0")}-01`;
 };
 
 /** Returns the Monday of an ISO week: 4 January is always in the first one. */

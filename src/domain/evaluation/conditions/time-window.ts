@@ -1,11 +1,26 @@
 import { z } from "zod";
 import type { Turn } from "../turn.ts";
 import { Zone } from "../language/syntax.ts";
-import { firstZone, type LocalTime, localTime } from "../../kernel/zones.ts";
+import { firstInstant, firstZone, type LocalTime, localTime } from "../../kernel/zones.ts";
 import { conditionKind, readsTimed } from "./condition.ts";
+import { isMoment, type Moment, parseMoment } from "./moment.ts";
 
 const TIME = /^([01]\d|2[0-3]):[0-5]\d$/;
 const MIDNIGHT_END = "24:00";
+
+const PARTS = ["daysOfWeek", "daysOfMonth", "hours", "between", "dates", "after", "before"] as const;
+
+const Bound = z
+  .string()
+  .refine(isMoment, "must be a date, a date and time, or one with Z or an offset, such as 2026-03-29T02:30");
+
+/** Whether `after` is earlier than `before`, as far as that does not depend on the zone. */
+const isAscending = ({ after, before }: { after?: string | undefined; before?: string | undefined }) => {
+  if (after === undefined || before === undefined) return true;
+  const [from, to] = [parseMoment(after), parseMoment(before)];
+  if (!from || !to || from.isLocal !== to.isLocal) return true;
+  return from.ms < to.ms;
+};
 
 const schema = z
   .strictObject({
@@ -23,20 +38,26 @@ const schema = z
       })
       .refine(({ from, to }) => from !== to, "from and to must differ; 00:00 to 24:00 is the whole day")
       .optional(),
+    after: Bound.optional().describe("From this moment on; without an offset, of the time zone"),
+    before: Bound.optional().describe("Until this moment, exclusive"),
+    hours: z.array(z.int().min(0).max(23)).min(1).max(24).optional(),
     dates: z
       .strictObject({ from: z.iso.date(), until: z.iso.date() })
       .refine(({ from, until }) => from <= until, "until must not be before from")
       .optional(),
   })
-  .refine((window) => window.daysOfWeek ?? window.daysOfMonth ?? window.between ?? window.dates, {
-    message: "needs at least one of daysOfWeek, daysOfMonth, between, dates",
-  });
+  .refine((window) => PARTS.some((name) => window[name] !== undefined), {
+    message: `needs at least one of ${PARTS.join(", ")}`,
+  })
+  .refine(isAscending, { path: ["before"], message: "must be later than `after`" });
 type TimeWindow = z.output<typeof schema>;
 
 /** Steps of reading the wall clock of a zone. */
 const LOCAL_TIME_STEPS = 20;
 
-type Part = (local: LocalTime) => boolean;
+/** `at`: the instant in ms; `zone`: that of the reading. */
+type Clock = { local: LocalTime; at: number; zone: string };
+type Part = (clock: Clock) => boolean;
 
 const minuteOf = (text: string): number => Number(text.slice(0, 2)) * 60 + Number(text.slice(3));
 const dayNumberOf = (date: string): number => Date.parse(date) / 86_400_000;
@@ -46,19 +67,46 @@ const between = ({ from, to }: { from: string; to: string }): Part => {
   const start = minuteOf(from);
   const end = minuteOf(to);
   return start < end
-    ? ({ minute }) => minute >= start && minute < end
-    : ({ minute }) => minute >= start || minute < end;
+    ? ({ local: { minute } }) => minute >= start && minute < end
+    : ({ local: { minute } }) => minute >= start || minute < end;
 };
 
-const partsOf = ({ daysOfWeek, daysOfMonth, between: times, dates }: TimeWindow): Part[] => {
+/** Maximum zones for which the instant of a local moment is kept. */
+const ZONES_MAX = 50;
+
+/** Returns the instant of a moment; a local one comes at its own instant in each zone. */
+const instantIn = ({ ms, isLocal }: Moment): ((zone: string) => number) => {
+  if (!isLocal) return () => ms;
+  const known = new Map<string, number>();
+  return (zone) => {
+    let instant = known.get(zone);
+    if (instant === undefined) {
+      if (known.size >= ZONES_MAX) known.clear();
+      known.set(zone, (instant = firstInstant(zone, ms)));
+    }
+    return instant;
+  };
+};
+
+const partsOf = (window: TimeWindow): Part[] => {
+  const { daysOfWeek, daysOfMonth, hours, between: times, dates, after, before } = window;
   const parts: Part[] = [];
-  if (daysOfWeek) parts.push(({ weekday }) => daysOfWeek.includes(weekday));
-  if (daysOfMonth) parts.push(({ day }) => daysOfMonth.includes(day));
+  if (daysOfWeek) parts.push(({ local: { weekday } }) => daysOfWeek.includes(weekday));
+  if (daysOfMonth) parts.push(({ local: { day } }) => daysOfMonth.includes(day));
+  if (hours) parts.push(({ local: { minute } }) => hours.includes(Math.floor(minute / 60)));
   if (times) parts.push(between(times));
+  if (after !== undefined) {
+    const from = instantIn(parseMoment(after)!);
+    parts.push(({ at, zone }) => at >= from(zone));
+  }
+  if (before !== undefined) {
+    const until = instantIn(parseMoment(before)!);
+    parts.push(({ at, zone }) => at < until(zone));
+  }
   if (dates) {
     const first = dayNumberOf(dates.from);
     const last = dayNumberOf(dates.until);
-    parts.push(({ dayNumber }) => dayNumber >= first && dayNumber <= last);
+    parts.push(({ local: { dayNumber } }) => dayNumber >= first && dayNumber <= last);
   }
   return parts;
 };
@@ -68,15 +116,18 @@ const zoneOf = (timezone: string, { player, project }: Turn): string => {
   return timezone === "PROJECT" ? firstZone(project.timezone) : timezone;
 };
 
-const localOf = ({ timezone, clock }: TimeWindow, turn: Turn): LocalTime =>
-  localTime(zoneOf(timezone, turn), clock === "NOW" ? turn.nowMs : turn.event.at);
+const clockOf = ({ timezone, clock }: TimeWindow, turn: Turn): Clock => {
+  const zone = zoneOf(timezone, turn);
+  const at = clock === "NOW" ? turn.nowMs : turn.event.at;
+  return { local: localTime(zone, at), at, zone };
+};
 
 const two = (value: number): string => String(value).padStart(2, "0");
 
-/** Tests whether the wall clock lies within all given parts; each part is tested on its own. */
+/** Tests whether the time lies within all given parts; each part is tested on its own. */
 export const timeWindow = conditionKind({
   type: "time_window",
-  summary: "Local days, dates and times of day",
+  summary: "The time of the event: moments, local days, dates, hours and times of day",
   schema,
   steps: () => LOCAL_TIME_STEPS,
   isExpensive: false,
@@ -86,21 +137,22 @@ export const timeWindow = conditionKind({
   compile: (condition) => {
     const parts = partsOf(condition);
     return (turn) => {
-      const local = localOf(condition, turn);
-      return parts.every((holds) => holds(local));
+      const clock = clockOf(condition, turn);
+      return parts.every((holds) => holds(clock));
     };
   },
   explain: (condition, turn) => {
-    const { year, month, day, minute, weekday } = localOf(condition, turn);
-    const { daysOfWeek, daysOfMonth, between: times, dates } = condition;
+    const { local, zone } = clockOf(condition, turn);
+    const { year, month, day, minute, weekday } = local;
+    const expected = Object.fromEntries(PARTS.map((name) => [name, condition[name]]));
     const time = `${two(Math.floor(minute / 60))}:${two(minute % 60)}`;
     return {
-      expected: { daysOfWeek, daysOfMonth, between: times, dates },
+      expected,
       actual: {
         date: `${year}-${two(month)}-${two(day)}`,
         time,
         dayOfWeek: weekday,
-        zone: zoneOf(condition.timezone, turn),
+        zone,
       },
     };
   },

@@ -1,3 +1,5 @@
+import { countChange, roomFor, warnOfCut } from "../caps/caps.ts";
+import type { CapSet } from "../caps/cap.ts";
 import { boostOf, UNBOOSTED } from "../boosts/boosts.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { appendLedger } from "../ledger/append.ts";
@@ -23,7 +25,11 @@ export type CurrencyChange = {
   /** When a gain expires; default: as the currency says. */
   expiresMs?: number;
   reference?: string;
+  /** Caps that cut a gain, and count every change: those of a rule that makes it. */
+  caps?: readonly CapSet[];
 };
+
+const NO_CAPS: readonly CapSet[] = [];
 
 /**
  * `entry` is absent when nothing changed; `problem` is the reason when the change was refused for
@@ -45,13 +51,25 @@ export const adjustCurrency = (turn: Turn, change: CurrencyChange): CurrencyChan
   if (!currency) return { problem: "UNKNOWN_CURRENCY" };
   if (change.amount === 0) return {};
   expireLots(turn, currency.key);
-  return change.amount > 0 ? credit(turn, currency, change) : debit(turn, currency, change);
+  const changed = change.amount > 0 ? credit(turn, currency, change) : debit(turn, currency, change);
+  const { caps = NO_CAPS } = change;
+  if (caps.length > 0 && changed.entry)
+    countChange(turn, caps, { asset: `currency:${currency.key}`, change: changed.entry.amount });
+  return changed;
 };
+
+/** Returns how much of the currency caps still let the change give. */
+const roomUnderCaps = (turn: Turn, { currencyKey, caps = NO_CAPS }: CurrencyChange): number =>
+  caps.length === 0 ? Infinity : roomFor(turn, `currency:${currencyKey}`, caps);
 
 const credit = (turn: Turn, currency: Currency, change: CurrencyChange): CurrencyChanged => {
   const state = turn.player.balances.get(currency.key) ?? untouched(currency);
-  const boost = change.boostable === true ? boostOf(turn, `currency:${currency.key}`) : UNBOOSTED;
-  const wanted = Math.round(Math.min(BALANCE_MAX, change.amount * boost.factor));
+  const asset = `currency:${currency.key}`;
+  const boost = change.boostable === true ? boostOf(turn, asset) : UNBOOSTED;
+  const boosted = Math.round(Math.min(BALANCE_MAX, change.amount * boost.factor));
+  const capped = roomUnderCaps(turn, change);
+  if (capped < boosted) warnOfCut(turn, { asset, wanted: boosted, room: capped });
+  const wanted = Math.min(boosted, capped);
   const room = (currency.maxBalance ?? BALANCE_MAX) - state.balance;
   if (wanted > room && currency.overflow === "REJECT") return { problem: "BALANCE_LIMIT" };
   const gain = Math.min(wanted, room);

@@ -5,9 +5,11 @@ import { boundBytes } from "../../kernel/oversize.ts";
 import { ActionSchema, type Action } from "../actions/action-kinds.ts";
 import { Cron } from "./cron.ts";
 import { conditionProblems, Group } from "./groups.ts";
+import { Cap, CAPS_MAX } from "../caps/cap.ts";
 import { EventPattern, Key, Zone } from "./syntax.ts";
 import type { Problem } from "./trees.ts";
 import { isTriggerable, triggerProblem } from "./triggers.ts";
+import { NamedMetrics, unknownReadings } from "./metric-readings.ts";
 import { unavailableProblems } from "./unavailable.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 
@@ -77,6 +79,7 @@ const Limits = z.strictObject({
   global: z.array(Limit).max(LIMITS_MAX).default([]),
   cooldownSeconds: z.int().min(1).max(YEAR_SECONDS).optional(),
   budgets: z.array(Budget).max(LIMITS_MAX).default([]),
+  caps: z.array(Cap).max(CAPS_MAX).optional(),
 });
 
 /** The share of players that a rule applies to, and the share of those for whom it is only recorded. */
@@ -123,6 +126,7 @@ const fields = {
   triggers: z.array(Trigger).min(1).max(TRIGGERS_MAX),
   conditions: Group,
   actions: Actions,
+  metrics: NamedMetrics,
   limits: Limits,
   schedule: Schedule,
   rollout: Rollout,
@@ -159,6 +163,7 @@ export const StoredRule = z.strictObject({
   triggers: fields.triggers,
   conditions: fields.conditions.default({ all: [] }),
   actions: fields.actions,
+  metrics: fields.metrics.optional(),
   limits: fields.limits.optional(),
   schedule: fields.schedule.optional(),
   rollout: fields.rollout.optional(),
@@ -169,8 +174,17 @@ export const StoredRule = z.strictObject({
 });
 export type RuleDocument = z.output<typeof StoredRule>;
 
+/** Expressions may read only metrics that the rule names. */
+const checkReadings = (rule: RuleDocument, context: z.RefinementCtx): void => {
+  for (const { path, name } of unknownReadings(rule))
+    context.addIssue({ code: "custom", path, message: `the rule has no metric ${name}` });
+};
+
 /** A rule as written by designers. */
-export const RuleDocument = boundBytes(z.preprocess(explain, StoredRule), RULE_MAX_BYTES);
+export const RuleDocument = boundBytes(
+  z.preprocess(explain, StoredRule.superRefine(checkReadings)),
+  RULE_MAX_BYTES,
+);
 
 /**
  * Some fields of a rule; null removes an optional one. `draftVersion` is the version that the edit is based
@@ -189,6 +203,7 @@ export const RulePatch = boundBytes(
       triggers: fields.triggers.optional(),
       conditions: fields.conditions.optional(),
       actions: fields.actions.optional(),
+      metrics: fields.metrics.nullable().optional(),
       limits: fields.limits.nullable().optional(),
       schedule: fields.schedule.nullable().optional(),
       rollout: fields.rollout.nullable().optional(),

@@ -1,6 +1,9 @@
 import { z } from "zod";
 import type { Turn } from "../turn.ts";
+import { compileMetric, counterSteps } from "../metrics/compile.ts";
+import { readMetric } from "../metrics/count.ts";
 import { compileReference } from "./lookups.ts";
+import { MetricReading, type ResolvedReading } from "./metric-readings.ts";
 import { isReferenceObject, Reference, referentOf } from "./references.ts";
 
 export const EXPRESSION_MAX_DEPTH = 6;
@@ -24,6 +27,8 @@ type FunctionName = keyof typeof FUNCTIONS;
 export type Expression =
   | number
   | Reference
+  | MetricReading
+  | ResolvedReading
   | { op: FoldName; args: Expression[] }
   | { op: FunctionName; args: Expression[] }
   | { op: "table"; input: Expression; steps: [number, number][] };
@@ -49,9 +54,9 @@ const Operation = z
   .meta({ id: "ExpressionOperation" });
 
 const Node: z.ZodType<Expression> = z
-  .union([safe, Reference, Operation], {
+  .union([safe, Reference, MetricReading, Operation], {
     error:
-      'must be a number, {"ref"}, {"op": add|sub|mul|div|min|max, "args": 2 to 8}, ' +
+      'must be a number, {"ref"}, {"metric", "window"}, {"op": add|sub|mul|div|min|max, "args": 2 to 8}, ' +
       '{"op": floor|ceil|round|abs, "args": 1} or ' +
       '{"op": "table", "input", "steps": ascending [from, result]}',
   })
@@ -103,6 +108,7 @@ const clamp = (value: number): number =>
 export const compileExpression = (node: Expression): Calculation => {
   if (typeof node === "number") return () => node;
   if (isReferenceObject(node)) return lookUp(node);
+  if ("metric" in node) return readingOf(node);
   if (node.op === "table") return table(compileExpression(node.input), node.steps);
   const args = node.args.map(compileExpression);
   if (node.op in FUNCTIONS) {
@@ -118,6 +124,20 @@ const lookUp = (reference: Reference): Calculation => {
     const value = read(turn);
     if (typeof value === "number" && Number.isFinite(value)) return clamp(value);
     turn.warn(`${referentOf(reference)} is not a number: 0 is used`);
+    return 0;
+  };
+};
+
+/** Reads a counter of the turn's player, which has counted the event. */
+const readingOf = ({ metric, default: fallback }: MetricReading | ResolvedReading): Calculation => {
+  if (typeof metric === "string") throw new Error(`the metric ${metric} was not resolved`);
+  const compiled = compileMetric(metric);
+  const steps = 1 + counterSteps(metric);
+  return (turn) => {
+    turn.root.steps.spend(steps);
+    const value = readMetric(turn, compiled) ?? fallback;
+    if (value !== undefined) return value;
+    turn.warn(`there is no ${metric.aggregate} of ${metric.property ?? "events"}: 0 is used`);
     return 0;
   };
 };

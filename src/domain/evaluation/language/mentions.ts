@@ -3,21 +3,23 @@ import type { RuleDocument } from "./document.ts";
 import type { Mention } from "./mention.ts";
 import { needsOf } from "./needs.ts";
 
-/** Mentions outside of conditions and actions: in budgets and in triggers by time. */
+/** Mentions outside of conditions and actions: in budgets, caps and triggers by time. */
 const otherMentions = (rule: RuleDocument): Mention[] => {
   const { limits, triggers } = rule as unknown as { limits?: Json; triggers: readonly Json[] };
-  const budgets = Array.isArray(limits?.["budgets"]) ? (limits["budgets"] as Json[]) : [];
-  const ofBudgets = budgets.flatMap(({ asset }, i): Mention[] => {
-    const [kind = "", key] = String(asset).split(":", 2);
-    if (key === undefined || (kind !== "currency" && kind !== "reward")) return [];
-    return [{ kind, key, path: `limits.budgets.${i}.asset` }];
+  const ofLimits = ["budgets", "caps"].flatMap((name) => {
+    const assets = Array.isArray(limits?.[name]) ? (limits[name] as Json[]) : [];
+    return assets.flatMap(({ asset }, i): Mention[] => {
+      const [kind = "", key] = String(asset).split(":", 2);
+      if (key === undefined || (kind !== "currency" && kind !== "reward")) return [];
+      return [{ kind, key, path: `limits.${name}.${i}.asset` }];
+    });
   });
   const ofTriggers = triggers.flatMap(({ segmentKey }, i): Mention[] =>
     typeof segmentKey === "string"
       ? [{ kind: "segment", key: segmentKey, path: `triggers.${i}.segmentKey` }]
       : [],
   );
-  return [...ofBudgets, ...ofTriggers];
+  return [...ofLimits, ...ofTriggers];
 };
 
 /** Returns everything that a rule names, with paths. */

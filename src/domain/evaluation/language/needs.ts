@@ -4,6 +4,7 @@ import type { Metric } from "../metrics/metric.ts";
 import { conditionMetrics } from "./condition-metrics.ts";
 import type { RuleDocument } from "./document.ts";
 import { fieldMentions, type Mention } from "./mention.ts";
+import { expressionMetrics } from "./metric-readings.ts";
 import { PLAYER, referencesIn } from "./references.ts";
 import { visitLeaves } from "./trees.ts";
 
@@ -23,7 +24,7 @@ const under = (path: string, mentions: readonly Mention[]): Mention[] =>
   mentions.map((mention) => ({ ...mention, path: `${path}.${mention.path}` }));
 
 /** Returns everything that a rule names, with paths, for checks before it is published. */
-export const needsOf = (rule: Pick<RuleDocument, "conditions" | "actions">): RuleNeeds => {
+export const needsOf = (rule: Pick<RuleDocument, "conditions" | "actions" | "metrics">): RuleNeeds => {
   const mentions: Mention[] = [];
   const look = (own: readonly Mention[] | undefined, value: object, path: string): void => {
     mentions.push(...under(path, [...(own ?? []), ...referenceMentions(value)]));
@@ -36,5 +37,5 @@ export const needsOf = (rule: Pick<RuleDocument, "conditions" | "actions">): Rul
   rule.actions.forEach((action, i) =>
     look(actionKindOf(action.type)?.mentions(action), action, `actions.${i}`),
   );
-  return { metrics: conditionMetrics(rule.conditions), mentions };
+  return { metrics: [...conditionMetrics(rule.conditions), ...expressionMetrics(rule)], mentions };
 };

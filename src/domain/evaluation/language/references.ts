@@ -100,7 +100,7 @@ export const isReferenceObject = (value: unknown): value is Reference =>
 export const referentOf = ({ ref, $ref }: Reference): string => ref ?? $ref ?? "";
 
 /** Fields of actions that hold values by name: `ref` is such a name there. */
-const NAMED_VALUES: ReadonlySet<string> = new Set(["set", "increment", "properties", "meta"]);
+export const NAMED_VALUES: ReadonlySet<string> = new Set(["set", "increment", "properties", "meta"]);
 
 /** A reference somewhere in a condition or an action; `path` leads to what it names. */
 type Found = { path: PropertyKey[]; referent: string };

@@ -14,6 +14,7 @@ import { conditionMetrics } from "../language/condition-metrics.ts";
 import { compileControls, type RuleControls } from "./controls.ts";
 import { identifyActions, type RuleDocument } from "../language/document.ts";
 import { compileGroup, groupSteps, type ConditionNode } from "../language/groups.ts";
+import { expressionMetrics, resolveReadings } from "../language/metric-readings.ts";
 import { compilePath, type Reader } from "../language/paths.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 
@@ -43,7 +44,7 @@ export type CompiledRule = RuleControls & {
   test: Test;
   /** Maximum steps of its conditions and limits, besides texts and lists. */
   steps: number;
-  /** The metrics of its conditions. */
+  /** The metrics of its conditions and expressions. */
   metrics: readonly Metric[];
   spender: Spender;
   actions: readonly Act[];
@@ -75,7 +76,7 @@ export type RuleSet = {
   schedule(ruleId: string): CompiledRule | undefined;
   /** All running rules, in order. */
   all: readonly CompiledRule[];
-  /** The metrics of the rules' conditions. */
+  /** The metrics of the rules' conditions and expressions. */
   metrics: readonly Metric[];
   /** Rules that should run but could not be compiled. */
   leftOut: readonly LeftOut[];
@@ -91,11 +92,14 @@ const actionSteps = ({ actions }: RuleDocument): number => {
   return FIRE_STEPS + ACTION_STEPS * actions.length + parts.spent;
 };
 
-export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
-  const { id, key, version, definition, isShadow = false } = rule;
+export const compileRule = (published: PublishedRule, order = 0): CompiledRule => {
+  const { id, key, version, definition, isShadow = false } = published;
   const { schedule, stopOnMatch, exclusiveGroup } = definition;
-  const actions = identifyActions(definition.actions);
-  const firing = (actionId: string): Firing => ({ ruleId: id, ruleKey: key, ruleVersion: version, actionId });
+  const actions = identifyActions(resolveReadings(definition.actions, definition.metrics));
+  const controls = compileControls({ id, key, isShadow, definition });
+  const rule = { ruleId: id, ruleKey: key, ruleVersion: version };
+  const { caps } = controls;
+  const firing = (actionId: string): Firing => ({ ...rule, actionId, ...(caps ? { caps } : {}) });
   return {
     id,
     key,
@@ -105,9 +109,9 @@ export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
     activeUntilMs: schedule?.activeUntil === undefined ? Infinity : Date.parse(schedule.activeUntil),
     test: compileGroup(definition.conditions),
     steps: RULE_STEPS + groupSteps(definition.conditions),
-    metrics: conditionMetrics(definition.conditions),
+    metrics: [...conditionMetrics(definition.conditions), ...expressionMetrics(definition)],
     spender: { kind: "rule", id, key },
-    ...compileControls({ id, key, isShadow, definition }),
+    ...controls,
     actions: actions.map((action) => compileAction(action, firing(action.id))),
     actionSteps: actionSteps(definition),
     needsUndo: actions.slice(1).some(canFail),

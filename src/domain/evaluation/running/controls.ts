@@ -1,3 +1,4 @@
+import type { CapSet } from "../caps/cap.ts";
 import type { RuleStep } from "../rule-event.ts";
 import { type CompiledBudget, compileBudgets } from "./budgets.ts";
 import type { RuleDocument } from "../language/document.ts";
@@ -13,6 +14,8 @@ export type RuleControls = {
   globalLimits: readonly SharedLimit[];
   budgets: readonly CompiledBudget[];
   rollout: ((playerId: string) => Bucket) | undefined;
+  /** The most that the rule gives a player. */
+  caps: CapSet | undefined;
   /** The rule's step in chains of derived events. */
   step: RuleStep;
 };
@@ -28,6 +31,7 @@ export const compileControls = ({ id, key, isShadow, definition }: Controlled): 
     globalLimits: compileSharedLimits(`${mark}rule:${id}`, limits),
     budgets: compileBudgets(`${mark}rule:${id}`, limits),
     rollout: compileRollout(key, rollout),
+    caps: limits?.caps && limits.caps.length > 0 ? { scope: `${mark}${id}`, caps: limits.caps } : undefined,
     step: { ruleId: id, ruleKey: key },
   };
 };

@@ -1,3 +1,4 @@
+import { keepAmounts } from "../caps/caps.ts";
 import { isFlooded, recordLoop } from "../loop-guard.ts";
 import { saveTurn } from "../snapshot.ts";
 import type { Turn } from "../turn.ts";
@@ -164,13 +165,24 @@ const countFiring = ({ id }: CompiledRule, { root }: Turn): void =>
 const fire = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome => {
   const budgets = ignoreLimits ? NO_BUDGETS : rule.budgets;
   const undo = mayBeUndone(rule, budgets) ? saveTurn(turn) : undefined;
+  if (ignoreLimits) turn.root.ignoresCaps = true;
   const { gifts, effects, undone } = attempt(rule, turn, budgets);
-  if (undone || rule.isShadow) undo?.();
-  if (undone) return refused(rule, turn, undone);
+  if (rule.isShadow && !undone) forget(rule, turn, undo);
+  if (undone) {
+    undo?.();
+    return refused(rule, turn, undone);
+  }
   if (!ignoreLimits) recordLimits(rule, turn, gifts);
   recordExecution(turn, rule, { mode: rule.isShadow ? "SHADOW" : "LIVE", effects });
   countFiring(rule, turn);
   return MATCHED;
+};
+
+/** Undoes what a rule in SHADOW has done, but for what its own caps have counted. */
+const forget = ({ caps }: CompiledRule, turn: Turn, undo: (() => void) | undefined): void => {
+  const keep = caps && keepAmounts(turn, caps);
+  undo?.();
+  keep?.();
 };
 
 const mayBeUndone = ({ isShadow, needsUndo }: CompiledRule, budgets: readonly CompiledBudget[]): boolean =>

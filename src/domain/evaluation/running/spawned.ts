@@ -17,6 +17,7 @@ const recordOf = (turn: Turn, { rule, rootEventId, firing }: SentAction): Action
     cause: causeOf(turn, rule, rootEventId),
     reason: reasonOf(rule),
     actionId: rule.actionId,
+    caps: rule.caps,
   };
 };
 

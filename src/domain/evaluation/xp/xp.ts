@@ -1,3 +1,5 @@
+import { countChange, roomFor, warnOfCut } from "../caps/caps.ts";
+import type { CapSet } from "../caps/cap.ts";
 import { boostOf, UNBOOSTED } from "../boosts/boosts.ts";
 import { type Cause } from "../../kernel/events/events.ts";
 import { appendLedger } from "../ledger/append.ts";
@@ -19,7 +21,11 @@ export type XpGrant = {
   reason: string;
   /** Whether boosts on `xp` multiply a gain, and the project's daily soft cap reduces it. */
   boostable?: boolean;
+  /** Caps that cut a gain, and count it: those of a rule that gives it. */
+  caps?: readonly CapSet[];
 };
+
+const NO_CAPS: readonly CapSet[] = [];
 
 /**
  * Changes the player's XP: ledger entry, `player.xp_granted` for a gain or `player.updated` for a loss, level
@@ -29,12 +35,13 @@ export type XpGrant = {
  */
 export const grantXp = (turn: Turn, grant: XpGrant): LedgerRow | undefined => {
   const { player } = turn;
-  const { cause, key, reason } = grant;
+  const { cause, key, reason, caps = NO_CAPS } = grant;
   const { amount, boostFactor } = effective(turn, grant);
   const xp = Math.min(XP_MAX, Math.max(0, player.xp + amount));
   const change = xp - player.xp;
   if (change === 0) return undefined;
   player.xp = xp;
+  if (caps.length > 0) countChange(turn, caps, { asset: "xp", change });
   const previousLevel = player.level;
   const reached = levelOf(turn.project.curve, xp);
   player.level = turn.project.settings.allowLevelDown ? reached : Math.max(previousLevel, reached);
@@ -61,38 +68,61 @@ export const grantXp = (turn: Turn, grant: XpGrant): LedgerRow | undefined => {
   return entry;
 };
 
-/** `boostFactor`: of boosts; where the daily cap reduced the gain, the ratio of the result to the input. */
+/**
+ * `boostFactor`: of boosts; where the daily soft cap or a cap reduced the gain, the ratio of the result to
+ * the input.
+ */
 type Effective = { amount: number; boostFactor: number };
 
-const effective = (turn: Turn, { amount, boostable }: XpGrant): Effective => {
-  if (amount <= 0 || boostable !== true) return { amount, boostFactor: 1 };
-  const { factor, use } = turn.player.xp < XP_MAX ? boostOf(turn, "xp") : UNBOOSTED;
-  use();
-  const boosted = Math.round(Math.min(XP_MAX, amount * factor));
-  const counted = underCap(turn, boosted);
+const effective = (turn: Turn, { amount, boostable = false, caps = NO_CAPS }: XpGrant): Effective => {
+  if (amount <= 0) return { amount, boostFactor: 1 };
+  const room = caps.length === 0 ? Infinity : roomFor(turn, "xp", caps);
+  const { boosted, factor } = boostable ? boost(turn, amount, room) : { boosted: amount, factor: 1 };
+  const counted = boostable ? underSoftCap(turn, boosted, room) : Math.min(room, boosted);
+  if (counted === room && room < boosted) warnOfCut(turn, { asset: "xp", wanted: boosted, room });
   const boostFactor = counted === boosted ? factor : Math.round((counted / amount) * 1e6) / 1e6;
   return { amount: counted, boostFactor };
 };
 
+/** Uses boosts, unless nothing can be given. */
+const boost = (turn: Turn, amount: number, room: number): { boosted: number; factor: number } => {
+  const isPossible = turn.player.xp < XP_MAX && room > 0;
+  const { factor, use } = isPossible ? boostOf(turn, "xp") : UNBOOSTED;
+  use();
+  return { boosted: Math.round(Math.min(XP_MAX, amount * factor)), factor };
+};
+
 /**
- * Applies the daily soft cap to a gain. The part of a day's sum beyond the cap counts `factorAbove` times,
- * rounded down for the day as a whole, so that many small gains come to what one large gain does. A late
- * event counts in the day that is kept.
+ * Applies the daily soft cap to a gain, of which `room` may be given. The part of a day's sum beyond the soft
+ * cap counts `factorAbove` times, rounded down for the day as a whole, so that many small gains come to what
+ * one large gain does. A late event counts in the day that is kept.
  */
-const underCap = (turn: Turn, gain: number): number => {
+const underSoftCap = (turn: Turn, wanted: number, room: number): number => {
   const { player, project, event } = turn;
   const cap = project.settings.xpDailySoftCap;
-  if (cap === null) return gain;
+  if (cap === null) return Math.min(room, wanted);
   const { dayNumber } = localTime(firstZone(player.timezone, project.timezone), event.at);
   const [keptDay, keptXp] = player.doc.x ?? [dayNumber, 0];
   const isNewDay = dayNumber > keptDay;
   const before = isNewDay ? 0 : keptXp;
-  const after = Math.min(XP_MAX, before + gain);
-  player.doc.x = [isNewDay ? dayNumber : keptDay, after];
-  player.dirty.doc = true;
   const counted = (sum: number) =>
     sum <= cap.xp ? sum : cap.xp + Math.floor((sum - cap.xp) * cap.factorAbove);
-  return counted(after) - counted(before);
+  const givenOf = (gain: number) => counted(Math.min(XP_MAX, before + gain)) - counted(before);
+  const gain = givenOf(wanted) > room ? leastGain(givenOf, wanted, room) : wanted;
+  player.doc.x = [isNewDay ? dayNumber : keptDay, Math.min(XP_MAX, before + gain)];
+  player.dirty.doc = true;
+  return givenOf(gain);
+};
+
+/** Returns the least gain, up to `most`, of which `room` is given: the result never falls as it grows. */
+const leastGain = (givenOf: (gain: number) => number, most: number, room: number): number => {
+  let [low, high] = [0, most];
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (givenOf(middle) >= room) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 };
 
 const emitLoss = ({ player, emit }: Turn, before: { xp: number; level: number }, cause: Cause): void => {

@@ -104,7 +104,7 @@ export const startOf = (plan: ProjectPlan, before: ReplayState | undefined): Rep
 
 const replayedPlayer = (state: ReplayState, player: PlayerState): ReplayedPlayer => {
   // State that the replay is to produce must not exist before it begins.
-  const { l: _limits, c: _counters, ...doc } = player.doc;
+  const { l: _limits, c: _counters, g: _capped, ...doc } = player.doc;
   const own: PlayerState = { ...player, doc, streaks: new Map() };
   const before = state.events;
   let isReached = false;

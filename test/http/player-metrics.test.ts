@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { aKey, startApp, type TestApp } from "../support/app/app.ts";
+import { aGame, type Game } from "../support/app/game.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+
+const DAY = { type: "CALENDAR", unit: "DAY", timezone: "PLAYER" };
+const wins = { eventTypes: ["won"], aggregate: "count" };
+
+describe("the metrics of a player", function () {
+  this.timeout(120_000);
+  let api: TestApp;
+  let game: Game;
+  let ada: string;
+  before(async () => {
+    api = await startApp();
+    game = await aGame(api);
+    ada = await game.player("ada");
+    await game.make("/rules", {
+      key: "wins",
+      name: "Wins",
+      triggers: [{ kind: "EVENT", eventTypes: ["won"] }],
+      metrics: { best: { eventTypes: ["won"], aggregate: "max", property: "score" } },
+      conditions: {
+        all: [{ type: "event_aggregate", metric: { ...wins, window: DAY }, op: "gte", value: 1 }],
+      },
+      actions: [{ type: "grant_xp", amount: { metric: "best" } }],
+    });
+    must(await game.post("/rules/wins/publish"), 200);
+    await game.make("/badges", {
+      key: "winner",
+      name: "Winner",
+      progressMetric: { ...wins, window: DAY },
+      tiers: [{ tier: 1, name: "One", threshold: 100 }],
+    });
+  });
+
+  type Shown = { id: string; metric: { aggregate: string }; value: number | null };
+  const byAggregate = (data: readonly Shown[]): Omit<Shown, "id">[] =>
+    data
+      .map(({ id: _id, ...shown }) => shown)
+      .toSorted((a, b) => (a.metric.aggregate < b.metric.aggregate ? -1 : 1));
+
+  it("are the counters that rules, badges and segments read, each once, with who reads them", async () => {
+    const none = must(await game.get(`/players/${ada}/metrics`), 200);
+    assert.deepEqual(
+      byAggregate(none.data).map(({ value }) => value),
+      [0, null],
+    );
+    await game.track("ada", "won", { score: 7 });
+    await game.track("ada", "won", { score: 3 });
+    const { data, pagination } = must(await game.get("/players/ext:ada/metrics"), 200);
+    assert.deepEqual(pagination, { page: 1, limit: 20, total: 2, totalPages: 1 });
+    const [count, best] = byAggregate(data);
+    assert.deepEqual(count, {
+      metric: { ...wins, window: DAY },
+      value: 2,
+      readBy: [
+        { kind: "rule", key: "wins" },
+        { kind: "badge", key: "winner" },
+      ],
+    });
+    assert.deepEqual(best, {
+      metric: { eventTypes: ["won"], aggregate: "max", property: "score", window: { type: "LIFETIME" } },
+      value: 7,
+      readBy: [{ kind: "rule", key: "wins" }],
+    });
+    assert.equal(must(await game.get(`/players/${ada}`), 200).xp, 14);
+  });
+
+  it("come in pages, and with the player", async () => {
+    const pages = await Promise.all(
+      [1, 2, 3].map(
+        async (page) => must(await game.get(`/players/${ada}/metrics?limit=1&page=${page}`), 200).data,
+      ),
+    );
+    assert.deepEqual(
+      pages.map(({ length }: { length: number }) => length),
+      [1, 1, 0],
+    );
+    const { metrics } = must(await game.get(`/players/${ada}?include=metrics`), 200);
+    assert.deepEqual(metrics, pages.flat());
+  });
+
+  it("are of a player who exists, for who may read players, and never of another tenant", async () => {
+    assertError(await game.get("/players/ext:nobody/metrics"), 404);
+    assertError(await game.get(`/players/${ada}/metrics?limit=1000`), 400);
+    assertError(await game.get(`/players/${ada}/metrics?sort=id`), 400);
+    const narrow = await aKey(api, { ...game.tenant, scopes: ["events:write"] });
+    assertError(await game.get(`/players/${ada}/metrics`, narrow), 403, "INSUFFICIENT_SCOPE");
+    const other = await aGame(api);
+    assertError(await other.get(`/players/${ada}/metrics`), 404);
+    const unknown = await api.get(`/api/v1/players/${ada}/metrics`);
+    assertError(unknown, 401, "CREDENTIALS_MISSING");
+  });
+});

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { must } from "../support/http/client.ts";
+import { eventually } from "../support/eventually.ts";
+import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
+
+describe("XP that rules take away", function () {
+  this.timeout(30_000);
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+  });
+
+  const get = (path: string): Promise<Answer> => api.get(`/api/v1${path}`, { key: tenant.key });
+  const post = (path: string, body: unknown): Promise<Answer> =>
+    api.post(`/api/v1${path}`, body, { key: tenant.key });
+  const rule = async (more: object = {}): Promise<void> => {
+    const triggers = [{ kind: "EVENT", eventTypes: ["vote"] }];
+    const actions = [{ type: "grant_xp", amount: { ref: "event.properties.n" } }];
+    must(await post("/rules", { key: "votes", name: "Votes", triggers, actions, ...more }), 201);
+    must(await post("/rules/votes/publish", {}), 200);
+  };
+  const vote = async (n: number): Promise<{ eventId: string; effects: { type: string }[] }> => {
+    const { body } = await post("/events?wait=true", {
+      externalUserId: "ada",
+      eventType: "vote",
+      properties: { n },
+    });
+    assert.equal(body.status, "PROCESSED", JSON.stringify(body));
+    return body;
+  };
+  const allowLevelDown = async (): Promise<void> => {
+    const answer = await api.patch("/api/v1/project-settings", { allowLevelDown: true }, { key: tenant.key });
+    must(answer, 200);
+  };
+  const standing = async (): Promise<[xp: number, level: number]> => {
+    const { xp, level } = must(await get("/players/ext:ada"), 200);
+    return [xp, level];
+  };
+  const revert = async (eventId: string): Promise<void> => {
+    const { id } = must(await post(`/events/${eventId}/revert`, { reason: "a test" }), 200);
+    const isOver = async () => (await get(`/jobs/${id}`)).body.status === "SUCCEEDED";
+    await eventually(isOver, { timeoutMs: 15_000 });
+  };
+  const findings = async (): Promise<string[]> => {
+    const found: string[] = [];
+    const onFinding = ({ message }: { message: string }): void => void found.push(message);
+    await reconcile(api.app.transact, { projectId: tenant.projectId, repair: false, onFinding });
+    return found;
+  };
+
+  it("stop at 0, and leave the level where levels do not fall", async () => {
+    await rule();
+    await vote(260);
+    const { effects } = await vote(-100);
+    assert.ok(effects.some(({ type }) => type === "player.updated"));
+    assert.deepEqual(await standing(), [160, 3]);
+    await vote(-500);
+    assert.deepEqual(await standing(), [0, 3]);
+    assert.deepEqual(await findings(), []);
+    const lines = must(await get("/players/ext:ada/ledger?asset=XP"), 200).data;
+    assert.deepEqual(
+      new Set(lines.map(({ amount }: { amount: number }) => amount)),
+      new Set([260, -100, -160]),
+    );
+  });
+
+  it("take the level with them where levels may fall, and a revert brings back both", async () => {
+    await allowLevelDown();
+    await rule();
+    await vote(260);
+    const { eventId } = await vote(-200);
+    assert.deepEqual(await standing(), [60, 1]);
+    await revert(eventId);
+    assert.deepEqual(await standing(), [260, 3]);
+    const lost = await vote(-300);
+    assert.deepEqual(await standing(), [0, 1]);
+    await revert(lost.eventId);
+    assert.deepEqual(await standing(), [260, 3], "what was taken comes back, and no more");
+    assert.deepEqual(await findings(), []);
+  });
+
+  it("count in limits, and use nothing of a budget", async () => {
+    const budgets = [{ asset: "xp", max: 20, window: "DAY" }];
+    await rule({ limits: { perPlayer: [{ max: 4, window: "DAY" }], budgets } });
+    for (const n of [15, -10, 5, 1]) await vote(n);
+    assert.deepEqual((await standing())[0], 10, "15 - 10 + 5; 1 more would exceed the budget");
+    await vote(-2);
+    assert.deepEqual((await standing())[0], 8);
+    await vote(-2);
+    assert.deepEqual((await standing())[0], 8, "the limit of firings is reached");
+  });
+
+  it("are shown by a simulation", async () => {
+    await rule();
+    const { resultingState } = must(
+      await post("/rules/simulate", {
+        event: { eventType: "vote", properties: { n: -30 } },
+        player: { snapshot: { xp: 20 } },
+      }),
+      200,
+    );
+    assert.deepEqual([resultingState.changed, resultingState.after.xp], [["xp"], 0]);
+  });
+});
