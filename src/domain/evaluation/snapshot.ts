@@ -11,7 +11,7 @@ const savePlayer = (player: PlayerState): (() => void) => {
   const { dirty, ...values } = player;
   const maps = HOLDING_NAMES.map((name) => new Map<string, unknown>(player[name]));
   const doc = { ...player.doc };
-  for (const field of EDITED_IN_PLACE) if (doc[field]) doc[field] = { ...doc[field] };
+  for (const field of EDITED_IN_PLACE) if (doc[field]) Object.assign(doc, { [field]: { ...doc[field] } });
   const flags = { profile: dirty.profile, doc: dirty.doc };
   const sets = HOLDING_NAMES.map((name) => new Set(dirty[name]));
   return () => {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { PlayerBadgeBody } from "./badges.ts";
 import { PlayerBoost } from "./boosts.ts";
+import { PlayerQuestBody } from "./quest-bodies.ts";
 import { PlayerStreakBody } from "./streaks.ts";
 
 export const IdentityBody = z
@@ -25,6 +26,7 @@ export const IncludedBody = z.object({
   streaks: z.array(PlayerStreakBody).optional(),
   segments: z.array(z.string()).optional(),
   boosts: z.array(PlayerBoost).optional(),
+  quests: z.array(PlayerQuestBody).optional().meta({ description: "The first 100 of the player's list" }),
   identities: z.array(IdentityBody).optional(),
   ranks: z.array(PlayerRank).optional(),
 });

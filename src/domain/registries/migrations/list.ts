@@ -20,6 +20,7 @@ import { Migration20261123000002 } from "./20261123000002-weekly-partitions.ts";
 import { Migration20261123000003 } from "./20261123000003-audit-actors.ts";
 import { Migration20261123000004 } from "./20261123000004-recorded-scores.ts";
 import { Migration20261123000005 } from "./20261123000005-short-lines.ts";
+import { Migration20261124000001 } from "./20261124000001-quests.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -45,4 +46,5 @@ export const migrations = [
   { name: "20261123000003-audit-actors", class: Migration20261123000003 },
   { name: "20261123000004-recorded-scores", class: Migration20261123000004 },
   { name: "20261123000005-short-lines", class: Migration20261123000005 },
+  { name: "20261124000001-quests", class: Migration20261124000001 },
 ];

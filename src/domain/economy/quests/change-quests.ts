@@ -1,0 +1,144 @@
+import { checkActive } from "../../evaluation/active.ts";
+import type { PlanTurn } from "../../evaluation/project-plan.ts";
+import type { CompiledQuest } from "../../evaluation/quests/compile.ts";
+import { doneBy } from "../../evaluation/quests/context.ts";
+import { abandonQuest, claimQuest, failQuest, resetQuest } from "../../evaluation/quests/finish.ts";
+import { forceSteps, settleSteps } from "../../evaluation/quests/progress.ts";
+import type { QuestRow, StartedBy, StoredState } from "../../evaluation/quests/row.ts";
+import { settleQuest } from "../../evaluation/quests/settle.ts";
+import { type PlayerQuest, showRow } from "../../evaluation/quests/show.ts";
+import { freeCycle, startQuest } from "../../evaluation/quests/start.ts";
+import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
+import { conflict } from "../../kernel/errors.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+import type { Work } from "../../kernel/work.ts";
+import { changePlayer } from "../../progression/change.ts";
+import { lockPlan } from "../../progression/locked-plan.ts";
+import { questOf } from "./player-quests.ts";
+
+type Ref = { projectId: string; id: string };
+
+const bundlesOf = ({ definition, earlier }: CompiledQuest): RewardBundle[] =>
+  [definition, ...[...earlier.values()].map((one) => one.definition)].flatMap(({ rewards, steps }) => [
+    rewards,
+    ...steps.flatMap((step) => (step.rewards ? [step.rewards] : [])),
+  ]);
+
+/** Changes a quest of a player after settling it. */
+const changeQuest = async (
+  work: Work,
+  player: Ref,
+  questRef: string,
+  change: (turn: PlanTurn, quest: CompiledQuest) => QuestRow | undefined,
+): Promise<PlayerQuest> => {
+  // Locked, so that the limits of rewards that may be given are locked too.
+  const gives = bundlesOf(questOf(await lockPlan(work, player.projectId), questRef));
+  const applied = (turn: PlanTurn) => {
+    const quest = questOf(turn.project, questRef);
+    checkActive(turn.player);
+    settleQuest(turn, quest);
+    const row = change(turn, quest);
+    return () => {
+      const state = turn.player.quests.get(quest.key)!;
+      const now = [state.latest, ...state.older].find(({ id }) => id === row?.id) ?? state.latest;
+      return showRow(turn, quest, now);
+    };
+  };
+  return (await changePlayer(work, player, applied, { gives })).value;
+};
+
+const unavailable = (message: string) => conflict("QUEST_NOT_AVAILABLE", message);
+
+/**
+ * Starts a quest for a player.
+ * @throws DomainError NOT_FOUND; CONFLICT: QUEST_NOT_AVAILABLE, PLAYER_INACTIVE
+ */
+export const startPlayerQuest = (
+  work: Work,
+  player: Ref,
+  { questRef, startedBy }: { questRef: string; startedBy: StartedBy },
+): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    const next = freeCycle(quest, turn, turn.player.quests.get(quest.key), turn.event.at);
+    if (!next) throw unavailable("the quest cannot be started now: it is not offered, or its cycle is taken");
+    if (!quest.mayStart(turn)) throw unavailable("the quest is LOCKED for the player");
+    const row = startQuest(turn, quest, next, startedBy);
+    settleSteps(turn, quest, row);
+    return row;
+  });
+
+/** Ends a quest in progress at the player's wish. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
+export const abandonPlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    const row = turn.player.quests.get(quest.key)?.latest;
+    if (row?.state !== "IN_PROGRESS") throw conflict("INVALID_STATE", "the quest is not in progress");
+    abandonQuest(turn, doneBy(quest, row), row);
+    return row;
+  });
+
+/**
+ * Claims the rewards of a completed quest; of several cycles those of the one that is named, or the oldest.
+ * @throws DomainError NOT_FOUND; CONFLICT: ALREADY_CLAIMED, CLAIM_EXPIRED, INVALID_STATE
+ */
+export const claimPlayerQuest = (
+  work: Work,
+  player: Ref,
+  { questRef, cycle }: { questRef: string; cycle?: string | undefined },
+): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    const state = turn.player.quests.get(quest.key);
+    const rows = state ? [...state.older, state.latest] : [];
+    const named = cycle === undefined ? rows : rows.filter(({ cycleKey }) => cycleKey === cycle);
+    const row = named.find((one) => one.state === "COMPLETED");
+    if (row) {
+      claimQuest(turn, doneBy(quest, row), row);
+      return row;
+    }
+    const last = named.at(-1);
+    if (last?.state === "CLAIMED") throw conflict("ALREADY_CLAIMED", "the rewards have been claimed");
+    if (last?.state === "EXPIRED" && last.completedMs !== null)
+      throw conflict("CLAIM_EXPIRED", "the time to claim the rewards is over");
+    throw conflict("INVALID_STATE", "the quest is not completed");
+  });
+
+const RESETTABLE: ReadonlySet<StoredState> = new Set(["IN_PROGRESS", "FAILED", "EXPIRED"]);
+
+/**
+ * Puts a quest back, so that it can be started again in its cycle; rewards of steps are not granted again.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE
+ */
+export const resetPlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    const row = turn.player.quests.get(quest.key)?.latest;
+    if (!row || !RESETTABLE.has(row.state)) throw conflict("INVALID_STATE", "there is nothing to reset");
+    resetQuest(turn, row, quest.key);
+    return row;
+  });
+
+/** Ends a quest in progress as FAILED. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
+export const failPlayerQuest = (
+  work: Work,
+  player: Ref,
+  { questRef, cause }: { questRef: string; cause: Cause },
+): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    const row = turn.player.quests.get(quest.key)?.latest;
+    if (row?.state !== "IN_PROGRESS") throw conflict("INVALID_STATE", "the quest is not in progress");
+    failQuest(turn, { quest: doneBy(quest, row), row, cause });
+    return row;
+  });
+
+/**
+ * Completes a quest whatever its steps have counted, with all rewards; it is started where it may be.
+ * @throws DomainError NOT_FOUND; CONFLICT QUEST_NOT_AVAILABLE
+ */
+export const completePlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    const state = turn.player.quests.get(quest.key);
+    const next = freeCycle(quest, turn, state, turn.event.at);
+    const running = state?.latest.state === "IN_PROGRESS" ? state.latest : undefined;
+    const row = running ?? (next && startQuest(turn, quest, next, "API"));
+    if (!row) throw unavailable("the quest cannot be started now: it is not offered, or its cycle is taken");
+    forceSteps(turn, doneBy(quest, row), row);
+    return row;
+  });

@@ -1,0 +1,142 @@
+import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
+import { addSample, type AggregateState } from "../metrics/aggregates.ts";
+import { jsonLength, reserveRoom } from "../doc-room.ts";
+import { reportUncounted } from "../event-steps.ts";
+import { periodAt } from "../streaks/periods.ts";
+import type { Turn } from "../turn.ts";
+import type { CompiledQuest, CompiledStep } from "./compile.ts";
+import { zoneFor } from "./context.ts";
+import { completeQuest, giveRewards } from "./finish.ts";
+import type { QuestRow } from "./row.ts";
+import { activeSteps, isComplete } from "./step-graph.ts";
+import type { EventStep } from "./step.ts";
+import { emitQuest, storeRow, subjectOf } from "./store.ts";
+import { countOf, currentValue, isReached, questPercent } from "./values.ts";
+
+const isDoneIn =
+  ({ steps }: QuestRow) =>
+  (key: string): boolean =>
+    steps[key]?.doneMs !== undefined;
+
+/** Returns the steps of a row with those that are active now marked as such. */
+export const withActive = (quest: CompiledQuest, row: QuestRow, atMs: number): QuestRow => {
+  const active = activeSteps(quest.definition, isDoneIn(row));
+  const fresh = quest.steps.filter(
+    ({ definition: { key } }, i) => active[i] === true && row.steps[key]?.startMs === undefined,
+  );
+  if (fresh.length === 0) return row;
+  const started = fresh.map(({ definition: { key } }) => [key, { ...row.steps[key], startMs: atMs }]);
+  return { ...row, steps: { ...row.steps, ...Object.fromEntries(started) } };
+};
+
+/** Maximum bytes of JSON that an event adds to a step's count: a hash, or a new count with its names. */
+const GROWTH_MAX = 200;
+
+const nextStreak = (turn: Turn, { metric }: EventStep, old: AggregateState | undefined): AggregateState => {
+  if (metric.aggregate !== "streak") throw new Error("not a streak");
+  const zone = zoneFor(metric.timezone, turn);
+  const period = periodAt({ unit: metric.period, dayStartsMs: 0 }, zone, turn.event.at);
+  const [last, length] = (old as readonly [number, number] | undefined) ?? [-Infinity, 0];
+  if (period <= last) return old!;
+  return [period, period === last + 1 ? length + 1 : 1];
+};
+
+const count = (turn: Turn, quest: CompiledQuest, row: QuestRow, step: CompiledStep): void => {
+  const { player, event } = turn;
+  const definition = step.definition as EventStep;
+  const sample = step.sampleOf!(turn);
+  if (sample === undefined) return;
+  const { key, metric } = definition;
+  const old = countOf(turn, row, key);
+  const next =
+    metric.aggregate === "streak"
+      ? nextStreak(turn, definition, old)
+      : addSample(metric.aggregate, old, sample, event.at);
+  if (next === old) return;
+  const grown = () =>
+    jsonLength(next) - (old === undefined ? -`"${row.id}":{"${key}":},`.length : jsonLength(old));
+  if (!reserveRoom(turn, { most: GROWTH_MAX, grown })) {
+    turn.warn(
+      `full: quest ${quest.key} does not count, ${PLAYER_STATE_MAX_BYTES} bytes are kept of a player`,
+    );
+    return reportUncounted(turn, quest.spender);
+  }
+  const counts = (player.doc.q ??= {});
+  counts[row.id] = { ...counts[row.id], [key]: next };
+  player.dirty.doc = true;
+};
+
+/** Returns whether an event at its time counts for a step of a row. */
+const isCounting = ({ event }: Turn, row: QuestRow, { definition, sampleOf }: CompiledStep): boolean => {
+  if (definition.kind !== "EVENT" || !sampleOf) return false;
+  const progress = row.steps[definition.key];
+  if (progress?.doneMs !== undefined) return false;
+  const since = definition.countFrom === "QUEST_START" ? row.startedMs : progress?.startMs;
+  return since !== undefined && event.at >= since;
+};
+
+/** Counts the turn's event in the steps of a row that count its type. */
+export const countEventFor = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => {
+  for (const place of quest.stepsFor(turn.event.type)) {
+    const step = quest.steps[place]!;
+    if (isCounting(turn, row, step)) count(turn, quest, row, step);
+  }
+};
+
+const isStepDone = (turn: Turn, row: QuestRow, step: CompiledStep): boolean =>
+  step.test ? step.test(turn) : isReached(step, currentValue(turn, row, step));
+
+const finishStep = (turn: Turn, quest: CompiledQuest, before: QuestRow, step: CompiledStep): QuestRow => {
+  const { key, rewards } = step.definition;
+  const value = step.test ? 1 : (currentValue(turn, before, step) ?? 0);
+  const done = { ...before.steps[key], doneMs: turn.event.at, value };
+  const isPaid = before.rewarded.includes(key) || rewards === undefined;
+  const row: QuestRow = {
+    ...before,
+    steps: { ...before.steps, [key]: done },
+    rewarded: isPaid ? before.rewarded : [...before.rewarded, key],
+  };
+  storeRow(turn, quest.key, row);
+  emitQuest(turn, "quest.step_completed", {
+    ...subjectOf(turn, quest, row),
+    stepKey: key,
+    rewards: isPaid ? null : rewards,
+  });
+  if (!isPaid) giveRewards(turn, quest, { bundle: rewards, key: `q:${row.id}:s:${key}` });
+  return row;
+};
+
+/** Finishes the required steps that are not done, as many as complete the quest, and completes it. */
+export const forceSteps = (turn: Turn, quest: CompiledQuest, before: QuestRow): void => {
+  let row = before;
+  for (const step of quest.steps) {
+    if (isComplete(quest.definition, isDoneIn(row))) break;
+    const { key, optional } = step.definition;
+    if (!optional && !isDoneIn(row)(key)) row = finishStep(turn, quest, row, step);
+  }
+  completeQuest(turn, quest, row);
+};
+
+/**
+ * Finishes the steps of a row in progress that are done, and those that become active and are done thereby;
+ * completes the quest with the last required one. The row is stored when a step or its percent has changed.
+ */
+export const settleSteps = (turn: Turn, quest: CompiledQuest, before: QuestRow): void => {
+  let row = withActive(quest, before, turn.event.at);
+  const { upkeep } = turn.root.accounts;
+  for (let isMoving = true; isMoving && !isComplete(quest.definition, isDoneIn(row));) {
+    isMoving = false;
+    const active = activeSteps(quest.definition, isDoneIn(row));
+    for (const [place, step] of quest.steps.entries()) {
+      if (active[place] !== true) continue;
+      upkeep.spend(step.cost);
+      if (!isStepDone(turn, row, step)) continue;
+      row = finishStep(turn, quest, row, step);
+      isMoving = true;
+    }
+    row = withActive(quest, row, turn.event.at);
+  }
+  if (isComplete(quest.definition, isDoneIn(row))) return completeQuest(turn, quest, row);
+  const percent = questPercent(turn, quest, row);
+  if (row !== before || percent !== before.percent) storeRow(turn, quest.key, { ...row, percent });
+};
