@@ -171,8 +171,8 @@ export const questRoutes: readonly AnyRoute[] = [
     summary: "Publish a quest's draft",
     description:
       "As the next version, effective from the next events on. Names, rewards and prerequisites are " +
-      "checked: what is unknown, waits for itself or cannot end is refused. `onVersionChange` decides about " +
-      "players in progress; those who keep their version can finish it while it is one of the last six.",
+      "checked: what is unknown, waits for itself or cannot end is refused. `onVersionChange` decides " +
+      "about players in progress; those who keep their version can finish it while it is one of the last six.",
     params: QuestParams,
     response: QuestBody,
     run: (app, { projectId, params }) =>
