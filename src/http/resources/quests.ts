@@ -172,7 +172,7 @@ export const questRoutes: readonly AnyRoute[] = [
     description:
       "As the next version, effective from the next events on. Names, rewards and prerequisites are " +
       "checked: what is unknown, waits for itself or cannot end is refused. `onVersionChange` decides " +
-      "about players in progress; those who keep their version can finish it while it is one of the last six.",
+      "about players in progress; who keeps a version can finish it while it is one of the last six.",
     params: QuestParams,
     response: QuestBody,
     run: (app, { projectId, params }) =>
