@@ -49,6 +49,7 @@ import { ruleTrialRoutes } from "./resources/rules-trial.ts";
 import { ruleRoutes } from "./resources/rules.ts";
 import { segmentRoutes } from "./resources/segments.ts";
 import { playerQuestRoutes } from "./resources/player-quests.ts";
+import { questInsightRoutes } from "./resources/quest-insight.ts";
 import { questRoutes } from "./resources/quests.ts";
 import { streakRoutes } from "./resources/streaks.ts";
 import { superadminAuthRoutes } from "./resources/superadmin-auth.ts";
@@ -113,6 +114,7 @@ export const routes: readonly AnyRoute[] = [
   ...segmentRoutes,
   ...streakRoutes,
   ...questRoutes,
+  ...questInsightRoutes,
   ...playerQuestRoutes,
   ...lobbyRoutes,
   ...lobbyCommandRoutes,

@@ -1,59 +1,31 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { eventually } from "../support/eventually.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-
-const counting = (key: string, eventType: string, target: number, more: Json = {}) => ({
-  key,
-  name: key,
-  kind: "EVENT",
-  metric: { eventTypes: [eventType], aggregate: "count" },
-  target,
-  ...more,
-});
+import { aQuestGame, counting, type QuestGame } from "../support/quests/quest-game.ts";
 
 describe("quests of players", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let user: string;
+  let game: QuestGame;
   let player: string;
+  const { publish, send, questOf, act, xp, post, get, make } = {
+    publish: (...given: Parameters<QuestGame["publish"]>) => game.publish(...given),
+    send: (...given: Parameters<QuestGame["send"]>) => game.send(...given),
+    questOf: (key: string) => game.questOf(key),
+    act: (...given: Parameters<QuestGame["act"]>) => game.act(...given),
+    xp: () => game.xp(),
+    post: (...given: Parameters<QuestGame["post"]>) => game.post(...given),
+    get: (path: string) => game.get(path),
+    make: (...given: Parameters<QuestGame["make"]>) => game.make(...given),
+  };
 
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
+    game = await aQuestGame(await startApp());
   });
   beforeEach(async () => {
-    user = randomUUID();
-    player = (await make("/players", { externalUserId: user })).id;
+    player = await game.newPlayer();
   });
-
-  const make = async (path: string, body: unknown) =>
-    must(await api.post(`/api/v1${path}`, body, { key: tenant.key }), 201);
-  const post = (path: string, body: unknown = {}) => api.post(`/api/v1${path}`, body, { key: tenant.key });
-  const get = async (path: string) => must(await api.get(`/api/v1${path}`, { key: tenant.key }), 200);
-  const publish = async (quest: Json & { key: string }) => {
-    await make("/quests", { name: quest.key, ...quest });
-    return must(await post(`/quests/${quest.key}/publish`), 200);
-  };
-  const send = async (eventType: string, more: Json = {}) => {
-    const event = { externalUserId: user, eventType, ...more };
-    const { eventId } = must(await api.post("/api/v1/events", event, { key: tenant.key }), 200);
-    const done = await eventually(
-      async (): Promise<Json | false> => {
-        const found: Json = await get(`/events/${eventId}`);
-        return found["status"] === "PROCESSED" && found;
-      },
-      { timeoutMs: 30_000, label: "the event is processed" },
-    );
-    return done["effects"] as { type: string; data: Json }[];
-  };
-  const questOf = (key: string) => get(`/players/${player}/quests/${key}`);
-  const act = (key: string, what: string, body: unknown = {}) =>
-    post(`/players/${player}/quests/${key}/${what}`, body);
-  const xp = async () => (await get(`/players/${player}`)).xp;
 
   it("start by themselves, count, and give the rewards of steps and of the whole once", async () => {
     await publish({
@@ -79,7 +51,7 @@ describe("quests of players", () => {
         ],
       ],
     );
-    const effects = await send("story.read");
+    const { effects } = await send("story.read");
     assert.ok(effects.some(({ type }) => type === "quest.step_completed"));
     assert.equal(await xp(), 10);
     await send("story.quiz");
@@ -208,14 +180,7 @@ describe("quests of players", () => {
     assertError(await post("/quests/hen/publish"), 400, "UNKNOWN_REFERENCE");
     await publish({ key: "egg", steps: [counting("a", "x", 1)] });
     must(await post("/quests/hen/publish"), 200);
-    must(
-      await api.patch(
-        "/api/v1/quests/egg",
-        { prerequisites: waits("egg", "hen").prerequisites },
-        { key: tenant.key },
-      ),
-      200,
-    );
+    must(await game.patch("/quests/egg", { prerequisites: waits("egg", "hen").prerequisites }), 200);
     assertError(await post("/quests/egg/publish"), 400, "QUEST_CYCLE");
   });
 
@@ -223,7 +188,7 @@ describe("quests of players", () => {
     await publish({ key: "kept", steps: [counting("a", "kept.a", 2), counting("b", "kept.b", 1)] });
     await send("kept.a");
     const change = { steps: [counting("a", "kept.a", 5)], onVersionChange: "KEEP" };
-    must(await api.patch("/api/v1/quests/kept", change, { key: tenant.key }), 200);
+    must(await game.patch("/quests/kept", change), 200);
     assert.equal(must(await post("/quests/kept/publish"), 200).publishedVersion, 2);
     await send("kept.a");
     const { questVersion, steps } = await questOf("kept");

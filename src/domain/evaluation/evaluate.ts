@@ -8,6 +8,7 @@ import { countEvent } from "./metrics/count.ts";
 import { giveBundle } from "./rewards/give.ts";
 import { advanceQuests, refreshQuests, watchQuests } from "./quests/advance.ts";
 import { announceQuests } from "./quests/announce.ts";
+import { changeQuest } from "./quests/change.ts";
 import { questStanding } from "./quests/hooks.ts";
 import type { RuleObserver } from "./running/observe.ts";
 import { runRules } from "./running/run.ts";
@@ -94,7 +95,7 @@ const passOf = (
     effects,
     shared,
     root,
-  }: Omit<PlanTurn, "event" | "emit" | "give" | "questStanding" | "warn">,
+  }: Omit<PlanTurn, "event" | "emit" | "give" | "questStanding" | "changeQuest" | "warn">,
   event: RuleEvent,
 ): PlanTurn => {
   const turn: PlanTurn = {
@@ -111,6 +112,7 @@ const passOf = (
     },
     give: giveBundle,
     questStanding: (key) => questStanding(turn, key),
+    changeQuest: (order, cause) => changeQuest(turn, order, cause),
     warn: root.trace?.warn ?? ignore,
   };
   return turn;

@@ -125,6 +125,20 @@ function* giveOfQuests(quests: readonly CompiledQuest[], give: (bundle: RewardBu
   }
 }
 
+type ByRule = { reached: Reached; rule: CompiledRule; give: (bundle: RewardBundle) => void };
+
+/** Adds what the actions of a rule may cause and grant. */
+function* reachByRule(plan: ProjectPlan, { reached, rule, give }: ByRule): Pieces<void> {
+  yield GIVE_STEPS * rule.definition.actions.length;
+  for (const action of rule.definition.actions) {
+    const { types, bundles, quests = [] } = outcomesOf(action);
+    addTypes(plan, reached, types);
+    bundles.forEach(give);
+    const named = quests.flatMap((key) => plan.quests.byKey.get(key) ?? []);
+    yield* giveOfQuests(named, give);
+  }
+}
+
 function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
   // Any change by REST may include XP; its other grants are named by the caller.
   const given: RewardBundle[] = eventType === "system.change" ? [{ xp: 1 }] : [];
@@ -154,12 +168,7 @@ function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
     for (const rule of rulesOf(plan, type)) {
       if (reached.rules.has(rule)) continue;
       reached.rules.add(rule);
-      yield GIVE_STEPS * rule.definition.actions.length;
-      for (const action of rule.definition.actions) {
-        const { types, bundles } = outcomesOf(action);
-        addTypes(plan, reached, types);
-        bundles.forEach(give);
-      }
+      yield* reachByRule(plan, { reached, rule, give });
     }
   }
   return reached;

@@ -1,4 +1,5 @@
 import type { EventData, EventType } from "../kernel/events/domain-events.ts";
+import type { Cause } from "../kernel/events/events.ts";
 import type { BundleGrant } from "./rewards/bundle.ts";
 import type { RuleObserver } from "./running/observe.ts";
 import type { Effects } from "./effects.ts";
@@ -51,6 +52,15 @@ export type Root = {
   quests?: Map<string, QuestState | undefined>;
 };
 
+/** What a rule does to a player's quest. */
+export type QuestOrder = {
+  key: string;
+  operation: "START" | "ADVANCE" | "COMPLETE" | "FAIL" | "RESET";
+  /** ADVANCE: the step, and how much is added to what it has counted. */
+  stepKey?: string;
+  amount?: number;
+};
+
 /** Where a player stands in a quest. */
 export type QuestStanding = { state: PlayerQuestState; percent: number; doneSteps: readonly string[] };
 
@@ -88,6 +98,8 @@ export type Turn = {
   give(turn: Turn, grant: BundleGrant): void;
   /** Returns where the player stands in a quest; undefined for an unknown one. */
   questStanding(key: string): QuestStanding | undefined;
+  /** Starts, advances, completes, fails or resets a quest. @returns why that is not possible */
+  changeQuest(order: QuestOrder, cause: Cause): string | undefined;
   /** Adds a warning to traces, such as a division by zero. */
   warn(message: string): void;
 };

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import {
   abandonPlayerQuest,
+  advancePlayerQuest,
   claimPlayerQuest,
   completePlayerQuest,
   failPlayerQuest,
@@ -32,6 +33,14 @@ const decide = {
     .strictObject({ reason: z.string().min(1).max(200).optional() })
     .meta({ example: { reason: "Support request" } }),
 } as const;
+
+const StepParams = Params.extend({
+  stepKey: z.string().max(64).meta({ description: "The key of the step" }),
+});
+const Value = z.number().min(0).max(9e9);
+const ProgressBody = z
+  .union([z.strictObject({ amount: Value }), z.strictObject({ set: Value })])
+  .meta({ id: "QuestStepProgress", example: { amount: 1 } });
 
 const cycle = z.string().min(1).max(64).optional();
 
@@ -110,6 +119,24 @@ export const playerQuestRoutes = [
     run: (app, { projectId, params: { playerId, questId: questRef }, body }) =>
       app.transact(async (work) =>
         claimPlayerQuest(work, { projectId, id: playerId }, { questRef, cycle: body?.cycle }),
+      ),
+  }),
+  route({
+    ...writeQuests,
+    method: "post",
+    path: "/players/{playerId}/quests/{questId}/steps/{stepKey}/progress",
+    id: "progressPlayerQuestStep",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Add to a step of a player's quest",
+    description:
+      "`amount` is added to what an active step has counted, or `set` replaces it; only of steps that " +
+      "count or sum events since a start. 409 INVALID_STATE otherwise.",
+    params: StepParams,
+    body: ProgressBody,
+    response: PlayerQuestBody,
+    run: (app, { projectId, params: { playerId, questId: questRef, stepKey }, body }) =>
+      app.transact(async (work) =>
+        advancePlayerQuest(work, { projectId, id: playerId }, { questRef, stepKey, ...body }),
       ),
   }),
   route({

@@ -127,6 +127,10 @@ export const questOperations: Record<string, Known> = {
   rollbackQuest: {
     call: async (side) => ({ path: `/quests/${await published(side)}/rollback`, body: { version: 1 } }),
   },
+  getQuestStats: { call: async (side) => ({ path: `/quests/${await made(side)}/stats?cycleKey=once` }) },
+  listQuestPlayers: {
+    call: async (side) => ({ path: `/quests/${await made(side)}/players?state=CLAIMED&cycleKey=once` }),
+  },
   listPlayerQuests: {
     call: async (side) => ({ path: `/players/${await side.player()}/quests?state=AVAILABLE&category=start` }),
   },
@@ -138,6 +142,14 @@ export const questOperations: Record<string, Known> = {
       await post(side, `${path}/start`);
       return { path: `${path}/abandon` };
     },
+  },
+  progressPlayerQuestStep: {
+    call: async (side) => {
+      const path = await ofPlayer(side);
+      await post(side, `${path}/start`);
+      return { path: `${path}/steps/act/progress`, body: { amount: 1 } };
+    },
+    also: [() => ({ set: 0.5 })],
   },
   resetPlayerQuest: {
     call: async (side) => {

@@ -1,13 +1,12 @@
 import { checkActive } from "../../evaluation/active.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
+import { advanceNow, completeNow, RESETTABLE, startNow } from "../../evaluation/quests/change.ts";
 import type { CompiledQuest } from "../../evaluation/quests/compile.ts";
 import { doneBy } from "../../evaluation/quests/context.ts";
 import { abandonQuest, claimQuest, failQuest, resetQuest } from "../../evaluation/quests/finish.ts";
-import { forceSteps, settleSteps } from "../../evaluation/quests/progress.ts";
-import type { QuestRow, StartedBy, StoredState } from "../../evaluation/quests/row.ts";
+import type { QuestRow, StartedBy } from "../../evaluation/quests/row.ts";
 import { settleQuest } from "../../evaluation/quests/settle.ts";
 import { type PlayerQuest, showRow } from "../../evaluation/quests/show.ts";
-import { freeCycle, startQuest } from "../../evaluation/quests/start.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { conflict } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
@@ -47,7 +46,10 @@ const changeQuest = async (
   return (await changePlayer(work, player, applied, { gives })).value;
 };
 
-const unavailable = (message: string) => conflict("QUEST_NOT_AVAILABLE", message);
+/** Throws why a change is not possible. */
+const refuse = (problem: string | undefined, reason: string): void => {
+  if (problem !== undefined) throw conflict(reason, problem);
+};
 
 /**
  * Starts a quest for a player.
@@ -59,12 +61,23 @@ export const startPlayerQuest = (
   { questRef, startedBy }: { questRef: string; startedBy: StartedBy },
 ): Promise<PlayerQuest> =>
   changeQuest(work, player, questRef, (turn, quest) => {
-    const next = freeCycle(quest, turn, turn.player.quests.get(quest.key), turn.event.at);
-    if (!next) throw unavailable("the quest cannot be started now: it is not offered, or its cycle is taken");
-    if (!quest.mayStart(turn)) throw unavailable("the quest is LOCKED for the player");
-    const row = startQuest(turn, quest, next, startedBy);
-    settleSteps(turn, quest, row);
-    return row;
+    refuse(startNow(turn, quest, startedBy), "QUEST_NOT_AVAILABLE");
+    return undefined;
+  });
+
+/**
+ * Adds to what a step of a quest in progress has counted, or sets it.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE
+ */
+export const advancePlayerQuest = (
+  work: Work,
+  player: Ref,
+  { questRef, ...by }: { questRef: string; stepKey: string } & ({ amount: number } | { set: number }),
+): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    if (quest.phase === "PAUSED") throw conflict("INVALID_STATE", "the quest is PAUSED");
+    refuse(advanceNow(turn, quest, by), "INVALID_STATE");
+    return undefined;
   });
 
 /** Ends a quest in progress at the player's wish. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
@@ -101,8 +114,6 @@ export const claimPlayerQuest = (
     throw conflict("INVALID_STATE", "the quest is not completed");
   });
 
-const RESETTABLE: ReadonlySet<StoredState> = new Set(["IN_PROGRESS", "FAILED", "EXPIRED"]);
-
 /**
  * Puts a quest back, so that it can be started again in its cycle; rewards of steps are not granted again.
  * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE
@@ -134,11 +145,6 @@ export const failPlayerQuest = (
  */
 export const completePlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
   changeQuest(work, player, questRef, (turn, quest) => {
-    const state = turn.player.quests.get(quest.key);
-    const next = freeCycle(quest, turn, state, turn.event.at);
-    const running = state?.latest.state === "IN_PROGRESS" ? state.latest : undefined;
-    const row = running ?? (next && startQuest(turn, quest, next, "API"));
-    if (!row) throw unavailable("the quest cannot be started now: it is not offered, or its cycle is taken");
-    forceSteps(turn, doneBy(quest, row), row);
-    return row;
+    refuse(completeNow(turn, quest, "API"), "QUEST_NOT_AVAILABLE");
+    return undefined;
   });

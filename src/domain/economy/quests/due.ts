@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
-import { settleQuest } from "../../evaluation/quests/settle.ts";
+import { expireDue } from "../../evaluation/quests/settle.ts";
 import type { QuestRow } from "../../evaluation/quests/row.ts";
 import type { Work } from "../../kernel/work.ts";
 import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
@@ -41,7 +41,7 @@ const settleDue = (turn: PlanTurn, key: string): void => {
   const state = player.quests.get(key)!;
   if (![state.latest, ...state.older].some((row) => isDue(row, nowMs))) return;
   const quest = project.quests.byKey.get(key);
-  if (quest && player.status !== "ERASED") return settleQuest(turn, quest);
+  if (quest && player.status !== "ERASED") return void expireDue(turn, quest);
   // An archived quest expires silently.
   const over = (row: QuestRow): QuestRow =>
     isDue(row, nowMs) ? { ...row, state: "EXPIRED", isChanged: true } : row;

@@ -1,5 +1,5 @@
 import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
-import { addSample, type AggregateState } from "../metrics/aggregates.ts";
+import { addSample, type AggregateState, toSum } from "../metrics/aggregates.ts";
 import { jsonLength, reserveRoom } from "../doc-room.ts";
 import { reportUncounted } from "../event-steps.ts";
 import { periodAt } from "../streaks/periods.ts";
@@ -41,29 +41,67 @@ const nextStreak = (turn: Turn, { metric }: EventStep, old: AggregateState | und
   return [period, period === last + 1 ? length + 1 : 1];
 };
 
-const count = (turn: Turn, quest: CompiledQuest, row: QuestRow, step: CompiledStep): void => {
-  const { player, event } = turn;
-  const definition = step.definition as EventStep;
-  const sample = step.sampleOf!(turn);
-  if (sample === undefined) return;
-  const { key, metric } = definition;
-  const old = countOf(turn, row, key);
-  const next =
-    metric.aggregate === "streak"
-      ? nextStreak(turn, definition, old)
-      : addSample(metric.aggregate, old, sample, event.at);
-  if (next === old) return;
-  const grown = () =>
-    jsonLength(next) - (old === undefined ? -`"${row.id}":{"${key}":},`.length : jsonLength(old));
+type Count = { row: QuestRow; stepKey: string; old: AggregateState | undefined; next: AggregateState };
+
+/** Stores what a step has counted. @returns whether there was room for it */
+const keepCount = (turn: Turn, quest: CompiledQuest, { row, stepKey, old, next }: Count): boolean => {
+  const { player } = turn;
+  const names = `"${row.id}":{"${stepKey}":},`.length;
+  const grown = () => jsonLength(next) - (old === undefined ? -names : jsonLength(old));
   if (!reserveRoom(turn, { most: GROWTH_MAX, grown })) {
     turn.warn(
       `full: quest ${quest.key} does not count, ${PLAYER_STATE_MAX_BYTES} bytes are kept of a player`,
     );
-    return reportUncounted(turn, quest.spender);
+    reportUncounted(turn, quest.spender);
+    return false;
   }
   const counts = (player.doc.q ??= {});
-  counts[row.id] = { ...counts[row.id], [key]: next };
+  counts[row.id] = { ...counts[row.id], [stepKey]: next };
   player.dirty.doc = true;
+  return true;
+};
+
+const count = (turn: Turn, quest: CompiledQuest, row: QuestRow, step: CompiledStep): void => {
+  const definition = step.definition as EventStep;
+  const sample = step.sampleOf!(turn);
+  if (sample === undefined) return;
+  const { key: stepKey, metric } = definition;
+  const old = countOf(turn, row, stepKey);
+  const next =
+    metric.aggregate === "streak"
+      ? nextStreak(turn, definition, old)
+      : addSample(metric.aggregate, old, sample, turn.event.at);
+  if (next !== old) keepCount(turn, quest, { row, stepKey, old, next });
+};
+
+/** Aggregates to which an amount can be added without an event. */
+const ADDABLE: ReadonlySet<string> = new Set(["count", "sum"]);
+
+/** Returns why nothing can be added to a step without an event; undefined if it can. */
+const addingProblem = (row: QuestRow, { definition, sampleOf }: CompiledStep): string | undefined => {
+  const { key } = definition;
+  if (definition.kind !== "EVENT" || !sampleOf || !ADDABLE.has(definition.metric.aggregate))
+    return `the step ${key} counts by itself: only count and sum since a start can be changed`;
+  const { startMs, doneMs } = row.steps[key] ?? {};
+  return startMs === undefined || doneMs !== undefined ? `the step ${key} is not active` : undefined;
+};
+
+/**
+ * Adds to what a step has counted, or sets it, without an event.
+ * @returns why that is not possible
+ */
+export const addToStep = (
+  turn: Turn,
+  quest: CompiledQuest,
+  { row, stepKey, by }: { row: QuestRow; stepKey: string; by: { amount: number } | { set: number } },
+): string | undefined => {
+  const step = quest.steps.find(({ definition }) => definition.key === stepKey);
+  if (!step) return `there is no step ${stepKey}`;
+  const problem = addingProblem(row, step);
+  if (problem !== undefined) return problem;
+  const old = countOf(turn, row, stepKey);
+  const next = toSum(Math.max(0, "set" in by ? by.set : Number(old ?? 0) + by.amount));
+  return keepCount(turn, quest, { row, stepKey, old, next }) ? undefined : "the player's document is full";
 };
 
 /** Returns whether an event at its time counts for a step of a row. */

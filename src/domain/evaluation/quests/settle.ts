@@ -44,22 +44,30 @@ const adoptVersion = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => 
 };
 
 /**
- * Brings a player's quest to the time of the turn's event: what is over expires, and what is in progress goes
- * on with the version that applies. Settling at moments in between does not change the outcome.
+ * Expires what is over at the time of the turn's event. Doing so at moments in between does not change the
+ * outcome.
+ * @returns the row that is still in progress, if there is one
  */
-export const settleQuest = (turn: Turn, quest: CompiledQuest): void => {
+export const expireDue = (turn: Turn, quest: CompiledQuest): QuestRow | undefined => {
   const state = turn.player.quests.get(quest.key);
-  if (!state) return;
+  if (!state) return undefined;
   const { at } = turn.event;
   settleOlder(turn, quest);
   const { latest } = state;
-  if (!isOpenState(latest.state)) return;
-  if (isUnclaimed(latest)) {
-    if (isLapsed(latest, at)) expireQuest(turn, quest, latest);
-    return;
-  }
-  if (at >= deadlineOf(quest, latest)) return expireQuest(turn, quest, latest);
-  if (quest.phase === "RUNNING") adoptVersion(turn, quest, latest);
+  if (!isOpenState(latest.state)) return undefined;
+  const untilMs = isUnclaimed(latest) ? (latest.claimUntilMs ?? Infinity) : deadlineOf(quest, latest);
+  if (at < untilMs) return isUnclaimed(latest) ? undefined : latest;
+  expireQuest(turn, quest, latest);
+  return undefined;
+};
+
+/**
+ * Brings a player's quest to the time of the turn's event: what is over expires, and what is in progress goes
+ * on with the version that applies.
+ */
+export const settleQuest = (turn: Turn, quest: CompiledQuest): void => {
+  const running = expireDue(turn, quest);
+  if (running && quest.phase === "RUNNING") adoptVersion(turn, quest, running);
 };
 
 /** Returns the version by which a player's quest in progress is done, with its row. */
