@@ -217,7 +217,6 @@ describe("the commands of the documents", function () {
     // 60 given, 15 and 12 spent, 5 with the badge, a chest for 10.
     assert.equal(body.currencies.gems, 28);
     await runSteps(QUESTS, ranked);
-    // 20 and 100 of the checklist, 30 of the day, 5 of the changed one.
     assert.equal((await api.get("/api/v1/players/ext:uma", { key: KEY })).body.xp, 155);
   });
 
