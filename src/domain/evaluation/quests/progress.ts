@@ -18,16 +18,27 @@ const isDoneIn =
   (key: string): boolean =>
     steps[key]?.doneMs !== undefined;
 
-/** Returns the steps of a row with those that are active now marked as such. */
-export const withActive = (quest: CompiledQuest, row: QuestRow, atMs: number): QuestRow => {
-  const active = activeSteps(quest.definition, isDoneIn(row));
-  const fresh = quest.steps.filter(
-    ({ definition: { key } }, i) => active[i] === true && row.steps[key]?.startMs === undefined,
-  );
-  if (fresh.length === 0) return row;
+/** Returns whether the required steps of a row are done. */
+export const isDone = (quest: CompiledQuest, row: QuestRow): boolean =>
+  isComplete(quest.definition, isDoneIn(row));
+
+/** Returns a row in which the steps that are active now are marked as such. */
+const withActive = (
+  quest: CompiledQuest,
+  row: QuestRow,
+  { active, atMs }: { active: readonly boolean[]; atMs: number },
+): QuestRow => {
+  const isFresh = (key: string, i: number): boolean =>
+    active[i] === true && row.steps[key]?.startMs === undefined;
+  if (!quest.steps.some(({ definition: { key } }, i) => isFresh(key, i))) return row;
+  const fresh = quest.steps.filter(({ definition: { key } }, i) => isFresh(key, i));
   const started = fresh.map(({ definition: { key } }) => [key, { ...row.steps[key], startMs: atMs }]);
   return { ...row, steps: { ...row.steps, ...Object.fromEntries(started) } };
 };
+
+/** Returns a row that begins at a moment, with its first steps active. */
+export const withFirst = (quest: CompiledQuest, row: QuestRow, atMs: number): QuestRow =>
+  withActive(quest, row, { active: activeSteps(quest.definition, isDoneIn(row)), atMs });
 
 /** Maximum bytes of JSON that an event adds to a step's count: a hash, or a new count with its names. */
 const GROWTH_MAX = 200;
@@ -155,26 +166,37 @@ export const forceSteps = (turn: Turn, quest: CompiledQuest, before: QuestRow): 
   completeQuest(turn, quest, row);
 };
 
+/** Finishes the active steps that are done. @returns the row itself when there are none */
+const finishActive = (
+  turn: Turn,
+  quest: CompiledQuest,
+  before: QuestRow,
+  active: readonly boolean[],
+): QuestRow => {
+  let row = before;
+  const { upkeep } = turn.root.accounts;
+  for (const [place, step] of quest.steps.entries()) {
+    if (active[place] !== true) continue;
+    upkeep.spend(step.cost);
+    if (isStepDone(turn, row, step)) row = finishStep(turn, quest, row, step);
+  }
+  return row;
+};
+
 /**
  * Finishes the steps of a row in progress that are done, and those that become active and are done thereby;
  * completes the quest with the last required one. The row is stored when a step or its percent has changed.
  */
 export const settleSteps = (turn: Turn, quest: CompiledQuest, before: QuestRow): void => {
-  let row = withActive(quest, before, turn.event.at);
-  const { upkeep } = turn.root.accounts;
-  for (let isMoving = true; isMoving && !isComplete(quest.definition, isDoneIn(row));) {
-    isMoving = false;
+  let row = before;
+  for (;;) {
     const active = activeSteps(quest.definition, isDoneIn(row));
-    for (const [place, step] of quest.steps.entries()) {
-      if (active[place] !== true) continue;
-      upkeep.spend(step.cost);
-      if (!isStepDone(turn, row, step)) continue;
-      row = finishStep(turn, quest, row, step);
-      isMoving = true;
-    }
-    row = withActive(quest, row, turn.event.at);
+    row = withActive(quest, row, { active, atMs: turn.event.at });
+    const next = finishActive(turn, quest, row, active);
+    if (next === row) break;
+    row = next;
+    if (isComplete(quest.definition, isDoneIn(row))) return completeQuest(turn, quest, row);
   }
-  if (isComplete(quest.definition, isDoneIn(row))) return completeQuest(turn, quest, row);
   const percent = questPercent(turn, quest, row);
   if (row !== before || percent !== before.percent) storeRow(turn, quest.key, { ...row, percent });
 };

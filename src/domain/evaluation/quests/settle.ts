@@ -1,8 +1,8 @@
 import type { Turn } from "../turn.ts";
 import { type CompiledQuest, versionOf } from "./compile.ts";
 import { deadlineOf, doneBy } from "./context.ts";
-import { expireQuest } from "./finish.ts";
-import { settleSteps, withActive } from "./progress.ts";
+import { completeQuest, expireQuest } from "./finish.ts";
+import { isDone, settleSteps, withFirst } from "./progress.ts";
 import { isOpenState, type QuestRow } from "./row.ts";
 import { dropCounts, storeRow } from "./store.ts";
 
@@ -33,13 +33,14 @@ const adoptVersion = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => 
   if (policy === "RESTART") {
     dropCounts(turn, row);
     const fresh: QuestRow = { ...row, version, percent: 0, steps: {}, startedMs: turn.event.at };
-    return storeRow(turn, quest.key, withActive(quest, fresh, turn.event.at));
+    return storeRow(turn, quest.key, withFirst(quest, fresh, turn.event.at));
   }
   const keys = new Set(quest.steps.map(({ definition }) => definition.key));
   const steps = Object.fromEntries(Object.entries(row.steps).filter(([key]) => keys.has(key)));
   const carried: QuestRow = { ...row, version, steps };
   storeRow(turn, quest.key, carried);
   // What was done may complete the new version.
+  if (isDone(quest, carried)) return completeQuest(turn, quest, carried);
   settleSteps(turn, quest, carried);
 };
 

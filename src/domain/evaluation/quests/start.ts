@@ -3,7 +3,7 @@ import type { QuestState } from "../player-state.ts";
 import type { Turn } from "../turn.ts";
 import type { CompiledQuest } from "./compile.ts";
 import { isOffered, isRested, nextCycle, type NextCycle, type QuestOwner } from "./context.ts";
-import { withActive } from "./progress.ts";
+import { withFirst } from "./progress.ts";
 import type { QuestRow, StartedBy } from "./row.ts";
 import { emitQuest, storeLatest, storeNext, subjectOf } from "./store.ts";
 
@@ -57,7 +57,7 @@ const rowOf = (
     steps: {},
     rewarded: again?.rewarded ?? [],
   };
-  return withActive(quest, row, at);
+  return withFirst(quest, row, at);
 };
 
 /** Starts a quest for the turn's player. @returns the row, which has been stored */

@@ -54,16 +54,28 @@ export const stepPercent = (
   return Math.max(0, Math.min(99, Math.floor((100 * value) / target)));
 };
 
+const requiredCounts = new WeakMap<CompiledQuest, number>();
+
+const requiredIn = (quest: CompiledQuest): number => {
+  const known = requiredCounts.get(quest);
+  if (known !== undefined) return known;
+  const required = requiredOf(quest.definition);
+  requiredCounts.set(quest, required);
+  return required;
+};
+
 /** Returns how far a quest in progress is: the mean of the required steps that are furthest, at most 99. */
 export const questPercent = (reader: Reader, quest: CompiledQuest, row: QuestRow): number => {
-  const percents = quest.steps
-    .filter(({ definition }) => !definition.optional)
-    .map((step) => {
-      const isDone = row.steps[step.definition.key]?.doneMs !== undefined;
-      return stepPercent(step, { value: isDone ? 0 : shownValue(reader, row, step), isDone });
-    })
-    .toSorted((a, b) => b - a);
-  const required = requiredOf(quest.definition);
-  const sum = percents.slice(0, required).reduce((total, percent) => total + percent, 0);
+  const percents: number[] = [];
+  for (const step of quest.steps) {
+    const { key, optional } = step.definition;
+    if (optional) continue;
+    const isDone = row.steps[key]?.doneMs !== undefined;
+    percents.push(isDone ? 100 : stepPercent(step, { value: shownValue(reader, row, step), isDone }));
+  }
+  const required = requiredIn(quest);
+  if (required < percents.length) percents.sort((a, b) => b - a);
+  let sum = 0;
+  for (let i = 0; i < required; i++) sum += percents[i]!;
   return Math.min(99, Math.floor(sum / required));
 };
