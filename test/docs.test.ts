@@ -206,7 +206,7 @@ describe("the commands of the documents", function () {
     assert.equal(body.currencies.coins, 4);
   });
 
-  it("of the guides to the economy, leaderboards, chat and quests give, rank, mute and complete", async () => {
+  it("of the guides to economy, leaderboards, chat and quests give, rank, mute and complete", async () => {
     assert.ok(stepsOf(ECONOMY).length > 15);
     const ranked = await runSteps(BOARDS, await runSteps(ECONOMY, await started()));
     const { KEY = "" } = await runSteps(CHAT, ranked);

@@ -74,7 +74,7 @@ describe("cycles of quests", () => {
 
 type Shape = { key: string; optional: boolean; dependsOn: string[] };
 
-/** Steps that depend on earlier ones alone, of which at least one is required; required ones on required ones. */
+/** Steps that depend on earlier ones alone, required ones on required ones; at least one is required. */
 const dags = fc
   .array(fc.record({ optional: fc.boolean(), picks: fc.array(fc.nat(), { maxLength: 4 }) }), {
     minLength: 1,
@@ -93,7 +93,7 @@ const dags = fc
   });
 
 describe("steps of quests", () => {
-  it("of any DAG become active in an order, and the quest is complete exactly with the last required one", () => {
+  it("of any DAG become active in an order; the quest is complete exactly with the last required one", () => {
     fc.assert(
       fc.property(dags, fc.infiniteStream(fc.nat()), (steps, choices) => {
         const plan = { stepMode: "PARALLEL" as const, steps };
