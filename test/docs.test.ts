@@ -24,6 +24,7 @@ const IMPORT = "docs/guides/import.md";
 const START = "docs/guides/getting-started.md";
 const RULES = "docs/guides/rules.md";
 const ECONOMY = "docs/guides/economy.md";
+const QUESTS = "docs/guides/quests.md";
 const CHAT = "docs/guides/chat.md";
 const PLAYERS = "docs/guides/players.md";
 const BOARDS = "docs/guides/leaderboards.md";
@@ -164,6 +165,7 @@ describe("blocks of commands", () => {
       START,
       RULES,
       ECONOMY,
+      QUESTS,
       CHAT,
       LOBBIES,
       PLAYERS,
@@ -205,7 +207,7 @@ describe("the commands of the documents", function () {
     assert.equal(body.currencies.coins, 4);
   });
 
-  it("of the guides to the economy, leaderboards and chat give, rank, and mute who appeals", async () => {
+  it("of the guides to economy, leaderboards, chat and quests give, rank, mute and complete", async () => {
     assert.ok(stepsOf(ECONOMY).length > 15);
     const ranked = await runSteps(BOARDS, await runSteps(ECONOMY, await started()));
     const { KEY = "" } = await runSteps(CHAT, ranked);
@@ -215,6 +217,8 @@ describe("the commands of the documents", function () {
     const { body } = await api.get("/api/v1/players/ext:mira", { key: KEY });
     // 60 given, 15 and 12 spent, 5 with the badge, a chest for 10.
     assert.equal(body.currencies.gems, 28);
+    await runSteps(QUESTS, ranked);
+    assert.equal((await api.get("/api/v1/players/ext:uma", { key: KEY })).body.xp, 155);
   });
 
   it("of the guide to lobbies lead from an open lobby to the results of its game", async () => {

@@ -88,4 +88,38 @@ const economy: Game = {
   },
 };
 
-export const GAMES: readonly Game[] = [simple, economy];
+const STEPS = 3;
+
+/** A quest of steps in sequence; each counts events of a type. */
+const quest = async (site: Site, key: string, eventType: string): Promise<void> => {
+  const steps = Array.from({ length: STEPS }, (_, i) => ({
+    key: `step${i}`,
+    name: `Step ${i}`,
+    kind: "EVENT",
+    metric: { eventTypes: [eventType], aggregate: "count" },
+    target: 100,
+  }));
+  await post(site, "/quests", { key, name: key, steps, rewards: { currencies: { coins: 1 } } });
+  await post(site, `/quests/${key}/publish`, {});
+};
+
+const TOUCHED = 4;
+
+/** The economy, with quests: an event touches four of them. */
+const withQuests = (name: string, quests: number): Game => ({
+  name,
+  xpOf: economy.xpOf,
+  prepare: async (site) => {
+    await economy.prepare(site);
+    for (let i = 0; i < quests; i++)
+      await quest(site, `quest${i}`, i < TOUCHED ? TYPES[0]! : `other.event${i}`);
+  },
+});
+
+/** `many-quests`: as many as a project may have. */
+export const GAMES: readonly Game[] = [
+  simple,
+  economy,
+  withQuests("quests", 20),
+  withQuests("many-quests", 500),
+];

@@ -68,6 +68,7 @@ export const TAG_TEXT: Readonly<Record<string, string>> = {
   "Chat moderation": "Sanctions, reports, word lists, and what the filter holds back.",
   Configuration: "The definitions of a project as one document, to export, compare and import; its settings.",
   Webhooks: "What is sent to your servers when something happens, and a feed of the same.",
+  Quests: "Goals of several steps, once or in cycles: what a project defines, and how far its players are.",
   Streaks: "Periods, or events, in a row: what a project defines, and how far its players have come.",
   Chat: "Channels of a project, of its lobbies and of two players, what is said there, and its moderation.",
   Jobs: "Long work of a project, done in steps while events go on.",

@@ -48,6 +48,9 @@ import { ruleInsightRoutes } from "./resources/rules-insight.ts";
 import { ruleTrialRoutes } from "./resources/rules-trial.ts";
 import { ruleRoutes } from "./resources/rules.ts";
 import { segmentRoutes } from "./resources/segments.ts";
+import { playerQuestRoutes } from "./resources/player-quests.ts";
+import { questInsightRoutes } from "./resources/quest-insight.ts";
+import { questRoutes } from "./resources/quests.ts";
 import { streakRoutes } from "./resources/streaks.ts";
 import { superadminAuthRoutes } from "./resources/superadmin-auth.ts";
 import { superadminEmailRoutes } from "./resources/superadmin-email.ts";
@@ -110,6 +113,9 @@ export const routes: readonly AnyRoute[] = [
   ...bulkGrantRoutes,
   ...segmentRoutes,
   ...streakRoutes,
+  ...questRoutes,
+  ...questInsightRoutes,
+  ...playerQuestRoutes,
   ...lobbyRoutes,
   ...lobbyCommandRoutes,
   ...configurationRoutes,

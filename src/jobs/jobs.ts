@@ -21,6 +21,7 @@ import { createRelayJobs } from "./relay-outbox.ts";
 import { retention } from "./retention.ts";
 import { runSchedules } from "./run-schedules.ts";
 import { sendMail } from "./send-mail.ts";
+import { settleQuests } from "./settle-quests.ts";
 import { settleStreaks } from "./settle-streaks.ts";
 import { sweepDynamicSegments } from "./sweep-segments.ts";
 import { createSweep } from "./sweep.ts";
@@ -54,6 +55,7 @@ const createTimedJobs = (): Readonly<Record<Exclude<JobName, "sweep">, AnyJob>> 
   maintain,
   "sweep-segments": sweepDynamicSegments,
   "flush-event-types": flushEventTypes,
+  "settle-quests": settleQuests,
   "settle-streaks": settleStreaks,
   "advance-lobbies": advanceLobbies,
   "leaderboard-periods": leaderboardPeriods,

@@ -31,6 +31,7 @@ export type JobName =
   | "maintain"
   | "sweep-segments"
   | "flush-event-types"
+  | "settle-quests"
   | "settle-streaks"
   | "advance-lobbies"
   | "leaderboard-periods"

@@ -85,6 +85,7 @@ const SHOWN: Readonly<Record<string, Show>> = {
     by,
   })),
   "player.reward_granted": as("player.reward"),
+  "quest.updated": show<"quest.updated">("quest.updated", own),
   "inbox.message": show<"inbox.message">("inbox.message", own),
 };
 

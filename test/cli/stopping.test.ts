@@ -35,7 +35,11 @@ describe("a server that is told to stop", function () {
   it("answers as before for SHUTDOWN_DELAY_MS, and says that it is not ready, until it is told again", async () => {
     const port = await freePort();
     const env = { DATA_DIR: dir.path, PORT: String(port), DEMO: "off", LOG_LEVEL: "error" };
-    const server = await startProcess(["serve"], { ...env, SHUTDOWN_TIMEOUT_MS, SHUTDOWN_DELAY_MS: "600000" });
+    const server = await startProcess(["serve"], {
+      ...env,
+      SHUTDOWN_TIMEOUT_MS,
+      SHUTDOWN_DELAY_MS: "600000",
+    });
     const api = clientOf(`http://127.0.0.1:${port}`);
     const { key } = await aTenant(api);
     server.child.kill("SIGTERM");

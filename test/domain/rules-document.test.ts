@@ -76,14 +76,14 @@ describe("rule documents", () => {
     const problems = problemsOf({
       ...base,
       actions: [
-        { type: "update_quest" },
+        { type: "grant_xp", amount: 1 },
         { type: "grant_xp", amount: 1, target: { lobbyMembers: { $ref: "event.properties.lobby" } } },
         { type: "emit_event", eventType: "a", channels: ["rules", "chat"], chatChannelKey: "c" },
       ],
     });
     assert.deepEqual(
       problems.map((problem) => problem.split(":")[0]),
-      ["actions.0.type", "actions.1.target.lobbyMembers", "actions.2.chatChannelKey", "actions.2.channels.1"],
+      ["actions.1.target.lobbyMembers", "actions.2.chatChannelKey", "actions.2.channels.1"],
     );
     assert(problems.every((problem) => problem.endsWith("is not available yet")));
   });
@@ -280,8 +280,9 @@ describe("rule documents", () => {
   it("are edited in part, without defaults for what is left out", () => {
     assert.deepEqual(RulePatch.parse({ draftVersion: 3, limits: null }), { draftVersion: 3, limits: null });
     assert.deepEqual(problemsOf({ draftVersion: 1, rollout: null, reentrant: true }, RulePatch), []);
-    assert.deepEqual(problemsOf({ draftVersion: 1, actions: [{ type: "update_quest" }] }, RulePatch), [
-      "actions.0.type: update_quest is not available yet",
+    const toChat = { type: "emit_event", eventType: "a", channels: ["rules"], chatChannelKey: "c" };
+    assert.deepEqual(problemsOf({ draftVersion: 1, actions: [toChat] }, RulePatch), [
+      "actions.0.chatChannelKey: chatChannelKey is not available yet",
     ]);
   });
 });

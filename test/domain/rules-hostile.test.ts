@@ -188,7 +188,7 @@ describe("hostile rules", () => {
         rank,
         { ...rank, measure: "percentile" },
         { ...rank, measure: "score", period: "PREVIOUS" },
-        { ...state, entity: "quest" },
+        { ...state, entity: "adventure" },
       ],
     });
     assert.deepEqual(
@@ -197,7 +197,7 @@ describe("hostile rules", () => {
         "conditions.all.0.measure: rank is not available yet",
         "conditions.all.1.measure: percentile is not available yet",
         "conditions.all.2.period: PREVIOUS is not available yet",
-        "conditions.all.3.entity: quest is not available yet",
+        "conditions.all.3.entity: adventure is not available yet",
       ],
     );
   });

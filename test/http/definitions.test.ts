@@ -7,7 +7,7 @@ import { must } from "../support/http/client.ts";
 import { definitionDocument, OPTIONAL_FIELD } from "../support/rules/definition-documents.ts";
 import { aMember } from "../support/app/member.ts";
 
-for (const { kind, plural } of DEFINITION_KINDS) {
+for (const { kind, plural } of DEFINITION_KINDS.filter(({ hasDrafts }) => !hasDrafts)) {
   describe(`definitions: ${plural}`, () => {
     let api: TestApp;
     let tenant: Tenant;

@@ -195,16 +195,16 @@ describe("rules", () => {
   it("name the field of what is wrong or not available yet", async () => {
     const actions = [
       { type: "grant_xp", amount: 1 },
-      { type: "update_quest", key: "q", operation: "START" },
+      { type: "grant_xp", amount: 1, target: { lobbyMembers: { ref: "event.properties.lobby" } } },
     ];
     const conditions = { all: [{ any: [{ type: "segment", segmentKeys: "vip" }] }] };
     const answer = await create({ conditions, actions });
     assert.equal(answer.status, 400);
     assert.deepEqual(
       answer.body.error.details.map(({ field }: { field: string }) => field),
-      ["actions.1.type", "conditions.all.0.any.0.segmentKeys"],
+      ["actions.1.target.lobbyMembers", "conditions.all.0.any.0.segmentKeys"],
     );
-    assert.equal(answer.body.error.details[0].message, "update_quest is not available yet");
+    assert.equal(answer.body.error.details[0].message, "lobbyMembers is not available yet");
   });
 
   it("are published only with leaderboards that take scores", async () => {

@@ -12,6 +12,7 @@ import { aGame, type Game } from "../support/app/game.ts";
 import { mostTelling, namesIn, writeExamples } from "../support/webhooks/examples.ts";
 import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 import { BOARD_SCENARIOS } from "../support/webhooks/scenarios-boards.ts";
+import { QUEST_SCENARIOS } from "../support/webhooks/scenarios-quests.ts";
 import { EVENT_SCENARIOS } from "../support/webhooks/scenarios-events.ts";
 import { PLAYER_SCENARIOS } from "../support/webhooks/scenarios-players.ts";
 import { ROOM_SCENARIOS } from "../support/webhooks/scenarios-rooms.ts";
@@ -21,6 +22,7 @@ import type { Stage } from "../support/webhooks/stage.ts";
 const SCENARIOS = [
   ...PLAYER_SCENARIOS,
   ...STREAK_SCENARIOS,
+  ...QUEST_SCENARIOS,
   ...BOARD_SCENARIOS,
   ...ROOM_SCENARIOS,
   ...EVENT_SCENARIOS,

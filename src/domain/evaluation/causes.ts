@@ -32,6 +32,14 @@ export const CAUSES = {
   reward: ["player.reward_granted"],
   boost: ["player.boost_started", "player.boost_ended"],
   segment: ["player.segment_entered", "player.segment_left"],
+  quest: [
+    "quest.started",
+    "quest.step_completed",
+    "quest.completed",
+    "quest.claimed",
+    "quest.expired",
+    "quest.failed",
+  ],
   streak: [
     "player.streak_extended",
     "player.streak_frozen",
@@ -60,6 +68,7 @@ export const LOOP_ROLES = {
   badge: { follows: CAUSES.badge, gives: CAUSES.badge },
   streak: { follows: CAUSES.streak, gives: ["player.streak_extended"] },
   segment: { follows: CAUSES.segment, gives: [] },
+  quest: { follows: CAUSES.quest, gives: ["quest.step_completed", "quest.claimed"] },
   reward: { follows: [], gives: CAUSES.reward },
   level: { follows: [], gives: [LEVEL_UP] },
   currency: NO_ROLE,

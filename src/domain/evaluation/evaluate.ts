@@ -6,6 +6,10 @@ import { scoreEvent } from "./boards/board-index.ts";
 import { holdingsOf, scoreHoldings } from "./boards/holdings.ts";
 import { countEvent } from "./metrics/count.ts";
 import { giveBundle } from "./rewards/give.ts";
+import { advanceQuests, refreshQuests, watchQuests } from "./quests/advance.ts";
+import { announceQuests } from "./quests/announce.ts";
+import { changeQuest } from "./quests/change.ts";
+import { questStanding } from "./quests/hooks.ts";
 import type { RuleObserver } from "./running/observe.ts";
 import { runRules } from "./running/run.ts";
 import { runSpawned, SPAWNED_TYPES } from "./running/spawned.ts";
@@ -58,6 +62,7 @@ export type TurnParts = {
 export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts }: TurnParts): PlanTurn => {
   const { event, accounts = openAccounts() } = parts;
   watchSegments(parts.plan.segmentIndex, parts.player);
+  watchQuests(parts.plan.quests, parts.player);
   const root: Root = {
     id: event.id,
     isTracked,
@@ -83,7 +88,14 @@ const ignore = (): void => undefined;
 
 /** Creates the turn of one event, which shares everything else with its root's. */
 const passOf = (
-  { project, player, nowMs, effects, shared, root }: Omit<PlanTurn, "event" | "emit" | "give" | "warn">,
+  {
+    project,
+    player,
+    nowMs,
+    effects,
+    shared,
+    root,
+  }: Omit<PlanTurn, "event" | "emit" | "give" | "questStanding" | "changeQuest" | "warn">,
   event: RuleEvent,
 ): PlanTurn => {
   const turn: PlanTurn = {
@@ -99,15 +111,17 @@ const passOf = (
       if (DERIVED_EVENT_TYPES.has(type)) derive(turn, type, data);
     },
     give: giveBundle,
+    questStanding: (key) => questStanding(turn, key),
+    changeQuest: (order, cause) => changeQuest(turn, order, cause),
     warn: root.trace?.warn ?? ignore,
   };
   return turn;
 };
 
 /**
- * Evaluates a tracked event and everything it causes: counters, streaks, segments, rules by priority, badges
- * that follow metrics, leaderboard scores; then the same for each derived event, first in first out. Pure
- * except for `turn`; no I/O. The order is part of the contract with integrators.
+ * Evaluates a tracked event and everything it causes: counters, streaks, segments, rules by priority, quests,
+ * badges that follow metrics, leaderboard scores; then the same for each derived event, first in first out.
+ * Pure except for `turn`; no I/O. The order is part of the contract with integrators.
  * @returns a message when the event was sent for something that cannot be done
  */
 export const evaluateEvent = (turn: PlanTurn): string | undefined => {
@@ -128,15 +142,25 @@ export const evaluateEvent = (turn: PlanTurn): string | undefined => {
  * @param xpBefore the player's XP when the turn was opened
  */
 export const settleTurn = (turn: PlanTurn, xpBefore: number): void => {
-  const { root, project } = turn;
+  const { project } = turn;
   refreshSegments(project.segmentIndex, turn);
+  refreshQuests(turn);
+  evaluateDerived(turn);
+  // What the last events have changed may complete quests, and that may trigger rules.
+  refreshQuests(turn);
+  evaluateDerived(turn);
+  announceQuests(turn);
+  scoreHoldings(project.boardIndex, turn, xpBefore);
+  reportLoop(turn);
+  reportStepsHit(turn);
+};
+
+const evaluateDerived = (turn: PlanTurn): void => {
+  const { root } = turn;
   while (root.taken < root.derived.length && !isGuarded(turn)) {
     const event = root.derived[root.taken++]!;
     evaluateOne(passOf(turn, event));
   }
-  scoreHoldings(project.boardIndex, turn, xpBefore);
-  reportLoop(turn);
-  reportStepsHit(turn);
 };
 
 /** Fixed steps of one turn. */
@@ -151,6 +175,7 @@ const evaluateOne = (turn: PlanTurn): undefined => {
   advanceStreaks(turn);
   refreshSegments(segmentIndex, turn);
   payBy(turn.root, turn.root.accounts.rules, () => (trace ? trace.runRules(turn) : runRules(rules, turn)));
+  advanceQuests(turn);
   followMetrics(turn);
   scoreEvent(turn, boardIndex);
   refreshSegments(segmentIndex, turn);

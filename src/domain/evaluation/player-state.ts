@@ -1,6 +1,8 @@
 import type { Cause, Json } from "../kernel/events/events.ts";
 import type { LoadedList } from "./boards/list.ts";
 import type { ScopeAmounts } from "./caps/amounts.ts";
+import type { AggregateState } from "./metrics/aggregates.ts";
+import type { QuestRow } from "./quests/row.ts";
 
 /**
  * A player's state in evaluation: loaded once for a batch, changed in memory, saved once. Every value here is
@@ -67,6 +69,8 @@ export type Holdings = {
   segments: number;
   /** The player's own boosts by id; those of the project are part of the plan. */
   boosts: BoostState;
+  /** By key of the quest. */
+  quests: QuestState;
 };
 export type HoldingName = keyof Holdings;
 
@@ -81,7 +85,8 @@ export type Dirty = { profile: boolean; doc: boolean } & { [Name in HoldingName]
  * took back the reward of a level, by its number, or tiers of a badge, by `b:` and its key; `w`: how many of
  * each reward of the catalogue were given, by key; `b`: ids of boards from which the player is banned; `z`:
  * versions of entries that were removed, by list; `s`: [minute, scores submitted in it], by id of a board
- * that limits these.
+ * that limits these; `q`: what steps of quests in progress have counted, by id of the player's quest and key
+ * of the step.
  */
 export type PlayerDoc = {
   l?: Record<string, unknown>;
@@ -94,10 +99,14 @@ export type PlayerDoc = {
   b?: readonly string[];
   z?: Readonly<Record<string, number>>;
   s?: Readonly<Record<string, readonly [minute: number, scores: number]>>;
+  q?: Record<string, Readonly<Record<string, StepCount>>>;
 };
 
+/** What a step of a quest has counted: an aggregate, or the last period of a streak and its length. */
+export type StepCount = AggregateState;
+
 /** Fields of the document whose own fields are assigned; all others are replaced as a whole. */
-export const EDITED_IN_PLACE = ["l", "c", "g"] as const satisfies readonly (keyof PlayerDoc)[];
+export const EDITED_IN_PLACE = ["l", "c", "g", "q"] as const satisfies readonly (keyof PlayerDoc)[];
 
 /**
  * Size of a player's document as JSON, in bytes. For a small one it is an upper bound, which saves measuring
@@ -176,6 +185,9 @@ export type BoostState = {
   cause: Cause;
 };
 
+/** A player's quest: its latest cycle, and earlier ones whose rewards have not been claimed. */
+export type QuestState = { latest: QuestRow; older: readonly QuestRow[] };
+
 /**
  * Reads an input of a segment: its value differs, by `Object.is`, whenever the underlying holding has
  * changed.
@@ -220,6 +232,10 @@ export const HOLDINGS: Readonly<Record<HoldingName, HoldingKind>> = {
     changedBy: { "player.segment_": "segment:" },
   },
   boosts: { inputs: {}, changedBy: {} },
+  quests: {
+    inputs: { quest: (key) => (player) => player.quests.get(key) },
+    changedBy: { "quest.": "quest:" },
+  },
 };
 
 export const HOLDING_NAMES = Object.keys(HOLDINGS) as readonly HoldingName[];

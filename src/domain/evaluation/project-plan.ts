@@ -1,5 +1,6 @@
 import type { LeftOut } from "./left-out.ts";
 import type { BoardIndex } from "./boards/board-index.ts";
+import type { QuestIndex } from "./quests/quest-index.ts";
 import type { RuleSet } from "./running/compile.ts";
 import type { SegmentIndex } from "./segments/segment-index.ts";
 import type { CompiledSegment } from "./segments/segment.ts";
@@ -12,6 +13,7 @@ type NoEconomy = "projectId" | "timezone" | "settings" | "curve" | "boards" | "b
 /** A project's compiled definitions of the economy, without archived ones. */
 export type Economy = Omit<CompiledDefinitions, NoEconomy | "segments"> & {
   segments: ReadonlyMap<string, CompiledSegment>;
+  quests: QuestIndex;
   /** The DYNAMIC segments, compiled to be refreshed. */
   segmentIndex: SegmentIndex;
   /** Definitions that could not be compiled. */

@@ -1,5 +1,6 @@
 import { badgesFollowing } from "./badges/follow.ts";
 import { DERIVED_EVENT_TYPES } from "../kernel/events/event-types.ts";
+import type { CompiledQuest } from "./quests/compile.ts";
 import type { RewardBundle } from "./rewards/bundle.ts";
 import { limitedKeysOf } from "./rewards/shared-keys.ts";
 import type { Pieces } from "../kernel/pace.ts";
@@ -114,6 +115,30 @@ type Reached = { types: Set<string>; rules: Set<CompiledRule>; bundles: RewardBu
 const LOOK_STEPS = 2;
 const GIVE_STEPS = 30;
 
+/** Passes on what quests and their steps may give, also by versions that players still do. */
+function* giveOfQuests(quests: readonly CompiledQuest[], give: (bundle: RewardBundle) => void): Pieces<void> {
+  for (const quest of quests) {
+    for (const { definition } of [quest, ...quest.earlier.values()]) {
+      yield GIVE_STEPS;
+      for (const { rewards } of [definition, ...definition.steps]) if (rewards) give(rewards);
+    }
+  }
+}
+
+type ByRule = { reached: Reached; rule: CompiledRule; give: (bundle: RewardBundle) => void };
+
+/** Adds what the actions of a rule may cause and grant. */
+function* reachByRule(plan: ProjectPlan, { reached, rule, give }: ByRule): Pieces<void> {
+  yield GIVE_STEPS * rule.definition.actions.length;
+  for (const action of rule.definition.actions) {
+    const { types, bundles, quests = [] } = outcomesOf(action);
+    addTypes(plan, reached, types);
+    bundles.forEach(give);
+    const named = quests.flatMap((key) => plan.quests.byKey.get(key) ?? []);
+    yield* giveOfQuests(named, give);
+  }
+}
+
 function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
   // Any change by REST may include XP; its other grants are named by the caller.
   const given: RewardBundle[] = eventType === "system.change" ? [{ xp: 1 }] : [];
@@ -123,6 +148,11 @@ function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
     reached.bundles.push(bundle);
     addTypes(plan, reached, typesOfBundle(bundle, levelsGive));
   };
+  // A state may change with any event.
+  yield* giveOfQuests(
+    plan.quests.stateful.map(({ quest }) => quest),
+    give,
+  );
   // A growing set is iterated to its new end.
   for (const type of reached.types) {
     addTypes(plan, reached, ALWAYS);
@@ -134,15 +164,11 @@ function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
     for (const streak of plan.streaks.values()) {
       if (streak.listensTo(type)) for (const { rewards } of streak.definition.milestones) give(rewards);
     }
+    yield* giveOfQuests(plan.quests.forEvent(type), give);
     for (const rule of rulesOf(plan, type)) {
       if (reached.rules.has(rule)) continue;
       reached.rules.add(rule);
-      yield GIVE_STEPS * rule.definition.actions.length;
-      for (const action of rule.definition.actions) {
-        const { types, bundles } = outcomesOf(action);
-        addTypes(plan, reached, types);
-        bundles.forEach(give);
-      }
+      yield* reachByRule(plan, { reached, rule, give });
     }
   }
   return reached;
@@ -164,7 +190,9 @@ const addTypes = (plan: ProjectPlan, { types }: Reached, added: Iterable<string>
 const XP = ["player.xp_granted", "player.level_up", "player.updated", "player.boost_ended"];
 
 /** Possible effects of any event by itself: segments change, streaks end, boosts expire. */
-const ALWAYS = [...DERIVED_EVENT_TYPES].filter((type) => /^player\.(segment|streak|boost)_/.test(type));
+const ALWAYS = [...DERIVED_EVENT_TYPES].filter((type) =>
+  /^(player\.(segment|streak|boost)_|quest\.)/.test(type),
+);
 
 /**
  * XP alone only publishes events of XP, unless levels grant something. Anything else may publish any event.

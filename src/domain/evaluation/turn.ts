@@ -1,10 +1,12 @@
 import type { EventData, EventType } from "../kernel/events/domain-events.ts";
+import type { Cause } from "../kernel/events/events.ts";
 import type { BundleGrant } from "./rewards/bundle.ts";
 import type { RuleObserver } from "./running/observe.ts";
 import type { Effects } from "./effects.ts";
 import type { EventAccount, EventAccounts } from "./event-accounts.ts";
 import type { CompiledDefinitions } from "./compiled-definitions.ts";
-import type { PlayerState } from "./player-state.ts";
+import type { PlayerState, QuestState } from "./player-state.ts";
+import type { PlayerQuestState } from "./quests/row.ts";
 import type { LoopHit, RuleEvent, RuleStep } from "./rule-event.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 
@@ -48,7 +50,21 @@ export type Root = {
   outboxBefore: number;
   /** The player's holdings before the turn that boards follow. */
   before: HoldingsBefore;
+  /** Quests that have changed, by key, as they were before: announced at the end of the pass. */
+  quests?: Map<string, QuestState | undefined>;
 };
+
+/** What a rule does to a player's quest. */
+export type QuestOrder = {
+  key: string;
+  operation: "START" | "ADVANCE" | "COMPLETE" | "FAIL" | "RESET";
+  /** ADVANCE: the step, and how much is added to what it has counted. */
+  stepKey?: string;
+  amount?: number;
+};
+
+/** Where a player stands in a quest. */
+export type QuestStanding = { state: PlayerQuestState; percent: number; doneSteps: readonly string[] };
 
 /** A player's holdings when a turn began, as far as boards follow them. */
 export type HoldingsBefore = { values: readonly number[]; ledger: number };
@@ -82,6 +98,10 @@ export type Turn = {
   emit<T extends EventType>(type: T, data: EventData<T>): void;
   /** Grants a bundle of rewards now; see evaluation/rewards/give.ts. */
   give(turn: Turn, grant: BundleGrant): void;
+  /** Returns where the player stands in a quest; undefined for an unknown one. */
+  questStanding(key: string): QuestStanding | undefined;
+  /** Starts, advances, completes, fails or resets a quest. @returns why that is not possible */
+  changeQuest(order: QuestOrder, cause: Cause): string | undefined;
   /** Adds a warning to traces, such as a division by zero. */
   warn(message: string): void;
 };

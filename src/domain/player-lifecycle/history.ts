@@ -23,7 +23,7 @@ const ALWAYS = [
   "level is that of today's level curve; a curve that was changed since may have said otherwise",
   "currencies and XP go by when they were recorded, which for late events is after their time",
   "initial balances count from the first change of a currency on",
-  "quests are not available yet",
+  "of a quest that was started again in its cycle, only the last start is known",
 ];
 
 /**
@@ -48,7 +48,7 @@ export const readStateAt = async (work: Work, player: Player, at: Date): Promise
     currencies: Object.fromEntries(currencies) as Record<string, number>,
     badges: await readBadges(work, player, at),
     streaks: streaks.known,
-    quests: [],
+    quests: await readQuests(work, player, at),
     caveats: [...ALWAYS, ...streaks.caveats],
   };
 };
@@ -119,4 +119,26 @@ const readStreaks = async (
     })),
     caveats: isWhole ? [] : ["streaks are known as far as the player stream is kept, which is not whole"],
   };
+};
+
+/** Quests by the times of their rows: cycles that had begun, the latest first of each quest. */
+const readQuests = async (
+  { db }: Work,
+  { projectId, id }: Player,
+  at: Date,
+): Promise<PointInTimeState["quests"]> => {
+  const moment = at.toISOString();
+  const found = await sql<{ quest_key: string; cycle_key: string; state: string }>`
+    select distinct on (quest_key) quest_key, cycle_key,
+      case when claimed_at <= ${moment}::timestamptz then 'CLAIMED'
+        when completed_at <= ${moment}::timestamptz
+          and (state <> 'EXPIRED' or claim_until > ${moment}::timestamptz) then 'COMPLETED'
+        when state = 'EXPIRED' and coalesce(expires_at, updated_at) <= ${moment}::timestamptz then state
+        when state in ('FAILED', 'ABANDONED') and updated_at <= ${moment}::timestamptz then state
+        else 'IN_PROGRESS' end as state
+    from player_quests
+    where project_id = ${projectId} and player_id = ${id} and started_at <= ${moment}::timestamptz
+      and state <> 'RESET'
+    order by quest_key, started_at desc`.execute(db);
+  return found.rows.map((row) => ({ questKey: row.quest_key, cycleKey: row.cycle_key, state: row.state }));
 };

@@ -2,6 +2,7 @@ import type { HoldingName } from "../evaluation/player-state.ts";
 import type { Pieces } from "../kernel/pace.ts";
 import { mergeBadges, mergeCurrencies, type Merging } from "./merge-holdings.ts";
 import { mergeBoosts, mergeEntries, mergeSegments, mergeStreaks } from "./merge-progress.ts";
+import { mergeQuests } from "./merge-quests.ts";
 import { inLists, ofPlayer, type PersonalTable } from "./personal-table.ts";
 
 /** Handling of a kind of holdings when players are merged, shown, exported and erased. */
@@ -65,6 +66,12 @@ export const HOLDING_LIFE = {
   segments: {
     merge: byRow("segments", mergeSegments),
     table: ofPlayer("player_segments", "segment_key"),
+    isLeftBehind: true,
+    isIncluded: true,
+  },
+  quests: {
+    merge: byRow("quests", mergeQuests),
+    table: ofPlayer("player_quests", "quest_key, cycle_key"),
     isLeftBehind: true,
     isIncluded: true,
   },

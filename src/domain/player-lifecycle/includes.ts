@@ -2,6 +2,8 @@ import { sql } from "kysely";
 import { listIncludedBadges, type PlayerBadge } from "../economy/badges/player-badges.ts";
 import { listBoosts } from "../economy/boosts/operations.ts";
 import type { BoostView } from "../kernel/events/events.ts";
+import { listIncludedQuests } from "../economy/quests/player-quests.ts";
+import type { PlayerQuest } from "../evaluation/quests/show.ts";
 import { listStreaks } from "../economy/streaks/player-streaks.ts";
 import type { PlayerStreak } from "../economy/streaks/show.ts";
 import { HOLDING_NAMES, type HoldingName } from "../evaluation/player-state.ts";
@@ -32,6 +34,8 @@ export type Included = {
   /** Keys. */
   segments?: string[];
   boosts?: BoostView[];
+  /** Those of the project that are shown to the player, 100 at most. */
+  quests?: PlayerQuest[];
   identities?: Identity[];
   /** The first 100. */
   metrics?: PlayerMetric[];
@@ -52,6 +56,7 @@ const READERS: Readers = {
     return found.rows.map((row) => row.segment_key);
   },
   boosts: listBoosts,
+  quests: listIncludedQuests,
   identities: listIdentities,
   metrics: listIncludedMetrics,
 };

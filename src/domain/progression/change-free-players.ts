@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { shareConfig } from "../kernel/config-lock.ts";
 import type { Work } from "../kernel/work.ts";
 import { changePlayers } from "./change.ts";
-import type { Turn } from "../evaluation/turn.ts";
+import type { PlanTurn } from "../evaluation/project-plan.ts";
 
 export type PlayersOf = { projectId: string; playerIds: readonly string[] };
 
@@ -15,7 +15,7 @@ export const changeFreePlayers = async <P>(
   work: Work,
   { projectId, playerIds }: PlayersOf,
   prepare: (playerIds: readonly string[]) => Promise<P>,
-  change: (turn: Turn, prepared: P) => void,
+  change: (turn: PlanTurn, prepared: P) => void,
 ): Promise<void> => {
   // In the lock order of batches.
   await shareConfig(work, [projectId]);

@@ -15,7 +15,7 @@ import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./lock-shared-counters.ts";
 import type { PlayerKey } from "./reference.ts";
 import { sharedKeysOf } from "../evaluation/shared-needs.ts";
-import type { Turn } from "../evaluation/turn.ts";
+import type { PlanTurn } from "../evaluation/project-plan.ts";
 
 export type { Changed } from "./change-together.ts";
 
@@ -52,7 +52,7 @@ export const changePlayers = async <T>(
   work: Work,
   projectId: string,
   { playerIds, gives = [] }: ChangeInput,
-  change: (turn: Turn) => T,
+  change: (turn: PlanTurn) => T,
 ): Promise<Changed<T>[]> => {
   const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
   const players = [...new Set((await lockPlayersById(work, projectId, playerIds)).values())];

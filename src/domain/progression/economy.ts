@@ -12,6 +12,8 @@ import { type Pieces, stepsOfValue } from "../kernel/pace.ts";
 import { atOnce } from "../kernel/slices.ts";
 import type { Reward } from "../evaluation/rewards/reward.ts";
 import type { RuleSet } from "../evaluation/running/compile.ts";
+import { compileQuest } from "../evaluation/quests/compile.ts";
+import { indexQuests } from "../evaluation/quests/quest-index.ts";
 import { indexSegments } from "../evaluation/segments/segment-index.ts";
 import { compileSegment } from "../evaluation/segments/segment.ts";
 import { compileStreak } from "../evaluation/streaks/compile.ts";
@@ -28,10 +30,11 @@ type Given = { definitions: DefinitionsByKind; leftOut: LeftOut[] };
 function* compiled<D, C>(
   { definitions, leftOut }: Given,
   kind: string,
-  compile: (stored: { id: string; definition: D }) => C,
+  compile: (stored: Omit<Stored, "definition"> & { definition: D }) => C,
 ): Pieces<Map<string, C>> {
   const found = new Map<string, C>();
-  for (const { id, version, definition } of definitions.get(kind) ?? []) {
+  for (const stored of definitions.get(kind) ?? []) {
+    const { id, version, definition } = stored;
     const { key } = definition;
     const steps = stepsOfValue(definition);
     if (steps > DOCUMENT_STEPS_MAX) {
@@ -40,7 +43,7 @@ function* compiled<D, C>(
     }
     yield steps;
     try {
-      found.set(key, compile({ id, definition: definition as unknown as D }));
+      found.set(key, compile({ ...stored, definition: definition as unknown as D }));
     } catch (error) {
       leftOut.push({ kind, id, key, version, why: whyNot(error) });
     }
@@ -66,6 +69,10 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
     for (const metric of metrics) spenders.set(metric, { kind: "badge", id, key: definition.key });
   for (const { id, definition, metrics } of segments.values())
     for (const metric of metrics) spenders.set(metric, { kind: "segment", id, key: definition.key });
+  const byKey = yield* compiled(given, "quest", compileQuest);
+  for (const { id, key, metrics } of byKey.values())
+    for (const metric of metrics) spenders.set(metric, { kind: "quest", id, key });
+  const quests = indexQuests(byKey);
   const index = yield* metricPieces([...spenders.keys()], (metric) => spenders.get(metric));
   const levels = yield* compiled(given, "level", ({ definition }: Live<Level>) => definition);
   const rewards = yield* compiled(given, "reward", (live: Live<Reward>) => live);
@@ -76,6 +83,7 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
     streaks,
     streaksByEventType: indexStreaks(streaks),
     segments,
+    quests,
     segmentIndex: indexSegments([...segments.values()]),
     rewards,
     hasLimited: hasLimited({ badges, rewards }),
@@ -86,6 +94,7 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
     hasListeners: (eventType) =>
       rules.listeners(eventType).length > 0 ||
       index.forEvent(eventType).length > 0 ||
+      quests.forEvent(eventType).length > 0 ||
       [...streaks.values()].some((streak) => streak.listensTo(eventType)),
   };
 }

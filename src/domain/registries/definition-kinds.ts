@@ -2,6 +2,7 @@ import { badgeKind } from "../economy/badges/kind.ts";
 import { campaignBoostKind } from "../economy/boosts/kind.ts";
 import { currencyKind } from "../economy/currencies/kind.ts";
 import { levelKind } from "../economy/levels/kind.ts";
+import { questKind } from "../economy/quests/kind.ts";
 import { rewardKind } from "../economy/rewards/kind.ts";
 import { segmentKind } from "../economy/segments/kind.ts";
 import { streakKind } from "../economy/streaks/kind.ts";
@@ -16,4 +17,5 @@ export const DEFINITION_KINDS: readonly DefinitionKind[] = [
   streakKind,
   levelKind,
   campaignBoostKind,
+  questKind,
 ];

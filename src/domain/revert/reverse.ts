@@ -61,10 +61,11 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
     const award = awardOfKey(key);
     return award !== undefined && !isLost(event.id, award, together);
   };
-  const keptAtFirst: IsKept = (key) => keptByStreak(key) || keptByBadge(key);
+  leaveQuests(turn, record, reversal);
+  const keptAtFirst: IsKept = (key) => isOfQuest(key) || keptByStreak(key) || keptByBadge(key);
   yield* reverseXp(turn, linesOf(record, "XP", keptAtFirst), reversal);
   const lost = takeLevelsBack(turn, record.emitted, reversal);
-  const kept: IsKept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
+  const kept: IsKept = (key) => isOfQuest(key) || keptByStreak(key) || isOfKeptLevel(key, lost);
   keepAwards(log, together.lost, kept);
   const isStanding: IsKept = (key) => kept(key) || keptByBadge(key);
   const awards = log.map((award) => (isStanding(award.key) ? { ...award, isOfEvent: false } : award));
@@ -120,6 +121,15 @@ export const pastEvents = (
   return [...own, ...derived.slice(0, COUNTED_MAX)];
 };
 
+/** Whether a key is that of a quest's reward, which stays with the quest's progress. */
+const isOfQuest: IsKept = (key) => key.startsWith("q:");
+
+/** Quests are not taken back: tells which the event has counted for. */
+const leaveQuests = ({ project, player }: PlanTurn, { event }: PlayerRecord, reversal: Reversal): void => {
+  for (const { key } of project.quests.forEvent(event.type))
+    if (player.quests.has(key)) reversal.left.add(`quest ${key}: its progress and rewards stay`);
+};
+
 const linesOf = ({ ledger }: PlayerRecord, asset: string, isKept: IsKept): CausedLine[] =>
   ledger.filter((line) => line.asset === asset && !isKept(line.key));
 
@@ -139,6 +149,8 @@ const BY_ITSELF: Readonly<Record<HoldingName, ((turn: Turn, record: PlayerRecord
   badges: null,
   streaks: null,
   segments: null,
+  // Not taken back: reported by `leaveQuests`.
+  quests: null,
   boosts: (turn, record) => endBoosts(turn, record),
 };
 

@@ -197,7 +197,7 @@ const archiveRoute = ({ kind, write, name, path, params, refOf, body, show }: Co
 
 const OPERATIONS = [listRoute, createRoute, getRoute, updateRoute, archiveRoute];
 
-/** The five operations that every kind of definition has. */
-export const definitionRoutes: readonly AnyRoute[] = DEFINITION_KINDS.map(commonOf).flatMap((common) =>
-  OPERATIONS.map((make) => make(common)),
-);
+/** The five operations of every kind of definition that has no drafts. */
+export const definitionRoutes: readonly AnyRoute[] = DEFINITION_KINDS.filter(({ hasDrafts }) => !hasDrafts)
+  .map(commonOf)
+  .flatMap((common) => OPERATIONS.map((make) => make(common)));

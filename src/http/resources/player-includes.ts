@@ -2,6 +2,7 @@ import { z } from "zod";
 import { Metric } from "../../domain/evaluation/metrics/metric.ts";
 import { PlayerBadgeBody } from "./badges.ts";
 import { PlayerBoost } from "./boosts.ts";
+import { PlayerQuestBody } from "./quest-bodies.ts";
 import { PlayerStreakBody } from "./streaks.ts";
 
 export const IdentityBody = z
@@ -40,6 +41,7 @@ export const IncludedBody = z.object({
   streaks: z.array(PlayerStreakBody).optional(),
   segments: z.array(z.string()).optional(),
   boosts: z.array(PlayerBoost).optional(),
+  quests: z.array(PlayerQuestBody).optional().meta({ description: "The first 100 of the player's list" }),
   identities: z.array(IdentityBody).optional(),
   metrics: z.array(PlayerMetricBody).optional().meta({ description: "The first 100, by id" }),
   ranks: z.array(PlayerRank).optional(),

@@ -44,6 +44,7 @@ const ValidationBody = z
         leaderboards: keys,
         segments: keys,
         rewards: keys,
+        quests: keys,
       })
       .nullable()
       .meta({ description: "Everything that it reads and changes, by key; null while there are errors" }),

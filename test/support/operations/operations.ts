@@ -32,6 +32,7 @@ import { oauthOperations } from "./oauth.ts";
 import { jobOperations } from "./jobs.ts";
 import { liveRoomOperations } from "./live-rooms.ts";
 import { lobbyOperations } from "./lobbies.ts";
+import { questOperations } from "./quests.ts";
 import { streakOperations } from "./streaks.ts";
 import { chatModerationOperations } from "./chat-moderation.ts";
 import { chatOperations } from "./chat.ts";
@@ -69,6 +70,7 @@ const KNOWN: Record<string, Known> = {
   ...jobOperations,
   ...webhookOperations,
   ...streakOperations,
+  ...questOperations,
   ...lobbyOperations,
   ...chatModerationOperations,
   ...chatOperations,

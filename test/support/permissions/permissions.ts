@@ -2,6 +2,7 @@ import type { Access } from "../../../src/domain/kernel/access.ts";
 import type { Role } from "../../../src/domain/kernel/caller.ts";
 import { PLAYER_PERMISSIONS } from "./players.ts";
 import { LIVE_PERMISSIONS } from "./live.ts";
+import { QUEST_PERMISSIONS, STREAK_PERMISSIONS } from "./quests.ts";
 import { WEBHOOK_PERMISSIONS } from "./webhooks.ts";
 
 /** Who may call an operation: role letters, the scope of a key (of several, any one), a super-admin's. */
@@ -189,17 +190,7 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   endPlayerBoost: { roles: "OA", scope: "players:write" },
   listLedger: reads("players:read"),
   verifyLedger: { roles: "OA", scope: "players:read" },
-  listPlayerStreaks: reads("players:read"),
-  getStreakHistory: reads("players:read"),
-  giveStreakFreezes: { roles: "OA", scope: "players:write" },
-  repairStreak: { roles: "OA", scope: "players:write" },
-  resetStreak: { roles: "OA", scope: "players:write" },
 
-  listStreaks: reads("config:read"),
-  getStreak: reads("config:read"),
-  createStreak: { roles: "OAG", scope: "config:manage" },
-  updateStreak: { roles: "OAG", scope: "config:manage" },
-  archiveStreak: { roles: "OAG", scope: "config:manage" },
   listJobs: anyJob,
   getJob: anyJob,
   getJobResult: anyJob,
@@ -235,6 +226,8 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   startBulkGrant: { roles: "OA", scope: "players:write" },
   ...LIVE_PERMISSIONS,
   ...WEBHOOK_PERMISSIONS,
+  ...QUEST_PERMISSIONS,
+  ...STREAK_PERMISSIONS,
   listLimits: "public",
 
   superadminLogin: "public",

@@ -8,6 +8,17 @@ const LEAST: Record<string, Json> = {
   reward: { kind: "PRIZE", fulfilment: "EXTERNAL" },
   badge: {},
   streak: { qualify: { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] } },
+  quest: {
+    steps: [
+      {
+        key: "act",
+        name: "Act",
+        kind: "EVENT",
+        metric: { eventTypes: ["done"], aggregate: "count" },
+        target: 1,
+      },
+    ],
+  },
   level: {},
   boost: { applies: "xp", factor: 2, startsAt: "2026-01-01T00:00:00Z", expiresAt: "2126-01-01T00:00:00Z" },
 };
@@ -19,6 +30,7 @@ export const OPTIONAL_FIELD: Record<string, [field: string, value: unknown, othe
   reward: ["perPlayerLimit", 1, 2],
   badge: ["category", "start", "end"],
   streak: ["graceSeconds", 60, 120],
+  quest: ["category", "start", "end"],
   level: ["iconUrl", "https://example.com/a.png", "https://example.com/b.png"],
   boost: ["segmentKey", "players", "others"],
 };

@@ -1,4 +1,5 @@
 import { defineEntity, p } from "@mikro-orm/core";
+import type { Phase } from "../../evaluation/live.ts";
 import type { Json } from "../../kernel/events/events.ts";
 
 /** A project's economy definitions of every kind (registries/definition-kinds.ts). */
@@ -12,8 +13,14 @@ export const DefinitionSchema = defineEntity({
     key: p.text(),
     name: p.text(),
     definition: p.json<Json>(),
-    status: p.text().$type<"ACTIVE" | "ARCHIVED">(),
+    /** DRAFT: of a kind with drafts, and never published. */
+    status: p.text().$type<"ACTIVE" | "ARCHIVED" | "DRAFT">(),
     version: p.integer(),
+    /** Of kinds with drafts: edits that are not published yet. */
+    draft: p.json<Json>().nullable(),
+    draftVersion: p.integer().default(1),
+    phase: p.text().$type<Phase>().nullable(),
+    endedAt: p.datetime(3).nullable(),
     createdBy: p.text(),
     createdAt: p.datetime(3),
     updatedAt: p.datetime(3),

@@ -82,6 +82,11 @@ const countCounters = async ({ db }: Work, projectId: string): Promise<number> =
       where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW') and v.has_metric
       union all select jsonb_path_query(definition, 'strict $.**.metric') from definitions
       where project_id = ${projectId} and status = 'ACTIVE' and kind in ('badge', 'segment') and has_metric
+      union all select jsonb_path_query(definition, '$.steps[*] ? (@.countFrom == "LIFETIME").metric')
+      from definitions where project_id = ${projectId} and status = 'ACTIVE' and kind = 'quest' and has_metric
+      union all select jsonb_path_query(condition, 'strict $.**.metric')
+      from definitions cross join lateral jsonb_path_query(definition, '$.steps[*].condition') as condition
+      where project_id = ${projectId} and status = 'ACTIVE' and kind = 'quest' and has_metric
     ) those where jsonb_typeof(metric) = 'object'`.execute(db);
   return Number(found.rows[0]!.n);
 };

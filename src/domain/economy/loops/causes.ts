@@ -66,11 +66,21 @@ const matches = (name: string, changed: string): boolean =>
 /** A part of a project that acts by itself on events of its patterns, or when an input changes. */
 type Follower = { patterns: ReadonlySet<string>; inputs: readonly string[]; causes: readonly string[] };
 
+/** Returns the conditions that a definition follows: those of a segment, or of a quest and its steps. */
+const conditionsOf = (definition: Json): Json[] => {
+  const steps = Array.isArray(definition["steps"]) ? (definition["steps"] as Json[]) : [];
+  const all = [
+    definition["definition"],
+    definition["prerequisites"],
+    ...steps.map((step) => step["condition"]),
+  ];
+  return all.filter(isJsonObject);
+};
+
 const follower = (types: readonly string[], { definition }: Stored): Follower => {
-  const conditions = (definition as Json)["definition"];
   return {
     patterns: new Set(patternsIn(definition)),
-    inputs: isJsonObject(conditions) ? inputsOf(conditions).names : [],
+    inputs: conditionsOf(definition as Json).flatMap((conditions) => inputsOf(conditions).names),
     causes: about(types, definition.key),
   };
 };

@@ -51,6 +51,7 @@ const SUBJECTS: ReadonlySet<unknown> = new Set([
   "streakKey",
   "segmentKey",
   "rewardKey",
+  "questKey",
 ]);
 
 const subjectsOf = ({ conditions }: RuleDocument): readonly unknown[] | undefined => {

@@ -17,6 +17,7 @@ import { compileSending, type Sending } from "./send.ts";
 import { submitScore } from "./submit-score.ts";
 import { updateBadge } from "./update-badge.ts";
 import { updatePlayer } from "./update-player.ts";
+import { updateQuest } from "./update-quest.ts";
 
 /** All kinds of actions. */
 const KINDS = [
@@ -24,6 +25,7 @@ const KINDS = [
   adjustCurrency,
   adjustLives,
   updateBadge,
+  updateQuest,
   submitScore,
   updatePlayer,
   grantReward,

@@ -58,7 +58,12 @@ export const OnInsufficient = z.enum(["FAIL_RULE", "SKIP", "CLAMP"]);
 export type OnInsufficient = z.output<typeof OnInsufficient>;
 
 /** Possible effects of an action in its own pass: types of derived events, and bundles granted. */
-export type Outcomes = { types: readonly string[]; bundles: readonly RewardBundle[] };
+export type Outcomes = {
+  types: readonly string[];
+  bundles: readonly RewardBundle[];
+  /** Keys of quests whose rewards it may grant. */
+  quests?: readonly string[];
+};
 
 /** Outcomes of derived events of these types, without rewards. */
 export const publishes = (...types: string[]): Outcomes => ({ types, bundles: [] });

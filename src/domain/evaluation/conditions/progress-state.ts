@@ -1,43 +1,86 @@
 import { z } from "zod";
 import { TIERS_MAX } from "../badges/tiers.ts";
+import { QUEST_STATES } from "../quests/row.ts";
 import type { Turn } from "../turn.ts";
 import { Key } from "../language/syntax.ts";
 import { mentionsAt } from "../language/mention.ts";
-import { conditionKind, reads } from "./condition.ts";
+import { conditionKind, reads, readsTimed } from "./condition.ts";
 
-const NOT_YET = ["quest", "quest_step", "adventure"];
+const BADGE_STATES = ["HELD", "NOT_HELD"];
+const STEP_STATES = ["DONE", "NOT_DONE"];
 
-const schema = z.strictObject({
-  type: z.literal("progress_state"),
-  entity: z.literal("badge", {
-    error: ({ input }) =>
-      NOT_YET.includes(String(input)) ? `${String(input)} is not available yet` : "must be badge",
-  }),
-  key: Key,
-  states: z
-    .array(z.enum(["HELD", "NOT_HELD"], { error: "must be HELD or NOT_HELD for a badge" }))
-    .min(1)
-    .max(2),
-  minTier: z.int().min(1).max(TIERS_MAX).optional().describe("A lower tier counts as NOT_HELD"),
-});
+const STATES: Readonly<Record<string, readonly string[]>> = {
+  badge: BADGE_STATES,
+  quest: QUEST_STATES,
+  quest_step: STEP_STATES,
+};
+
+const schema = z
+  .strictObject({
+    type: z.literal("progress_state"),
+    entity: z.enum(["badge", "quest", "quest_step"], {
+      error: ({ input }) =>
+        input === "adventure" ? "adventure is not available yet" : "must be badge, quest or quest_step",
+    }),
+    key: Key,
+    stepKey: Key.optional().describe("The step, for a quest_step"),
+    states: z
+      .array(z.enum([...BADGE_STATES, ...STEP_STATES, ...QUEST_STATES]))
+      .min(1)
+      .max(QUEST_STATES.length)
+      .describe(
+        "HELD or NOT_HELD of a badge, DONE or NOT_DONE of a step, states of a quest in its current cycle",
+      ),
+    minTier: z.int().min(1).max(TIERS_MAX).optional().describe("Of a badge: a lower tier counts as NOT_HELD"),
+    minPercent: z
+      .int()
+      .min(0)
+      .max(100)
+      .optional()
+      .describe("Of a quest: with less it is in none of the states"),
+  })
+  .superRefine(({ entity, states, stepKey, minTier, minPercent }, context) => {
+    const refuse = (path: (string | number)[], message: string) =>
+      context.addIssue({ code: "custom", path, message });
+    const known = STATES[entity]!;
+    const unknown = states.findIndex((state) => !known.includes(state));
+    if (unknown !== -1) refuse(["states", unknown], `must be ${known.join(" or ")} for a ${entity}`);
+    if ((stepKey !== undefined) !== (entity === "quest_step"))
+      refuse(["stepKey"], stepKey === undefined ? "is needed for a quest_step" : "is for a quest_step");
+    if (minTier !== undefined && entity !== "badge") refuse(["minTier"], "is for a badge");
+    if (minPercent !== undefined && entity !== "quest") refuse(["minPercent"], "is for a quest");
+  });
 type ProgressState = z.output<typeof schema>;
 
-const stateOf = ({ key, minTier = 1 }: ProgressState, { player }: Turn): "HELD" | "NOT_HELD" =>
+const badgeState = ({ key, minTier = 1 }: ProgressState, { player }: Turn): string =>
   (player.badges.get(key)?.tier ?? 0) >= minTier ? "HELD" : "NOT_HELD";
 
-/** Compares the player's state of a badge, after the rules before this one. */
+/** An unknown quest, or one with too small a percent, is in no state. */
+const stateOf = (condition: ProgressState, turn: Turn): string | undefined => {
+  if (condition.entity === "badge") return badgeState(condition, turn);
+  const standing = turn.questStanding(condition.key);
+  if (condition.entity === "quest_step")
+    return standing?.doneSteps.includes(condition.stepKey!) === true ? "DONE" : "NOT_DONE";
+  return standing && standing.percent >= (condition.minPercent ?? 0) ? standing.state : undefined;
+};
+
+/** Steps of finding the cycle of a quest, and of testing its prerequisites. */
+const QUEST_STEPS = 60;
+
+/** Compares the player's state of a badge or a quest, after the rules before this one. */
 export const progressState = conditionKind({
   type: "progress_state",
-  summary: "Whether the player holds a badge; quests and adventures are not available yet",
+  summary: "Whether the player holds a badge, or where a quest or a step of it stands",
   schema,
   isExpensive: false,
-  steps: () => 1,
-  mentions: ({ key }) => mentionsAt("key", "badge", key),
+  steps: ({ entity }) => (entity === "badge" ? 1 : QUEST_STEPS),
+  mentions: ({ entity, key }) => mentionsAt("key", entity === "badge" ? "badge" : "quest", key),
   metrics: () => [],
-  inputs: ({ entity, key }) => reads(`${entity}:${key}`),
+  // Cycles, and times of availability, pass by themselves.
+  inputs: ({ entity, key }) => (entity === "badge" ? reads(`badge:${key}`) : readsTimed(`quest:${key}`)),
   compile: (condition) => {
-    const { states } = condition;
-    return (turn) => states.includes(stateOf(condition, turn));
+    const states: ReadonlySet<string | undefined> = new Set(condition.states);
+    return (turn) => states.has(stateOf(condition, turn));
   },
   explain: (condition, turn) => ({ expected: condition.states, actual: stateOf(condition, turn) }),
 });

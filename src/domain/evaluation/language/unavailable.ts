@@ -5,7 +5,6 @@ import type { Problem } from "./trees.ts";
  * their path, since "unknown key" would suggest a typing error. Names are removed here as they become
  * available.
  */
-const ACTION_TYPES = new Set(["update_quest"]);
 const TARGETS = ["lobbyMembers", "groupMembers"];
 const ACTION_KEYS: ReadonlyMap<unknown, readonly string[]> = new Map([["emit_event", ["chatChannelKey"]]]);
 
@@ -29,7 +28,6 @@ export const unavailableProblems = (document: unknown): Problem[] => {
   itemsOf(rule["actions"]).forEach((action, i) => {
     const fields = fieldsOf(action);
     const { type } = fields;
-    if (typeof type === "string" && ACTION_TYPES.has(type)) return refuse(["actions", i, "type"], type);
     refuseKeys(fieldsOf(fields["target"]), TARGETS, ["actions", i, "target"]);
     refuseKeys(fields, ACTION_KEYS.get(type) ?? [], ["actions", i]);
     itemsOf(fields["channels"]).forEach((channel, c) => {

@@ -8,7 +8,7 @@ export const BUNDLE_SIZE_MAX = 100;
 
 /** A definition that grants bundles. */
 export type Giver = {
-  kind: "badge" | "reward" | "level" | "streak" | "grant";
+  kind: "badge" | "reward" | "level" | "streak" | "quest" | "grant";
   key: string;
   bundles: readonly RewardBundle[];
 };

@@ -16,7 +16,6 @@ type TypeFacts = {
 
 /** Types reserved for features that this version does not have. */
 type PlannedType =
-  | `quest.${"started" | "progress" | "completed" | "step_completed" | "claimed" | "expired" | "failed"}`
   | "quest.approval_requested"
   | `adventure.${"started" | "completed" | "quest_unlocked" | "tier_reached" | "claimed"}`
   | "leaderboard.league_moved"
@@ -51,13 +50,13 @@ const OWN_TYPES: Readonly<Record<EventType | PlannedType | "lobby.result", TypeF
   "player.reward_granted": DERIVED,
   "player.merged": DERIVED,
   "player.erased": SENT,
-  "quest.started": SENT,
+  "quest.started": DERIVED,
   "quest.progress": NOISY,
-  "quest.completed": SENT,
-  "quest.step_completed": SENT,
-  "quest.claimed": SENT,
-  "quest.expired": SENT,
-  "quest.failed": SENT,
+  "quest.completed": DERIVED,
+  "quest.step_completed": DERIVED,
+  "quest.claimed": DERIVED,
+  "quest.expired": DERIVED,
+  "quest.failed": DERIVED,
   "quest.approval_requested": SENT,
   "adventure.started": SENT,
   "adventure.completed": SENT,
@@ -93,6 +92,7 @@ const OWN_TYPES: Readonly<Record<EventType | PlannedType | "lobby.result", TypeF
   "event.reverted": SENT,
   "event.steps_exhausted": SENT,
   "event.uncounted": SENT,
+  "quest.updated": INTERNAL,
   "inbox.message": INTERNAL,
   "player.notice": INTERNAL,
 };

@@ -5,6 +5,7 @@ export const CAUSE_KINDS = [
   "RULE",
   "BADGE",
   "STREAK",
+  "QUEST",
   "LEVEL",
   "LEADERBOARD",
   "REWARD",
@@ -24,7 +25,7 @@ export type Cause = {
   ruleKey?: string;
   ruleVersion?: number;
   actionId?: string;
-  /** Key of the badge, streak or reward. */
+  /** Key of the badge, streak, quest or reward. */
   refKey?: string;
   refId?: string;
   actor?: string;
@@ -187,7 +188,7 @@ export type PlayerEvents = {
   };
   /** The definition that took most of the steps of an event that exceeded its budget. */
   "event.steps_exhausted": {
-    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard";
+    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard" | "quest";
     id: string;
     key: string;
     rootEventId: string;
@@ -195,7 +196,7 @@ export type PlayerEvents = {
   };
   /** A definition whose counter missed an event because the player's state document is full. */
   "event.uncounted": {
-    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard";
+    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard" | "quest";
     id: string;
     key: string;
     playerId: string;

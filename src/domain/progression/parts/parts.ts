@@ -5,6 +5,7 @@ import { boosts } from "./boosts.ts";
 import { doc } from "./doc.ts";
 import { entries } from "./entries.ts";
 import type { PlayerPart } from "./part.ts";
+import { quests } from "./quests.ts";
 import { segments } from "./segments.ts";
 import { streaks } from "./streaks.ts";
 
@@ -16,6 +17,7 @@ const HOLDING_PARTS: Readonly<Record<HoldingName, PlayerPart>> = {
   streaks,
   segments,
   boosts,
+  quests,
 };
 
 /** All state that players have besides their row. */

@@ -5,7 +5,7 @@ import type { Work } from "../../kernel/work.ts";
 
 type Name = { kind: string; key: string };
 
-/** An archived definition, which takes part again when a document names it. */
+/** A definition that does not run, archived or never published: it does when a document names it. */
 export type Archived = Name & { id: string; version: number };
 
 /** Documents that are read in one statement, at most, in JSON; one at least. */
@@ -86,7 +86,7 @@ export const findArchived = async (
     from definitions d
     left join json_to_recordset(${wanted}::json) as r(kind text, key text, place int)
       on r.kind = d.kind and r.key = d.key
-    where d.project_id = ${projectId} and d.status = 'ARCHIVED' group by d.kind`.execute(work.db);
+    where d.project_id = ${projectId} and d.status <> 'ACTIVE' group by d.kind`.execute(work.db);
   const named = rows.flatMap((one) => one.named).toSorted((a, b) => a.place - b.place);
   const counts = new Map(rows.map(({ kind, n }) => [kind, Number(n)]));
   return { archived: new ArchivedDefinitions(work, projectId, named), counts };

@@ -9,6 +9,7 @@ const OF_ADMINS: ReadonlySet<string> = new Set(["settings", "timezone"]);
 const SCOPES: Readonly<Record<string, string>> = {
   rules: "rules:manage",
   leaderboards: "leaderboards:manage",
+  quests: "quests:manage",
 };
 
 /**

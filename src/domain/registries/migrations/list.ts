@@ -20,6 +20,7 @@ import { Migration20261123000002 } from "./20261123000002-weekly-partitions.ts";
 import { Migration20261123000003 } from "./20261123000003-audit-actors.ts";
 import { Migration20261123000004 } from "./20261123000004-recorded-scores.ts";
 import { Migration20261123000005 } from "./20261123000005-short-lines.ts";
+import { Migration20261124000001 } from "./20261124000001-quests.ts";
 import { Migration20261124000016 } from "./20261124000016-at-rest.ts";
 
 /** Every migration, in order. */
@@ -46,5 +47,6 @@ export const migrations = [
   { name: "20261123000003-audit-actors", class: Migration20261123000003 },
   { name: "20261123000004-recorded-scores", class: Migration20261123000004 },
   { name: "20261123000005-short-lines", class: Migration20261123000005 },
+  { name: "20261124000001-quests", class: Migration20261124000001 },
   { name: "20261124000016-at-rest", class: Migration20261124000016 },
 ];

@@ -72,7 +72,7 @@ const counted = ({ pair: { kind }, synced: { counts } }: Step): void =>
 
 const add = ({ em, now }: Work, { to, actor }: Sync, step: Step): void => {
   const { kind, key, name, definition, status } = step.pair.source;
-  if (status === "ARCHIVED") return;
+  if (status !== "ACTIVE") return;
   em.create(Definition, {
     id: newId(),
     projectId: to,
@@ -104,12 +104,15 @@ const change = async (
 ): Promise<void> => {
   const { kind, source, own } = step.pair;
   const skip = (reason: string) => void step.synced.skipped.push({ kind: kind.kind, key: own.key, reason });
+  // What is not published stays in its project.
+  if (source.status === "DRAFT") return;
   if (own.status === "ARCHIVED") return skip("it is archived in the sandbox");
-  if (isDeepStrictEqual(own.definition, source.definition)) return;
+  if (own.status === "ACTIVE" && isDeepStrictEqual(own.definition, source.definition)) return;
   const definition = structuredClone(source.definition) as Defined;
   const problem = await problemOf(() => kind.check?.(work, to, definition, own.definition as Defined));
   if (problem !== undefined) return skip(problem);
   replaceDefinition(own, definition, work.now);
+  own.status = "ACTIVE";
   // The next check reads it there.
   const { id, version } = own;
   step.definitions.put(kind.kind, { id, projectId: to, definition, version, status: "ACTIVE" });

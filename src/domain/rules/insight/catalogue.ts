@@ -7,9 +7,6 @@ import { CONDITION_SUMMARIES, ConditionSchema } from "../../evaluation/condition
 import { describeReference } from "../../evaluation/language/references.ts";
 import { LIST_MAX, OPERATOR_NAMES, type OperatorName } from "../../evaluation/language/operators.ts";
 
-/** Actions that the rule format names but this version does not support. */
-const UNAVAILABLE_ACTIONS = [["update_quest", "Moves a quest or an adventure on"]] as const;
-
 type Summaries = readonly (readonly [type: string, summary: string])[];
 
 const NUMBERS: readonly OperatorName[] = ["eq", "neq", "gt", "gte", "lt", "lte", "between"];
@@ -78,7 +75,7 @@ export const getCatalogue = (): Catalogue => {
   const { properties, $defs = {} } = toJsonSchema();
   made = {
     conditions: itemsOf(CONDITION_SUMMARIES, properties.conditions.oneOf),
-    actions: itemsOf([...ACTION_SUMMARIES, ...UNAVAILABLE_ACTIONS], properties.actions.oneOf),
+    actions: itemsOf(ACTION_SUMMARIES, properties.actions.oneOf),
     operators: OPERATOR_NAMES.map((name) => ({
       name,
       operand: operandOf(name),

@@ -41,6 +41,7 @@ export type ShownNeeds = {
   leaderboards: string[];
   segments: string[];
   rewards: string[];
+  quests: string[];
 };
 
 export type Validation = {
@@ -126,6 +127,7 @@ const showNeeds = (rule: RuleDocument): ShownNeeds => {
     leaderboards: keysOf("leaderboard"),
     segments: keysOf("segment"),
     rewards: keysOf("reward"),
+    quests: keysOf("quest"),
   };
 };
 

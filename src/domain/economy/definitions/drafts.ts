@@ -1,0 +1,262 @@
+import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
+import { auditDefinition } from "../../accounts/audit/definitions.ts";
+import type { Defined } from "../../evaluation/live.ts";
+import { changeConfig } from "../../kernel/config-lock.ts";
+import { conflict, invalid, notFound } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+import { refuseInUse } from "./in-use.ts";
+import { Definition } from "./definition.ts";
+import { ARCHIVED_FACTOR, refuseFull } from "./definitions.ts";
+import type { DefinitionKind } from "./kind.ts";
+import { changeRunning } from "./running.ts";
+import { checkSize } from "./size.ts";
+import { readVersion } from "./versions.ts";
+
+/** Status of a definition of a kind with drafts; SCHEDULED and the end of ACTIVE follow from the clock. */
+export const DRAFT_STATUSES = ["DRAFT", "SCHEDULED", "ACTIVE", "PAUSED", "ENDED", "ARCHIVED"] as const;
+export type DraftStatus = (typeof DRAFT_STATUSES)[number];
+
+/** Returns the status of a definition at a moment. */
+export const draftStatusOf = ({ status, phase, definition }: Definition, now: Date): DraftStatus => {
+  if (status !== "ACTIVE") return status;
+  if (phase === "ENDED" || phase === "PAUSED") return phase;
+  const { availableFrom, availableUntil } = definition as Record<string, string | undefined>;
+  if (availableUntil !== undefined && Date.parse(availableUntil) <= now.getTime()) return "ENDED";
+  return availableFrom !== undefined && Date.parse(availableFrom) > now.getTime() ? "SCHEDULED" : "ACTIVE";
+};
+
+/** Returns the document that a change begins with: unpublished edits, or what is published. */
+export const draftOf = ({ draft, definition }: Definition): Json => draft ?? definition;
+
+/** Returns the API form: the draft's fields, what is published, and the columns. */
+export const showDraft = (found: Definition, now: Date): Json => ({
+  ...draftOf(found),
+  id: found.id,
+  status: draftStatusOf(found, now),
+  draftVersion: found.draftVersion,
+  publishedVersion: found.version === 0 ? null : found.version,
+  published: found.version === 0 ? null : found.definition,
+  createdAt: found.createdAt.toISOString(),
+  updatedAt: found.updatedAt.toISOString(),
+});
+
+type Kind<D extends Defined> = DefinitionKind<D>;
+/** `ref`: the UUID or the key. */
+type Ref = { projectId: string; ref: string };
+
+const lock = async ({ em }: Work, kind: string, { projectId, ref }: Ref): Promise<Definition> => {
+  const options = { lockMode: LockMode.PESSIMISTIC_WRITE };
+  const byId = isId(ref) ? await em.findOne(Definition, { projectId, kind, id: ref }, options) : null;
+  const found = byId ?? (await em.findOne(Definition, { projectId, kind, key: ref }, options));
+  if (!found) throw notFound(kind);
+  return found;
+};
+
+const refuseState = (kind: string, is: string): Error => conflict("INVALID_STATE", `the ${kind} is ${is}`);
+
+const refuseTaken = (key: string): Error =>
+  conflict("KEY_TAKEN", `the key ${key} is taken; archived definitions keep theirs`);
+
+/**
+ * Creates a draft, which runs once it is published.
+ * @throws DomainError CONFLICT: KEY_TAKEN, DEFINITION_LIMIT; VALIDATION_ERROR
+ */
+export const createDraft = async <D extends Defined>(
+  work: Work,
+  kind: Kind<D>,
+  { projectId, definition, createdBy }: { projectId: string; definition: D; createdBy: string },
+): Promise<Definition> => {
+  const { em, now } = work;
+  const { key, name } = definition;
+  checkSize(kind.kind, definition);
+  if ((await em.count(Definition, { projectId, kind: kind.kind, key })) > 0) throw refuseTaken(key);
+  refuseFull(kind, { active: 0, all: await em.count(Definition, { projectId, kind: kind.kind }) });
+  const dates = { createdBy, createdAt: now, updatedAt: now };
+  const stored = { id: newId(), projectId, kind: kind.kind, key, name, definition };
+  const created = em.create(Definition, {
+    ...stored,
+    ...dates,
+    status: "DRAFT",
+    version: 0,
+    draftVersion: 1,
+  });
+  try {
+    await em.flush();
+  } catch (error) {
+    throw error instanceof UniqueConstraintViolationException ? refuseTaken(key) : error;
+  }
+  await auditDefinition(work, `${kind.kind}.created`, created);
+  return created;
+};
+
+/** Fields to change; null removes an optional one. */
+export type DraftPatch = { draftVersion?: number | undefined; changes: Json };
+
+/**
+ * Edits a draft; what runs stays as it is until the draft is published.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, VERSION_CONFLICT; VALIDATION_ERROR
+ */
+export const patchDraft = async <D extends Defined>(
+  work: Work,
+  kind: Kind<D>,
+  { draftVersion, changes, ...ref }: DraftPatch & Ref,
+): Promise<Definition> => {
+  const found = await lock(work, kind.kind, ref);
+  if (found.status === "ARCHIVED") throw refuseState(kind.kind, "archived");
+  if (draftVersion !== undefined && draftVersion !== found.draftVersion)
+    throw conflict("VERSION_CONFLICT", `the draft's version is ${found.draftVersion} by now`);
+  if (changes["key"] !== undefined && changes["key"] !== found.key)
+    throw invalid("key", "cannot change: players' progress refers to it");
+  const merged = Object.entries({ ...draftOf(found), ...changes });
+  const given = Object.fromEntries(merged.filter(([, value]) => value !== null && value !== undefined));
+  checkSize(kind.kind, given);
+  const draft = kind.schema.parse(given);
+  checkSize(kind.kind, draft);
+  if (found.status === "DRAFT") Object.assign(found, { definition: draft, name: draft.name });
+  else found.draft = draft;
+  found.draftVersion++;
+  found.updatedAt = work.now;
+  await work.em.flush();
+  await auditDefinition(work, `${kind.kind}.updated`, found);
+  return found;
+};
+
+/**
+ * Publishes a document as the next version, effective from the next batch of events.
+ * @throws DomainError CONFLICT: INVALID_STATE, DEFINITION_LIMIT; VALIDATION_ERROR, also RULE_LOOP
+ */
+const publish = async <D extends Defined>(
+  work: Work,
+  kind: Kind<D>,
+  found: Definition,
+  document: Json,
+): Promise<Definition> => {
+  const { projectId } = found;
+  if (found.status === "ARCHIVED") throw refuseState(kind.kind, "archived");
+  const definition = kind.schema.parse(document);
+  const before = found.version === 0 ? undefined : (found.definition as unknown as D);
+  if (found.status === "DRAFT") {
+    const where = { projectId, kind: kind.kind };
+    const active = await work.em.count(Definition, { ...where, status: "ACTIVE" });
+    const all = await work.em.count(Definition, where);
+    refuseFull(kind, { active, all: Math.min(all - 1, kind.max * ARCHIVED_FACTOR - 1) });
+  }
+  await kind.check?.(work, projectId, definition, before);
+  await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT" }, async () => {
+    const published = { status: "ACTIVE", phase: "RUNNING", endedAt: null, draft: null } as const;
+    const version = found.version + 1;
+    Object.assign(found, { definition, name: definition.name, version, updatedAt: work.now, ...published });
+    await work.em.flush();
+  });
+  await auditDefinition(work, `${kind.kind}.published`, found);
+  return found;
+};
+
+/** Publishes the draft; without edits, what is published is published anew. */
+export const publishDraft = async <D extends Defined>(
+  work: Work,
+  kind: Kind<D>,
+  ref: Ref,
+): Promise<Definition> => {
+  await changeConfig(work, ref.projectId);
+  const found = await lock(work, kind.kind, ref);
+  return publish(work, kind, found, draftOf(found));
+};
+
+/** Publishes an earlier version as the next one; unpublished edits are dropped. */
+export const rollbackDraft = async <D extends Defined>(
+  work: Work,
+  kind: Kind<D>,
+  { version, ...ref }: Ref & { version: number },
+): Promise<Definition> => {
+  await changeConfig(work, ref.projectId);
+  const found = await lock(work, kind.kind, ref);
+  const { definition } = await readVersion(work, found, version);
+  found.draftVersion++;
+  return publish(work, kind, found, definition);
+};
+
+/** Changes of what is published: from which statuses, and to which phase. */
+const MOVES = {
+  pause: { from: ["ACTIVE", "SCHEDULED"], phase: "PAUSED", action: "paused" },
+  resume: { from: ["PAUSED"], phase: "RUNNING", action: "resumed" },
+  end: { from: ["ACTIVE", "SCHEDULED", "PAUSED"], phase: "ENDED", action: "ended" },
+} as const;
+
+/** Pauses, resumes or ends what is published. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
+export const moveDraft = async <D extends Defined>(
+  work: Work,
+  kind: Kind<D>,
+  { move, ...ref }: Ref & { move: keyof typeof MOVES },
+): Promise<Definition> => {
+  await changeConfig(work, ref.projectId);
+  const found = await lock(work, kind.kind, ref);
+  const { from, phase, action } = MOVES[move];
+  const status = draftStatusOf(found, work.now);
+  if (!(from as readonly string[]).includes(status)) throw refuseState(kind.kind, status);
+  Object.assign(found, { phase, endedAt: phase === "ENDED" ? work.now : null, updatedAt: work.now });
+  await work.em.flush();
+  await auditDefinition(work, `${kind.kind}.${action}`, found);
+  return found;
+};
+
+/** Archives a definition that does not run. @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, IN_USE */
+export const archiveDraft = async <D extends Defined>(
+  work: Work,
+  kind: Kind<D>,
+  ref: Ref,
+): Promise<Definition> => {
+  await changeConfig(work, ref.projectId);
+  const found = await lock(work, kind.kind, ref);
+  const status = draftStatusOf(found, work.now);
+  if (status !== "DRAFT" && status !== "ENDED" && status !== "PAUSED") throw refuseState(kind.kind, status);
+  await refuseInUse(work, ref.projectId, found);
+  Object.assign(found, { status: "ARCHIVED", updatedAt: work.now });
+  await work.em.flush();
+  await auditDefinition(work, `${kind.kind}.archived`, found);
+  return found;
+};
+
+const KEY_MAX = 64;
+const COPIES_TRIED = 100;
+
+/** Returns a free key: the definition's own with `-copy`, `-copy-2` and so on. */
+const freeKey = async ({ em }: Work, { projectId, kind, key }: Definition): Promise<string> => {
+  const candidates = Array.from({ length: COPIES_TRIED }, (_, i) => {
+    const ending = i === 0 ? "-copy" : `-copy-${i + 1}`;
+    return `${key.slice(0, KEY_MAX - ending.length)}${ending}`;
+  });
+  const taken = await em.find(Definition, { projectId, kind, key: { $in: candidates } }, { fields: ["key"] });
+  const names = new Set(taken.map((one) => one.key));
+  const free = candidates.find((candidate) => !names.has(candidate));
+  if (free === undefined)
+    throw conflict("KEY_TAKEN", `there are ${COPIES_TRIED} copies; give this one a key`);
+  return free;
+};
+
+/** Creates a draft from the draft of another, archived ones included. */
+export const duplicateDraft = async <D extends Defined>(
+  work: Work,
+  kind: Kind<D>,
+  {
+    key,
+    name,
+    createdBy,
+    ...ref
+  }: Ref & { key?: string | undefined; name?: string | undefined; createdBy: string },
+): Promise<Definition> => {
+  const found = await lock(work, kind.kind, ref);
+  const ownName = name ?? `${found.name.slice(0, 90)} (copy)`;
+  const copy = {
+    ...structuredClone(draftOf(found)),
+    key: key ?? (await freeKey(work, found)),
+    name: ownName,
+  };
+  return createDraft(work, kind, {
+    projectId: ref.projectId,
+    definition: kind.schema.parse(copy),
+    createdBy,
+  });
+};

@@ -1,0 +1,50 @@
+import { sql } from "kysely";
+import { notFound } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { Definition } from "./definition.ts";
+
+/** A published version as the API shows it. */
+export type ShownVersion = {
+  version: number;
+  definition: Json;
+  publishedAt: string;
+  /** Whether it is the version that runs. */
+  isPublished: boolean;
+};
+
+type Owner = Pick<Definition, "id" | "projectId" | "version">;
+type Row = { version: number; definition: Json; published_at: Date | string };
+
+/** Lists the versions of a definition, newest first. */
+export const listVersions = async (
+  { db }: Work,
+  { id, projectId, version: current }: Owner,
+  query: PageQuery,
+): Promise<{ versions: ShownVersion[]; total: number }> => {
+  const { rows } = await sql<Row & { total: string | number }>`
+    select version, definition, published_at, count(*) over () as total from definition_versions
+    where project_id = ${projectId} and definition_id = ${id}
+    order by version desc limit ${query.limit} offset ${offsetOf(query)}`.execute(db);
+  const versions = rows.map(({ version, definition, published_at }) => ({
+    version,
+    definition,
+    publishedAt: new Date(published_at).toISOString(),
+    isPublished: version === current,
+  }));
+  return { versions, total: Number(rows[0]?.total ?? 0) };
+};
+
+/** @throws DomainError NOT_FOUND */
+export const readVersion = async (
+  { db }: Work,
+  { id, projectId }: Owner,
+  version: number,
+): Promise<{ definition: Json }> => {
+  const { rows } = await sql<{ definition: Json }>`
+    select definition from definition_versions
+    where project_id = ${projectId} and definition_id = ${id} and version = ${version}`.execute(db);
+  if (!rows[0]) throw notFound(`version ${version}`);
+  return rows[0];
+};

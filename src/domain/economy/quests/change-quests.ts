@@ -1,0 +1,150 @@
+import { checkActive } from "../../evaluation/active.ts";
+import type { PlanTurn } from "../../evaluation/project-plan.ts";
+import { advanceNow, completeNow, RESETTABLE, startNow } from "../../evaluation/quests/change.ts";
+import type { CompiledQuest } from "../../evaluation/quests/compile.ts";
+import { doneBy } from "../../evaluation/quests/context.ts";
+import { abandonQuest, claimQuest, failQuest, resetQuest } from "../../evaluation/quests/finish.ts";
+import type { QuestRow, StartedBy } from "../../evaluation/quests/row.ts";
+import { settleQuest } from "../../evaluation/quests/settle.ts";
+import { type PlayerQuest, showRow } from "../../evaluation/quests/show.ts";
+import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
+import { conflict } from "../../kernel/errors.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+import type { Work } from "../../kernel/work.ts";
+import { changePlayer } from "../../progression/change.ts";
+import { lockPlan } from "../../progression/locked-plan.ts";
+import { questOf } from "./player-quests.ts";
+
+type Ref = { projectId: string; id: string };
+
+const bundlesOf = ({ definition, earlier }: CompiledQuest): RewardBundle[] =>
+  [definition, ...[...earlier.values()].map((one) => one.definition)].flatMap(({ rewards, steps }) => [
+    rewards,
+    ...steps.flatMap((step) => (step.rewards ? [step.rewards] : [])),
+  ]);
+
+/** Changes a quest of a player after settling it. */
+const changeQuest = async (
+  work: Work,
+  player: Ref,
+  questRef: string,
+  change: (turn: PlanTurn, quest: CompiledQuest) => QuestRow | undefined,
+): Promise<PlayerQuest> => {
+  // Locked, so that the limits of rewards that may be given are locked too.
+  const gives = bundlesOf(questOf(await lockPlan(work, player.projectId), questRef));
+  const applied = (turn: PlanTurn) => {
+    const quest = questOf(turn.project, questRef);
+    checkActive(turn.player);
+    settleQuest(turn, quest);
+    const row = change(turn, quest);
+    return () => {
+      const state = turn.player.quests.get(quest.key)!;
+      const now = [state.latest, ...state.older].find(({ id }) => id === row?.id) ?? state.latest;
+      return showRow(turn, quest, now);
+    };
+  };
+  return (await changePlayer(work, player, applied, { gives })).value;
+};
+
+/** Throws why a change is not possible. */
+const refuse = (problem: string | undefined, reason: string): void => {
+  if (problem !== undefined) throw conflict(reason, problem);
+};
+
+/**
+ * Starts a quest for a player.
+ * @throws DomainError NOT_FOUND; CONFLICT: QUEST_NOT_AVAILABLE, PLAYER_INACTIVE
+ */
+export const startPlayerQuest = (
+  work: Work,
+  player: Ref,
+  { questRef, startedBy }: { questRef: string; startedBy: StartedBy },
+): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    refuse(startNow(turn, quest, startedBy), "QUEST_NOT_AVAILABLE");
+    return undefined;
+  });
+
+/**
+ * Adds to what a step of a quest in progress has counted, or sets it.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE
+ */
+export const advancePlayerQuest = (
+  work: Work,
+  player: Ref,
+  { questRef, ...by }: { questRef: string; stepKey: string } & ({ amount: number } | { set: number }),
+): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    if (quest.phase === "PAUSED") throw conflict("INVALID_STATE", "the quest is PAUSED");
+    refuse(advanceNow(turn, quest, by), "INVALID_STATE");
+    return undefined;
+  });
+
+/** Ends a quest in progress at the player's wish. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
+export const abandonPlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    const row = turn.player.quests.get(quest.key)?.latest;
+    if (row?.state !== "IN_PROGRESS") throw conflict("INVALID_STATE", "the quest is not in progress");
+    abandonQuest(turn, doneBy(quest, row), row);
+    return row;
+  });
+
+/**
+ * Claims the rewards of a completed quest; of several cycles those of the one that is named, or the oldest.
+ * @throws DomainError NOT_FOUND; CONFLICT: ALREADY_CLAIMED, CLAIM_EXPIRED, INVALID_STATE
+ */
+export const claimPlayerQuest = (
+  work: Work,
+  player: Ref,
+  { questRef, cycle }: { questRef: string; cycle?: string | undefined },
+): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    const state = turn.player.quests.get(quest.key);
+    const rows = state ? [...state.older, state.latest] : [];
+    const named = cycle === undefined ? rows : rows.filter(({ cycleKey }) => cycleKey === cycle);
+    const row = named.find((one) => one.state === "COMPLETED");
+    if (row) {
+      claimQuest(turn, doneBy(quest, row), row);
+      return row;
+    }
+    const last = named.at(-1);
+    if (last?.state === "CLAIMED") throw conflict("ALREADY_CLAIMED", "the rewards have been claimed");
+    if (last?.state === "EXPIRED" && last.completedMs !== null)
+      throw conflict("CLAIM_EXPIRED", "the time to claim the rewards is over");
+    throw conflict("INVALID_STATE", "the quest is not completed");
+  });
+
+/**
+ * Puts a quest back, so that it can be started again in its cycle; rewards of steps are not granted again.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE
+ */
+export const resetPlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    const row = turn.player.quests.get(quest.key)?.latest;
+    if (!row || !RESETTABLE.has(row.state)) throw conflict("INVALID_STATE", "there is nothing to reset");
+    resetQuest(turn, row, quest.key);
+    return row;
+  });
+
+/** Ends a quest in progress as FAILED. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
+export const failPlayerQuest = (
+  work: Work,
+  player: Ref,
+  { questRef, cause }: { questRef: string; cause: Cause },
+): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    const row = turn.player.quests.get(quest.key)?.latest;
+    if (row?.state !== "IN_PROGRESS") throw conflict("INVALID_STATE", "the quest is not in progress");
+    failQuest(turn, { quest: doneBy(quest, row), row, cause });
+    return row;
+  });
+
+/**
+ * Completes a quest whatever its steps have counted, with all rewards; it is started where it may be.
+ * @throws DomainError NOT_FOUND; CONFLICT QUEST_NOT_AVAILABLE
+ */
+export const completePlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
+  changeQuest(work, player, questRef, (turn, quest) => {
+    refuse(completeNow(turn, quest, "API"), "QUEST_NOT_AVAILABLE");
+    return undefined;
+  });

@@ -1,0 +1,101 @@
+import { sql } from "kysely";
+import { fieldMentions, type Mention } from "../../evaluation/language/mention.ts";
+import { kindOf } from "../../evaluation/conditions/condition-kinds.ts";
+import { PLAYER, referencesIn } from "../../evaluation/language/references.ts";
+import { visitLeaves } from "../../evaluation/language/trees.ts";
+import type { Group } from "../../evaluation/language/groups.ts";
+import { Quest, QUESTS_MAX, questShape } from "../../evaluation/quests/quest.ts";
+import { invalid } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
+import { definitionKind } from "../definitions/kind.ts";
+import { sharedDefinitions } from "../definitions/project-definitions.ts";
+import { isActiveKey, type Reference, UnknownReference } from "../definitions/references.ts";
+import { checkBundles } from "../rewards/references.ts";
+import { circleThrough } from "./prerequisites.ts";
+
+const mentionsIn = (group: Group, field: string): Mention[] => {
+  const found: Mention[] = [];
+  visitLeaves(
+    group,
+    (leaf, path) => {
+      const referred = referencesIn(leaf)
+        .filter(({ referent }) => referent.startsWith(PLAYER))
+        .flatMap(({ path: at, referent }) => fieldMentions(at.join("."), referent.slice(PLAYER.length)));
+      const own = kindOf(leaf.type)?.mentions(leaf) ?? [];
+      found.push(...[...own, ...referred].map((one) => ({ ...one, path: `${path}.${one.path}` })));
+    },
+    field,
+  );
+  return found;
+};
+
+/** Returns the definitions that a quest names outside its rewards, with the fields that name them. */
+export const mentionsOfQuest = ({ audience, prerequisites, steps }: Quest): Mention[] => [
+  ...(audience?.segmentKeys ?? []).map((key, i): Mention => {
+    return { kind: "segment", key, path: `audience.segmentKeys.${i}` };
+  }),
+  ...(prerequisites ? mentionsIn(prerequisites, "prerequisites") : []),
+  ...steps.flatMap((step, i) =>
+    step.kind === "STATE" ? mentionsIn(step.condition, `steps.${i}.condition`) : [],
+  ),
+];
+
+const isBoard = async ({ db }: Work, projectId: string, key: string): Promise<boolean> => {
+  const found = await sql`
+    select 1 from leaderboards
+    where project_id = ${projectId} and key = ${key} and status <> 'ARCHIVED'`.execute(db);
+  return found.rows.length > 0;
+};
+
+const checkMentions = async (work: Work, projectId: string, quest: Quest): Promise<void> => {
+  const missing: Reference[] = [];
+  const known = new Set<string>();
+  for (const { kind, key, path: field } of mentionsOfQuest(quest)) {
+    const isOwn = kind === "quest" && key === quest.key;
+    if (isOwn || known.has(`${kind} ${key}`)) continue;
+    const isThere =
+      kind === "leaderboard"
+        ? await isBoard(work, projectId, key)
+        : await isActiveKey(work, projectId, { kind, key });
+    if (isThere) known.add(`${kind} ${key}`);
+    else missing.push({ field, kind, key });
+  }
+  const [first, ...others] = missing;
+  if (first) throw new UnknownReference([first, ...others]);
+};
+
+const readQuests = async (work: Work, projectId: string): Promise<Quest[]> => {
+  const definitions = sharedDefinitions(work, projectId);
+  if (definitions) return definitions.all("quest").map(({ definition }) => definition as Quest);
+  const found = await sql<{ definition: Quest }>`
+    select definition from definitions
+    where project_id = ${projectId} and kind = 'quest' and status = 'ACTIVE'`.execute(work.db);
+  return found.rows.map(({ definition }) => definition);
+};
+
+/** Refuses unknown names, and prerequisites through which quests wait for one another. */
+const check = async (work: Work, projectId: string, quest: Quest): Promise<void> => {
+  const circle = quest.prerequisites && circleThrough(quest, await readQuests(work, projectId));
+  if (circle)
+    throw invalid("prerequisites", `quests wait for one another: ${circle.join(" → ")}`, "QUEST_CYCLE");
+  await checkMentions(work, projectId, quest);
+  const { key, rewards, steps } = quest;
+  const bundles = [
+    { bundle: rewards, field: "rewards" },
+    ...steps.flatMap((step, i) =>
+      step.rewards ? [{ bundle: step.rewards, field: `steps.${i}.rewards` }] : [],
+    ),
+  ];
+  await checkBundles(work, projectId, { kind: "quest", key, bundles });
+};
+
+export const questKind = definitionKind<Quest>({
+  kind: "quest",
+  plural: "quests",
+  tag: "Quests",
+  schema: Quest,
+  shape: questShape,
+  max: QUESTS_MAX,
+  hasDrafts: true,
+  check,
+});

@@ -1,0 +1,62 @@
+import { sql } from "kysely";
+import type { DraftStatus } from "../definitions/drafts.ts";
+import { Definition } from "../definitions/definition.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { containing } from "../../kernel/search.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import type { Work } from "../../kernel/work.ts";
+
+const DOCUMENT = sql`coalesce(draft, definition)`;
+
+/** Orders of the list. */
+export const QUEST_ORDERS = {
+  by: {
+    sortOrder: sql`(${DOCUMENT} ->> 'sortOrder')::int`,
+    key: sql`key`,
+    name: sql`${DOCUMENT} ->> 'name'`,
+    createdAt: sql`created_at`,
+    updatedAt: sql`updated_at`,
+  },
+  usual: "asc",
+} as const;
+
+export type ListQuests = PageQuery &
+  Ordered<SortOf<typeof QUEST_ORDERS>> & {
+    /** Default: all but ARCHIVED. */
+    status?: DraftStatus | undefined;
+    category?: string | undefined;
+    tag?: string | undefined;
+    /** Substring of the name or key, case-insensitive. */
+    search?: string | undefined;
+  };
+
+/** The status of a row at a moment, as `draftStatusOf` decides. */
+const statusAt = (now: Date) => sql`
+  case when status <> 'ACTIVE' then status
+    when phase in ('ENDED', 'PAUSED') then phase
+    when (definition ->> 'availableUntil')::timestamptz <= ${now.toISOString()}::timestamptz then 'ENDED'
+    when (definition ->> 'availableFrom')::timestamptz > ${now.toISOString()}::timestamptz then 'SCHEDULED'
+    else 'ACTIVE' end`;
+
+/** Lists the quests of a project. */
+export const listQuests = async (
+  { em, db, now }: Work,
+  projectId: string,
+  query: ListQuests,
+): Promise<{ quests: Definition[]; total: number }> => {
+  const { status, category, tag, search } = query;
+  const like = search === undefined ? undefined : containing(search);
+  const { rows } = await sql<{ id: string; total: string | number }>`
+    select id, count(*) over () as total from definitions
+    where project_id = ${projectId} and kind = 'quest'
+      and ${status === undefined ? sql`status <> 'ARCHIVED'` : sql`${statusAt(now)} = ${status}`}
+      and ${category === undefined ? sql`true` : sql`${DOCUMENT} ->> 'category' = ${category}`}
+      and ${tag === undefined ? sql`true` : sql`${DOCUMENT} -> 'tags' ? ${tag}`}
+      and ${like === undefined ? sql`true` : sql`(name ilike ${like} or key ilike ${like})`}
+    order by ${orderBy(QUEST_ORDERS, query, sql`key`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(db);
+  const ids = rows.map(({ id }) => id);
+  const found = await em.find(Definition, { projectId, id: { $in: ids } }, { disableIdentityMap: true });
+  const byId = new Map(found.map((one) => [one.id, one]));
+  return { quests: ids.map((id) => byId.get(id)!), total: Number(rows[0]?.total ?? 0) };
+};

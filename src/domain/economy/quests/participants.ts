@@ -1,0 +1,142 @@
+import { sql } from "kysely";
+import type { QuestRow, StoredState } from "../../evaluation/quests/row.ts";
+import type { Quest } from "../../evaluation/quests/quest.ts";
+import { countRows, type Total } from "../../kernel/counting.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { Definition } from "../definitions/definition.ts";
+import { draftOf } from "../definitions/drafts.ts";
+
+/** A player who has started a quest, in one cycle. Times are ISO 8601. */
+export type Participant = {
+  playerId: string;
+  externalUserId: string;
+  displayName: string | null;
+  id: string;
+  questVersion: number;
+  cycleKey: string;
+  state: StoredState;
+  percent: number;
+  /** Keys of the steps that are done. */
+  stepsDone: string[];
+  startedAt: string;
+  completedAt: string | null;
+  claimedAt: string | null;
+};
+
+/** `state`, `cycleKey`: those to be listed or counted; default: all. */
+export type CycleQuery = { state?: StoredState | undefined; cycleKey?: string | undefined };
+
+const rowsOf = ({ projectId, key }: Definition, { state, cycleKey }: CycleQuery) => sql`
+  player_quests q where q.project_id = ${projectId} and q.quest_key = ${key}
+    and ${state === undefined ? sql`true` : sql`q.state = ${state}`}
+    and ${cycleKey === undefined ? sql`true` : sql`q.cycle_key = ${cycleKey}`}`;
+
+type Row = {
+  player_id: string;
+  external_user_id: string;
+  display_name: string | null;
+  id: string;
+  quest_version: number;
+  cycle_key: string;
+  state: StoredState;
+  percent: number;
+  doc: Pick<QuestRow, "steps">;
+  started_at: Date | string;
+  completed_at: Date | string | null;
+  claimed_at: Date | string | null;
+};
+
+const isoOf = (time: Date | string | null): string | null =>
+  time === null ? null : new Date(time).toISOString();
+
+const show = (row: Row): Participant => ({
+  playerId: row.player_id,
+  externalUserId: row.external_user_id,
+  displayName: row.display_name,
+  id: row.id,
+  questVersion: row.quest_version,
+  cycleKey: row.cycle_key,
+  state: row.state,
+  percent: row.percent,
+  stepsDone: Object.entries(row.doc.steps).flatMap(([key, { doneMs }]) =>
+    doneMs === undefined ? [] : [key],
+  ),
+  startedAt: new Date(row.started_at).toISOString(),
+  completedAt: isoOf(row.completed_at),
+  claimedAt: isoOf(row.claimed_at),
+});
+
+/** Lists the players who have started a quest, the latest change first. */
+export const listParticipants = async (
+  work: Work,
+  quest: Definition,
+  query: PageQuery & CycleQuery,
+): Promise<Total & { participants: Participant[] }> => {
+  const { rows } = await sql<Row>`
+    select h.player_id, p.external_user_id, p.display_name, h.id, h.quest_version, h.cycle_key, h.state,
+      h.percent, h.doc, h.started_at, h.completed_at, h.claimed_at
+    from (
+      select q.* from ${rowsOf(quest, query)} order by q.updated_at desc, q.player_id, q.cycle_key
+      limit ${query.limit} offset ${offsetOf(query)}) h
+    join players p on p.project_id = h.project_id and p.id = h.player_id
+    order by h.updated_at desc, h.player_id, h.cycle_key`.execute(work.db);
+  return { participants: rows.map(show), ...(await countRows(work, rowsOf(quest, query))) };
+};
+
+export type QuestStats = {
+  questKey: string;
+  /** Cycles of players that have begun. */
+  started: number;
+  /** How many are in each state. */
+  states: Record<string, number>;
+  /** How many came to each step of the draft, and have done it. */
+  steps: { stepKey: string; name: string; reached: number; done: number }[];
+  /** Mean time from the start to the completion, in s; null without any. */
+  averageSeconds: number | null;
+};
+
+const countStates = async ({ db }: Work, quest: Definition, query: CycleQuery) => {
+  const { rows } = await sql<{ state: string; n: string | number; seconds: string | number | null }>`
+    select q.state, count(*) as n, sum(extract(epoch from q.completed_at - q.started_at)) as seconds
+    from ${rowsOf(quest, query)} group by q.state`.execute(db);
+  return rows.map(({ state, n, seconds }) => ({ state, n: Number(n), seconds: Number(seconds ?? 0) }));
+};
+
+const countSteps = async ({ db }: Work, quest: Definition, query: CycleQuery) => {
+  const { rows } = await sql<{ key: string; reached: string | number; done: string | number }>`
+    select s.key, count(*) filter (where s.value ? 'startMs') as reached,
+      count(*) filter (where s.value ? 'doneMs') as done
+    from (select q.doc from ${rowsOf(quest, query)}) q cross join lateral jsonb_each(q.doc -> 'steps') s
+    group by s.key`.execute(db);
+  return new Map(
+    rows.map(({ key, reached, done }) => [key, { reached: Number(reached), done: Number(done) }]),
+  );
+};
+
+const COMPLETED: ReadonlySet<string> = new Set(["COMPLETED", "CLAIMED"]);
+
+/** Counts how far players have come with a quest: a funnel of its steps. */
+export const readQuestStats = async (
+  work: Work,
+  quest: Definition,
+  { cycleKey }: Pick<CycleQuery, "cycleKey">,
+): Promise<QuestStats> => {
+  const states = await countStates(work, quest, { cycleKey });
+  const steps = await countSteps(work, quest, { cycleKey });
+  const completed = states.filter(({ state }) => COMPLETED.has(state));
+  const count = completed.reduce((sum, { n }) => sum + n, 0);
+  const seconds = completed.reduce((sum, one) => sum + one.seconds, 0);
+  const document = draftOf(quest) as unknown as Quest;
+  return {
+    questKey: quest.key,
+    started: states.reduce((sum, { n }) => sum + n, 0),
+    states: Object.fromEntries(states.map(({ state, n }) => [state, n])),
+    steps: document.steps.map(({ key: stepKey, name }) => ({
+      stepKey,
+      name,
+      ...(steps.get(stepKey) ?? { reached: 0, done: 0 }),
+    })),
+    averageSeconds: count === 0 ? null : Math.round(seconds / count),
+  };
+};

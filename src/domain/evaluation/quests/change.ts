@@ -1,0 +1,88 @@
+import type { Cause } from "../../kernel/events/events.ts";
+import type { PlanTurn } from "../project-plan.ts";
+import type { QuestOrder } from "../turn.ts";
+import type { CompiledQuest } from "./compile.ts";
+import { failQuest, resetQuest } from "./finish.ts";
+import { addToStep, forceSteps, settleSteps } from "./progress.ts";
+import type { StartedBy, StoredState } from "./row.ts";
+import { inProgress, settleQuest } from "./settle.ts";
+import { freeCycle, startQuest } from "./start.ts";
+
+/** States from which a quest can be put back. */
+export const RESETTABLE: ReadonlySet<StoredState> = new Set(["IN_PROGRESS", "FAILED", "EXPIRED"]);
+
+type Change = (turn: PlanTurn, quest: CompiledQuest, startedBy: StartedBy) => string | undefined;
+
+const NOT_IN_PROGRESS = "it is not in progress";
+
+/** Starts a quest where the player may start it, and finishes the steps that are done already. */
+export const startNow: Change = (turn, quest, startedBy) => {
+  const next = freeCycle(quest, turn, turn.player.quests.get(quest.key), turn.event.at);
+  if (!next) return "it cannot be started now: it is not offered, or its cycle is taken";
+  if (!quest.mayStart(turn)) return "it is LOCKED for the player";
+  settleSteps(turn, quest, startQuest(turn, quest, next, startedBy));
+  return undefined;
+};
+
+/** Completes a quest whatever its steps have counted; it is started where it is offered. */
+export const completeNow: Change = (turn, quest, startedBy) => {
+  if (!inProgress(turn, quest)) {
+    const next = freeCycle(quest, turn, turn.player.quests.get(quest.key), turn.event.at);
+    if (!next) return "it cannot be started now: it is not offered, or its cycle is taken";
+    startQuest(turn, quest, next, startedBy);
+  }
+  const { version, row } = inProgress(turn, quest)!;
+  forceSteps(turn, version, row);
+  return undefined;
+};
+
+/** Adds to what a step of a quest in progress has counted, or sets it. */
+export const advanceNow = (
+  turn: PlanTurn,
+  quest: CompiledQuest,
+  { stepKey, ...by }: { stepKey: string } & ({ amount: number } | { set: number }),
+): string | undefined => {
+  const running = inProgress(turn, quest);
+  if (!running) return NOT_IN_PROGRESS;
+  const { version, row } = running;
+  const problem = addToStep(turn, version, { row, stepKey, by });
+  if (problem === undefined) settleSteps(turn, version, row);
+  return problem;
+};
+
+const failNow = (turn: PlanTurn, quest: CompiledQuest, cause: Cause): string | undefined => {
+  const running = inProgress(turn, quest);
+  if (!running) return NOT_IN_PROGRESS;
+  failQuest(turn, { quest: running.version, row: running.row, cause });
+  return undefined;
+};
+
+const resetNow = (turn: PlanTurn, { key }: CompiledQuest): string | undefined => {
+  const latest = turn.player.quests.get(key)?.latest;
+  if (!latest || !RESETTABLE.has(latest.state)) return "there is nothing to reset";
+  resetQuest(turn, latest, key);
+  return undefined;
+};
+
+/**
+ * Does what a rule orders, after settling the quest at the event's time.
+ * @returns why that is not possible
+ */
+export const changeQuest = (turn: PlanTurn, order: QuestOrder, cause: Cause): string | undefined => {
+  const quest = turn.project.quests.byKey.get(order.key);
+  if (!quest) return "there is no such quest";
+  settleQuest(turn, quest);
+  if (quest.phase === "PAUSED") return "it is PAUSED";
+  switch (order.operation) {
+    case "START":
+      return startNow(turn, quest, "RULE");
+    case "COMPLETE":
+      return completeNow(turn, quest, "RULE");
+    case "FAIL":
+      return failNow(turn, quest, cause);
+    case "RESET":
+      return resetNow(turn, quest);
+    case "ADVANCE":
+      return advanceNow(turn, quest, { stepKey: order.stepKey!, amount: order.amount! });
+  }
+};

@@ -1,0 +1,212 @@
+import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
+import { conditionProblems, Group } from "../language/groups.ts";
+import { Cron } from "../language/cron.ts";
+import { Key } from "../language/syntax.ts";
+import { type Tree, visitLeaves } from "../language/trees.ts";
+import { RewardBundle } from "../rewards/bundle.ts";
+import { checkStep, Metadata, QuestStep } from "./step.ts";
+import { stepProblems } from "./step-graph.ts";
+
+/** Maximum quests of one project that are not archived. */
+export const QUESTS_MAX = 500;
+/** Maximum steps of one quest. */
+export const STEPS_MAX = 50;
+const TAGS_MAX = 20;
+const LOCALES_MAX = 50;
+const SEGMENTS_MAX = 20;
+const YEAR_SECONDS = 31_536_000;
+const COMPLETIONS_MAX = 1_000_000;
+
+/** Conditions that need no event: of these, prerequisites consist. */
+const PREREQUISITES: ReadonlySet<string> = new Set([
+  "player_property",
+  "streak",
+  "progress_state",
+  "leaderboard_rank",
+  "segment",
+  "time_window",
+]);
+
+type Leaf = { type: string };
+
+const explain = (group: unknown, context: z.RefinementCtx): unknown => {
+  const problems = conditionProblems(group);
+  if (problems.length === 0) {
+    visitLeaves(group as Tree<Leaf>, ({ type }, path) => {
+      if (!PREREQUISITES.has(type))
+        problems.push({
+          path: [...path.split("."), "type"],
+          message: `must be one of ${[...PREREQUISITES].join(", ")}`,
+        });
+    });
+  }
+  for (const { path, message } of problems) context.addIssue({ code: "custom", path, message, input: group });
+  return problems.length === 0 ? group : z.NEVER;
+};
+
+export const REPEAT_MODES = ["NONE", "DAILY", "WEEKLY", "MONTHLY", "CRON", "UNLIMITED"] as const;
+
+const Repeat = z.strictObject({
+  mode: z
+    .enum(REPEAT_MODES)
+    .default("NONE")
+    .describe("How often a player may do it: once, once in each local period, or again and again"),
+  cron: Cron.optional().describe("CRON only: when each cycle begins"),
+  timezone: z.enum(["PLAYER", "PROJECT"]).default("PLAYER").describe("Whose time zone cycles follow"),
+  cooldownSeconds: z.int().min(1).max(YEAR_SECONDS).optional().describe("After a completion"),
+  maxCompletions: z.int().min(1).max(COMPLETIONS_MAX).optional().describe("Of one player, in total"),
+});
+
+const Start = z.strictObject({
+  mode: z
+    .enum(["AUTO", "MANUAL"])
+    .default("AUTO")
+    .describe("AUTO: with the first event or state that counts, which then counts already"),
+});
+
+const Translation = z.strictObject({
+  name: z.string().min(1).max(100).optional(),
+  description: z.string().max(2_000).optional(),
+});
+
+export const questShape = z.strictObject({
+  key: Key,
+  name: z.string().min(1).max(100),
+  description: z.string().max(2_000).optional(),
+  imageUrl: z
+    .url({ protocol: /^https$/ })
+    .max(2_048)
+    .optional(),
+  category: z.string().min(1).max(64).optional(),
+  tags: z.array(Key).max(TAGS_MAX).default([]),
+  translations: z
+    .record(z.string().regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, "must be a locale"), Translation)
+    .refine((record) => Object.keys(record).length <= LOCALES_MAX, `has more than ${LOCALES_MAX} locales`)
+    .optional(),
+  audience: z
+    .strictObject({
+      segmentKeys: z.array(Key).min(1).max(SEGMENTS_MAX),
+      match: z.enum(["ANY", "ALL", "NONE"]).default("ANY"),
+    })
+    .optional()
+    .describe("The players to whom it is offered"),
+  prerequisites: z
+    .preprocess(explain, Group)
+    .optional()
+    .describe("Conditions on the player without which the quest is LOCKED"),
+  start: Start.default({ mode: "AUTO" }),
+  stepMode: z
+    .enum(["SEQUENTIAL", "PARALLEL", "ANY"])
+    .default("SEQUENTIAL")
+    .describe("One after another; all at once, as far as `dependsOn` permits; or `requiredSteps` of them"),
+  requiredSteps: z.int().min(1).max(STEPS_MAX).optional().describe("ANY only: how many steps complete it"),
+  steps: z.array(QuestStep).min(1).max(STEPS_MAX),
+  repeat: Repeat.default({ mode: "NONE", timezone: "PLAYER" }),
+  timeLimitSeconds: z.int().min(60).max(YEAR_SECONDS).optional().describe("From the start, for each player"),
+  availableFrom: IsoTime.optional(),
+  availableUntil: IsoTime.optional(),
+  finishAfterEnd: z
+    .boolean()
+    .optional()
+    .describe("Whether a player's own time limit outlasts `availableUntil`; default: if it does not repeat"),
+  claim: z.enum(["AUTO", "MANUAL"]).default("AUTO"),
+  claimWindowSeconds: z
+    .int()
+    .min(60)
+    .max(YEAR_SECONDS)
+    .optional()
+    .describe("MANUAL only: rewards are lost after it"),
+  rewards: RewardBundle.default({}),
+  onVersionChange: z
+    .enum(["KEEP", "RESTART", "CARRY_OVER"])
+    .default("KEEP")
+    .describe("What becomes of players in progress when this version is published"),
+  sortOrder: z.int().min(-1_000_000).max(1_000_000).default(0),
+  hiddenUntilAvailable: z.boolean().default(false).describe("Whether it is left out of lists while LOCKED"),
+  metadata: Metadata.optional(),
+});
+
+type QuestShape = z.output<typeof questShape>;
+type Refuse = (path: (string | number)[], message: string) => void;
+
+const checkRepeat = ({ mode, cron, cooldownSeconds }: QuestShape["repeat"], refuse: Refuse): void => {
+  if ((mode === "CRON") !== (cron !== undefined))
+    refuse(["repeat", "cron"], cron === undefined ? "is needed for CRON" : "is for CRON");
+  if (mode === "NONE" && cooldownSeconds !== undefined)
+    refuse(["repeat", "cooldownSeconds"], "is for quests that repeat");
+};
+
+const isEmptySpan = ({ availableFrom: from, availableUntil: until }: QuestShape): boolean =>
+  from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from);
+
+const checkTimes = (quest: QuestShape, refuse: Refuse): void => {
+  checkRepeat(quest.repeat, refuse);
+  if (quest.claim === "AUTO" && quest.claimWindowSeconds !== undefined)
+    refuse(["claimWindowSeconds"], "is for a claim of MANUAL");
+  if (isEmptySpan(quest)) refuse(["availableUntil"], "must be after availableFrom");
+  if (quest.finishAfterEnd !== undefined && quest.timeLimitSeconds === undefined)
+    refuse(["finishAfterEnd"], "needs timeLimitSeconds");
+};
+
+/** Zod check of constraints between fields, with those that decide whether the quest can end. */
+const checkQuest = (quest: QuestShape, context: z.RefinementCtx): void => {
+  const refuse: Refuse = (path, message) => context.addIssue({ code: "custom", path, message });
+  quest.steps.forEach((step, i) =>
+    checkStep(step, (path, message) => refuse(["steps", i, ...path], message)),
+  );
+  for (const { path, message } of stepProblems(quest)) refuse(path, message);
+  checkTimes(quest, refuse);
+  checkUnlimited(quest, refuse);
+};
+
+const isOfQuests = (type: string): boolean => type.startsWith("quest.") || type === "quest.*";
+
+/** Whether events must happen before a step is done in a further cycle. */
+const needsEvents = (step: QuestStep): boolean => step.kind === "EVENT" && step.countFrom !== "LIFETIME";
+
+/** A quest that repeats without end must be driven by events, and not by those that it causes. */
+const checkUnlimited = ({ repeat, stepMode, steps }: QuestShape, refuse: Refuse): void => {
+  if (repeat.mode !== "UNLIMITED") return;
+  steps.forEach((step, i) => {
+    if (step.kind === "EVENT" && step.metric.eventTypes.some(isOfQuests))
+      refuse(["steps", i, "metric", "eventTypes"], "an UNLIMITED quest cannot count events of quests");
+  });
+  const required = steps.filter(({ optional }) => !optional);
+  const isDriven = stepMode === "ANY" ? required.every(needsEvents) : required.some(needsEvents);
+  if (!isDriven)
+    refuse(
+      ["repeat", "mode"],
+      "UNLIMITED needs a step that counts events from the start of the quest or step",
+    );
+};
+
+/** A quest of a project. */
+export const Quest = questShape.superRefine(checkQuest).meta({
+  example: {
+    key: "first-week",
+    name: "Your first week",
+    start: { mode: "AUTO" },
+    stepMode: "SEQUENTIAL",
+    steps: [
+      {
+        key: "lessons",
+        name: "Finish three lessons",
+        kind: "EVENT",
+        metric: { eventTypes: ["lesson.completed"], aggregate: "count" },
+        target: 3,
+        rewards: { xp: 10 },
+      },
+      {
+        key: "level",
+        name: "Reach level 2",
+        kind: "STATE",
+        condition: { all: [{ type: "player_property", field: "level", op: "gte", value: 2 }] },
+      },
+    ],
+    repeat: { mode: "NONE" },
+    claim: "AUTO",
+    rewards: { xp: 100 },
+  },
+});
+export type Quest = z.output<typeof Quest>;

@@ -1,0 +1,66 @@
+/** States of a player's quest that are stored. RESET: it was put back, and may be started again. */
+export const STORED_STATES = [
+  "IN_PROGRESS",
+  "COMPLETED",
+  "CLAIMED",
+  "EXPIRED",
+  "FAILED",
+  "ABANDONED",
+  "RESET",
+] as const;
+export type StoredState = (typeof STORED_STATES)[number];
+
+/** States as the API shows them: LOCKED and AVAILABLE are never stored. */
+export const QUEST_STATES = [
+  "LOCKED",
+  "AVAILABLE",
+  "IN_PROGRESS",
+  "COMPLETED",
+  "CLAIMED",
+  "EXPIRED",
+  "FAILED",
+  "ABANDONED",
+] as const;
+export type PlayerQuestState = (typeof QUEST_STATES)[number];
+
+export const STARTED_BY = ["AUTO", "PLAYER", "API", "RULE"] as const;
+export type StartedBy = (typeof STARTED_BY)[number];
+
+/** Progress of a step. Times are in ms. */
+export type StepProgress = {
+  /** Since when it is active; absent while it waits for others. */
+  startMs?: number;
+  doneMs?: number;
+  /** The value when the row was last written; while the step counts, the document has the current one. */
+  value?: number;
+};
+
+/** One cycle of a player's quest. Every value is replaced, never edited. */
+export type QuestRow = {
+  id: string;
+  /** The version of the quest that the player does. */
+  version: number;
+  cycleKey: string;
+  state: StoredState;
+  /** 0 to 100; 100 only when it is completed. */
+  percent: number;
+  startedMs: number;
+  startedBy: StartedBy;
+  /** The end of the time limit and of the cycle, whichever is first; null for none. */
+  expiresMs: number | null;
+  completedMs: number | null;
+  claimedMs: number | null;
+  /** Until when rewards may be claimed; null for ever. */
+  claimUntilMs: number | null;
+  /** Number of completions of the quest so far, and the time of the last one. */
+  completions: number;
+  lastCompletedMs: number | null;
+  steps: Readonly<Record<string, StepProgress>>;
+  /** Keys of the steps whose rewards were granted in this cycle. */
+  rewarded: readonly string[];
+  /** Whether it must be saved. */
+  isChanged?: true;
+};
+
+/** Returns whether the player may still do something with a row. */
+export const isOpenState = (state: StoredState): boolean => state === "IN_PROGRESS" || state === "COMPLETED";

@@ -1,0 +1,81 @@
+import type { Turn } from "../turn.ts";
+import { type CompiledQuest, versionOf } from "./compile.ts";
+import { deadlineOf, doneBy } from "./context.ts";
+import { completeQuest, expireQuest } from "./finish.ts";
+import { isDone, settleSteps, withFirst } from "./progress.ts";
+import { isOpenState, type QuestRow } from "./row.ts";
+import { dropCounts, storeRow } from "./store.ts";
+
+/** Maximum earlier cycles of a quest whose rewards wait to be claimed; beyond it the oldest is lost. */
+export const OPEN_CYCLES_MAX = 20;
+
+const isUnclaimed = ({ state }: QuestRow): boolean => state === "COMPLETED";
+
+const isLapsed = ({ claimUntilMs }: QuestRow, atMs: number): boolean =>
+  claimUntilMs !== null && atMs >= claimUntilMs;
+
+const settleOlder = (turn: Turn, quest: CompiledQuest): void => {
+  const { older } = turn.player.quests.get(quest.key)!;
+  if (older.length === 0) return;
+  const unclaimed = older.filter(isUnclaimed);
+  const excess = unclaimed.length - OPEN_CYCLES_MAX;
+  unclaimed.forEach((row, i) => {
+    if (i < excess || isLapsed(row, turn.event.at)) expireQuest(turn, quest, row);
+  });
+};
+
+/** Applies the current version to a row that was begun with another one. */
+const adoptVersion = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => {
+  const policy = quest.definition.onVersionChange;
+  const isKept = policy === "KEEP" && versionOf(quest, row.version) !== undefined;
+  if (row.version === quest.version || isKept) return;
+  const { version } = quest;
+  if (policy === "RESTART") {
+    dropCounts(turn, row);
+    const fresh: QuestRow = { ...row, version, percent: 0, steps: {}, startedMs: turn.event.at };
+    return storeRow(turn, quest.key, withFirst(quest, fresh, turn.event.at));
+  }
+  const keys = new Set(quest.steps.map(({ definition }) => definition.key));
+  const steps = Object.fromEntries(Object.entries(row.steps).filter(([key]) => keys.has(key)));
+  const carried: QuestRow = { ...row, version, steps };
+  storeRow(turn, quest.key, carried);
+  // What was done may complete the new version.
+  if (isDone(quest, carried)) return completeQuest(turn, quest, carried);
+  settleSteps(turn, quest, carried);
+};
+
+/**
+ * Expires what is over at the time of the turn's event. Doing so at moments in between does not change the
+ * outcome.
+ * @returns the row that is still in progress, if there is one
+ */
+export const expireDue = (turn: Turn, quest: CompiledQuest): QuestRow | undefined => {
+  const state = turn.player.quests.get(quest.key);
+  if (!state) return undefined;
+  const { at } = turn.event;
+  settleOlder(turn, quest);
+  const { latest } = state;
+  if (!isOpenState(latest.state)) return undefined;
+  const untilMs = isUnclaimed(latest) ? (latest.claimUntilMs ?? Infinity) : deadlineOf(quest, latest);
+  if (at < untilMs) return isUnclaimed(latest) ? undefined : latest;
+  expireQuest(turn, quest, latest);
+  return undefined;
+};
+
+/**
+ * Brings a player's quest to the time of the turn's event: what is over expires, and what is in progress goes
+ * on with the version that applies.
+ */
+export const settleQuest = (turn: Turn, quest: CompiledQuest): void => {
+  const running = expireDue(turn, quest);
+  if (running && quest.phase === "RUNNING") adoptVersion(turn, quest, running);
+};
+
+/** Returns the version by which a player's quest in progress is done, with its row. */
+export const inProgress = (
+  turn: Turn,
+  quest: CompiledQuest,
+): { version: CompiledQuest; row: QuestRow } | undefined => {
+  const latest = turn.player.quests.get(quest.key)?.latest;
+  return latest?.state === "IN_PROGRESS" ? { version: doneBy(quest, latest), row: latest } : undefined;
+};

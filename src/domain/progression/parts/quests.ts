@@ -1,0 +1,109 @@
+import { sql } from "kysely";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { QuestRow, StartedBy, StoredState } from "../../evaluation/quests/row.ts";
+import { at, type PlayerPart } from "./part.ts";
+
+/** Quests of a project including archived ones, and earlier cycles whose rewards wait. */
+const HELD_MAX = 10_000;
+
+const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
+
+type Loaded = [
+  id: string,
+  version: number,
+  cycleKey: string,
+  state: StoredState,
+  percent: number,
+  startedMs: number,
+  startedBy: StartedBy,
+  expiresMs: number | null,
+  completedMs: number | null,
+  claimedMs: number | null,
+  claimUntilMs: number | null,
+  completions: number,
+  lastCompletedMs: number | null,
+  doc: Pick<QuestRow, "steps" | "rewarded">,
+];
+
+const rowOf = (loaded: Loaded): QuestRow => {
+  const [id, version, cycleKey, state, percent, startedMs, startedBy, expiresMs, ...rest] = loaded;
+  const [completedMs, claimedMs, claimUntilMs, completions, lastCompletedMs, { steps, rewarded }] = rest;
+  const times = { startedMs, expiresMs, completedMs, claimedMs, claimUntilMs, lastCompletedMs };
+  return { id, version, cycleKey, state, percent, startedBy, completions, steps, rewarded, ...times };
+};
+
+/** When the sweep must look at a row: it expires then. */
+const dueOf = ({ state, expiresMs, claimUntilMs }: QuestRow): number | null => {
+  if (state === "IN_PROGRESS") return expiresMs;
+  return state === "COMPLETED" ? claimUntilMs : null;
+};
+
+const changedRows = (player: PlayerState) =>
+  [...player.dirty.quests].flatMap((key) => {
+    const state = player.quests.get(key);
+    if (!state) return [];
+    return [state.latest, ...state.older].flatMap((row) => {
+      if (!row.isChanged) return [];
+      const { isChanged: _flag, steps, rewarded, ...columns } = row;
+      const isLatest = row === state.latest;
+      return [
+        {
+          p: player.projectId,
+          i: player.id,
+          k: key,
+          ...columns,
+          dueMs: dueOf(row),
+          doc: { steps, rewarded },
+          isLatest,
+          isLive: isLatest || row.state === "COMPLETED",
+        },
+      ];
+    });
+  });
+
+const COLUMNS = sql.raw(`id, quest_version, state, percent, started_at, started_by, expires_at, completed_at,
+  claimed_at, claim_until, completions, last_completed_at, doc, due_at, is_latest, is_live, updated_at`);
+
+/** Quests of a player: of each the latest cycle, and earlier ones whose rewards wait to be claimed. */
+export const quests: PlayerPart = {
+  tag: "qu",
+  isNeeded: (plan) => plan.quests.byKey.size > 0,
+  load: () => sql`
+    select 'qu', r.p, r.i, s.quest_key, s.cycles
+    from r cross join lateral (
+      select s.quest_key, jsonb_agg(jsonb_build_array(s.id, s.quest_version, s.cycle_key, s.state, s.percent,
+        ${ms("started_at")}, s.started_by, ${ms("expires_at")}, ${ms("completed_at")}, ${ms("claimed_at")},
+        ${ms("claim_until")}, s.completions, ${ms("last_completed_at")}, s.doc)
+        order by s.is_latest desc, s.started_at) as cycles
+      from (
+        select * from player_quests s
+        where s.project_id = r.p and s.player_id = r.i and s.is_live limit ${HELD_MAX}) s
+      group by s.quest_key) s`,
+  read: (player, key, value) => {
+    const [latest, ...older] = (value as Loaded[]).map(rowOf);
+    player.quests.set(key, { latest: latest!, older });
+  },
+  arms: (players) => [
+    {
+      name: "qu",
+      rows: players.flatMap(changedRows),
+      write: (rows, now) => sql`
+        insert into player_quests (project_id, player_id, quest_key, cycle_key, ${COLUMNS})
+        select p, i, k, "cycleKey", id, version, state, percent, ${at('x."startedMs"')}, "startedBy",
+          ${at('x."expiresMs"')}, ${at('x."completedMs"')}, ${at('x."claimedMs"')}, ${at('x."claimUntilMs"')},
+          completions, ${at('x."lastCompletedMs"')}, doc, ${at('x."dueMs"')}, "isLatest", "isLive", ${now}
+        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, "cycleKey" text, id uuid,
+          version int, state text, percent int, "startedMs" float8, "startedBy" text, "expiresMs" float8,
+          "completedMs" float8, "claimedMs" float8, "claimUntilMs" float8, completions int,
+          "lastCompletedMs" float8, doc jsonb, "dueMs" float8, "isLatest" boolean, "isLive" boolean)
+        on conflict (project_id, player_id, quest_key, cycle_key) do update set
+          (${COLUMNS}) = row(${sql.raw(
+            `id quest_version state percent started_at started_by expires_at completed_at claimed_at
+             claim_until completions last_completed_at doc due_at is_latest is_live updated_at`
+              .split(/\s+/)
+              .map((name) => `excluded.${name}`)
+              .join(", "),
+          )})`,
+    },
+  ],
+};

@@ -1,0 +1,177 @@
+import { z } from "zod";
+import {
+  abandonPlayerQuest,
+  advancePlayerQuest,
+  claimPlayerQuest,
+  completePlayerQuest,
+  failPlayerQuest,
+  resetPlayerQuest,
+  startPlayerQuest,
+} from "../../domain/economy/quests/change-quests.ts";
+import { listPlayerQuests, readPlayerQuest } from "../../domain/economy/quests/player-quests.ts";
+import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import { route } from "../route.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
+import { causeOf, PlayerParams } from "./player-params.ts";
+import { PlayerQuestBody, QuestParams, readQuests, writeQuests } from "./quest-bodies.ts";
+
+const Params = PlayerParams.extend(QuestParams.shape);
+
+const write = {
+  ...writeQuests,
+  method: "post",
+  params: Params,
+  response: PlayerQuestBody,
+} as const;
+
+/** Decisions about a player's quest, also from the console. */
+const decide = {
+  ...write,
+  access: { scope: "quests:write", roles: ADMINS },
+  body: z
+    .strictObject({ reason: z.string().min(1).max(200).optional() })
+    .meta({ example: { reason: "Support request" } }),
+} as const;
+
+const StepParams = Params.extend({
+  stepKey: z.string().max(64).meta({ description: "The key of the step" }),
+});
+const Value = z.number().min(0).max(9e9);
+const ProgressBody = z
+  .union([z.strictObject({ amount: Value }), z.strictObject({ set: Value })])
+  .meta({ id: "QuestStepProgress", example: { amount: 1 } });
+
+const cycle = z.string().min(1).max(64).optional();
+
+export const playerQuestRoutes = [
+  route({
+    ...readQuests,
+    method: "get",
+    path: "/players/{playerId}/quests",
+    id: "listPlayerQuests",
+    summary: "List a player's quests",
+    description:
+      "Each quest in its current cycle, also those that the player could start or that are LOCKED, unless " +
+      "they are `hiddenUntilAvailable`.",
+    params: PlayerParams,
+    query: z.object({
+      state: z.enum(QUEST_STATES).optional(),
+      category: z.string().min(1).max(64).optional(),
+    }),
+    response: z.object({ data: z.array(PlayerQuestBody) }),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => ({
+        data: await listPlayerQuests(work, await getPlayer(work, projectId, params.playerId), query),
+      })),
+  }),
+  route({
+    ...readQuests,
+    method: "get",
+    path: "/players/{playerId}/quests/{questId}",
+    id: "getPlayerQuest",
+    summary: "Get a player's quest",
+    params: Params,
+    query: z.object({
+      cycle: cycle.meta({
+        description: "`current`, or the key of an earlier cycle whose rewards wait; default: current",
+      }),
+    }),
+    response: PlayerQuestBody,
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        return readPlayerQuest(work, player, { questRef: params.questId, ...query });
+      }),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/quests/{questId}/start",
+    id: "startPlayerQuest",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Start a quest for a player",
+    description: "409 QUEST_NOT_AVAILABLE if it is LOCKED, not offered, or its cycle is taken.",
+    run: (app, { projectId, params: { playerId, questId: questRef } }) =>
+      app.transact(async (work) =>
+        startPlayerQuest(work, { projectId, id: playerId }, { questRef, startedBy: "API" }),
+      ),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/quests/{questId}/abandon",
+    id: "abandonPlayerQuest",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Abandon a quest of a player",
+    description: "It can be started again in the same cycle, but does not start by itself.",
+    run: (app, { projectId, params: { playerId, questId } }) =>
+      app.transact(async (work) => abandonPlayerQuest(work, { projectId, id: playerId }, questId)),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/quests/{questId}/claim",
+    id: "claimPlayerQuest",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Claim the rewards of a quest for a player",
+    description:
+      "Once for each cycle: 409 ALREADY_CLAIMED afterwards, CLAIM_EXPIRED after `claimWindowSeconds`. " +
+      "Where rewards of several cycles wait, the oldest are claimed first.",
+    body: z.strictObject({ cycle: cycle.meta({ example: "2026-01-10" }) }).optional(),
+    run: (app, { projectId, params: { playerId, questId: questRef }, body }) =>
+      app.transact(async (work) =>
+        claimPlayerQuest(work, { projectId, id: playerId }, { questRef, cycle: body?.cycle }),
+      ),
+  }),
+  route({
+    ...writeQuests,
+    method: "post",
+    path: "/players/{playerId}/quests/{questId}/steps/{stepKey}/progress",
+    id: "progressPlayerQuestStep",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Add to a step of a player's quest",
+    description:
+      "`amount` is added to what an active step has counted, or `set` replaces it; only of steps that " +
+      "count or sum events since a start. 409 INVALID_STATE otherwise.",
+    params: StepParams,
+    body: ProgressBody,
+    response: PlayerQuestBody,
+    run: (app, { projectId, params: { playerId, questId: questRef, stepKey }, body }) =>
+      app.transact(async (work) =>
+        advancePlayerQuest(work, { projectId, id: playerId }, { questRef, stepKey, ...body }),
+      ),
+  }),
+  route({
+    ...decide,
+    path: "/players/{playerId}/quests/{questId}/reset",
+    id: "resetPlayerQuest",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Reset a quest of a player",
+    description:
+      "One that is IN_PROGRESS, FAILED or EXPIRED can then be started again in its cycle. Rewards that " +
+      "were granted stay, and are not granted again.",
+    run: (app, { projectId, params: { playerId, questId } }) =>
+      app.transact(async (work) => resetPlayerQuest(work, { projectId, id: playerId }, questId)),
+  }),
+  route({
+    ...decide,
+    path: "/players/{playerId}/quests/{questId}/complete",
+    id: "completePlayerQuest",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Complete a quest for a player",
+    description: "Whatever its steps have counted, with all rewards; it is started where it may be.",
+    run: (app, { projectId, params: { playerId, questId } }) =>
+      app.transact(async (work) => completePlayerQuest(work, { projectId, id: playerId }, questId)),
+  }),
+  route({
+    ...decide,
+    path: "/players/{playerId}/quests/{questId}/fail",
+    id: "failPlayerQuest",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Fail a quest of a player",
+    run: (app, { projectId, params: { playerId, questId: questRef }, body, caller }) =>
+      app.transact(async (work) => {
+        const note = body.reason === undefined ? {} : { note: body.reason };
+        const cause = { ...causeOf(caller), ...note };
+        return failPlayerQuest(work, { projectId, id: playerId }, { questRef, cause });
+      }),
+  }),
+];

@@ -1,0 +1,77 @@
+import { z } from "zod";
+import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
+import { questKind } from "../../domain/economy/quests/kind.ts";
+import { listParticipants, readQuestStats } from "../../domain/economy/quests/participants.ts";
+import { STORED_STATES } from "../../domain/evaluation/quests/row.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { route } from "../route.ts";
+import { pageReply } from "./list-bodies.ts";
+import { QuestParams, readQuests } from "./quest-bodies.ts";
+
+const read = { ...readQuests, method: "get", params: QuestParams } as const;
+
+const State = z.enum(STORED_STATES).meta({
+  description: "RESET: it was put back, and may be started again in its cycle",
+});
+const cycleKey = z.string().min(1).max(64).optional().meta({ description: "Default: all cycles" });
+
+const ParticipantBody = z
+  .object({
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    displayName: z.string().nullable(),
+    id: z.uuid(),
+    questVersion: z.int(),
+    cycleKey: z.string(),
+    state: State,
+    percent: z.int(),
+    stepsDone: z.array(z.string()).meta({ description: "Keys of the steps that are done" }),
+    startedAt: z.iso.datetime(),
+    completedAt: z.iso.datetime().nullable(),
+    claimedAt: z.iso.datetime().nullable(),
+  })
+  .meta({ id: "QuestParticipant" });
+
+const StatsBody = z
+  .object({
+    questKey: z.string(),
+    started: z.int().meta({ description: "Cycles of players that have begun" }),
+    states: z.record(z.string(), z.int()).meta({ description: "How many are in each state" }),
+    steps: z
+      .array(z.object({ stepKey: z.string(), name: z.string(), reached: z.int(), done: z.int() }))
+      .meta({ description: "How many came to each step, and have done it" }),
+    averageSeconds: z.int().nullable().meta({ description: "From the start to the completion" }),
+  })
+  .meta({ id: "QuestStats" });
+
+export const questInsightRoutes = [
+  route({
+    ...read,
+    path: "/quests/{questId}/stats",
+    id: "getQuestStats",
+    summary: "Get statistics of a quest",
+    description: "How far players have come: a funnel of the draft's steps.",
+    query: z.object({ cycleKey }),
+    response: StatsBody,
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const found = await getDefinition(work, projectId, questKind, params.questId);
+        return readQuestStats(work, found, query);
+      }),
+  }),
+  route({
+    ...read,
+    path: "/quests/{questId}/players",
+    id: "listQuestPlayers",
+    summary: "List the players of a quest",
+    description: "Those who have started it, one item for each cycle; the latest change first.",
+    query: PageQuery.extend({ state: State.optional(), cycleKey }),
+    response: pageBody(ParticipantBody),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const found = await getDefinition(work, projectId, questKind, params.questId);
+        const { participants, ...total } = await listParticipants(work, found, query);
+        return pageReply(participants, total, query);
+      }),
+  }),
+];
