@@ -25,7 +25,13 @@ describe("API key scopes", () => {
   });
 
   it("of definitions and of moderation are not a DEVELOPER's to grant", () => {
-    const above = ["rules:manage", "leaderboards:manage", "config:manage", "chat:moderate"] as const;
+    const above = [
+      "rules:manage",
+      "leaderboards:manage",
+      "quests:manage",
+      "config:manage",
+      "chat:moderate",
+    ] as const;
     for (const scope of above) {
       assert.throws(
         () => checkCeiling("DEVELOPER", ["events:write", scope]),

@@ -145,22 +145,24 @@ export const settleTurn = (turn: PlanTurn, xpBefore: number): void => {
   const { project } = turn;
   refreshSegments(project.segmentIndex, turn);
   refreshQuests(turn);
-  evaluateDerived(turn);
+  const isWhole = evaluateDerived(turn);
   // What the last events have changed may complete quests, and that may trigger rules.
   refreshQuests(turn);
-  evaluateDerived(turn);
+  if (isWhole) evaluateDerived(turn);
   announceQuests(turn);
   scoreHoldings(project.boardIndex, turn, xpBefore);
   reportLoop(turn);
   reportStepsHit(turn);
 };
 
-const evaluateDerived = (turn: PlanTurn): void => {
+/** @returns false when the loop guard has cut off some */
+const evaluateDerived = (turn: PlanTurn): boolean => {
   const { root } = turn;
-  while (root.taken < root.derived.length && !isGuarded(turn)) {
-    const event = root.derived[root.taken++]!;
-    evaluateOne(passOf(turn, event));
+  while (root.taken < root.derived.length) {
+    if (isGuarded(turn)) return false;
+    evaluateOne(passOf(turn, root.derived[root.taken++]!));
   }
+  return true;
 };
 
 /** Fixed steps of one turn. */
