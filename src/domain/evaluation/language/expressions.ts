@@ -54,7 +54,7 @@ const Operation = z
   .meta({ id: "ExpressionOperation" });
 
 const Node: z.ZodType<Expression> = z
-  .union([safe, Reference, MetricReading, Operation], {
+  .union([safe, Reference, Operation, MetricReading], {
     error:
       'must be a number, {"ref"}, {"metric", "window"}, {"op": add|sub|mul|div|min|max, "args": 2 to 8}, ' +
       '{"op": floor|ceil|round|abs, "args": 1} or ' +

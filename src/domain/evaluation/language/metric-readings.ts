@@ -46,12 +46,24 @@ const isReading = (value: object): value is MetricReading =>
 /** A reading somewhere in a rule's actions; `path` leads to it from them. */
 type Found = { path: PropertyKey[]; reading: MetricReading };
 
-const readingsIn = (value: unknown, path: PropertyKey[] = []): Found[] => {
-  if (value === null || typeof value !== "object") return [];
-  if (isReading(value) && !isRecord(path)) return [{ path, reading: value }];
-  return Object.entries(value).flatMap(([key, inner]) =>
-    readingsIn(inner, [...path, Array.isArray(value) ? Number(key) : key]),
-  );
+const readingsIn = (actions: readonly object[]): Found[] => {
+  const found: Found[] = [];
+  const path: PropertyKey[] = [];
+  const walk = (value: unknown): void => {
+    if (value === null || typeof value !== "object") return;
+    if (isReading(value) && !isRecord(path)) return void found.push({ path: [...path], reading: value });
+    if (Array.isArray(value)) return value.forEach((item, i) => step(i, item));
+    // The steps of a table are numbers alone, of which there may be thousands.
+    for (const [name, inner] of Object.entries(value))
+      if (name !== "steps" || !Array.isArray(inner)) step(name, inner);
+  };
+  const step = (name: PropertyKey, inner: unknown): void => {
+    path.push(name);
+    walk(inner);
+    path.pop();
+  };
+  walk(actions);
+  return found;
 };
 
 /** Whether a path from the actions leads to values by name, one of which may be called `metric`. */
@@ -70,11 +82,15 @@ const resolve = ({ metric, window, default: fallback }: MetricReading, metrics: 
 });
 
 /** Returns the metrics that a rule's expressions read. */
-export const expressionMetrics = ({ actions, metrics = {} }: Named): Metric[] =>
-  readingsIn(actions).map(({ reading }) => resolve(reading, metrics).metric);
+export const expressionMetrics = ({ actions, metrics }: Named): Metric[] =>
+  metrics ? readingsIn(actions).map(({ reading }) => resolve(reading, metrics).metric) : [];
 
 /** Returns a rule's actions with the metrics in place of their names. */
-export const resolveReadings = <A extends object>(actions: readonly A[], metrics: NamedMetrics = {}): A[] => {
+export const resolveReadings = <A extends object>(
+  actions: readonly A[],
+  metrics: NamedMetrics | undefined,
+): readonly A[] => {
+  if (!metrics) return actions;
   const replace = (value: unknown, path: PropertyKey[]): unknown => {
     if (value === null || typeof value !== "object") return value;
     if (isReading(value) && !isRecord(path)) return resolve(value, metrics);
@@ -83,5 +99,5 @@ export const resolveReadings = <A extends object>(actions: readonly A[], metrics
       Object.entries(value).map(([name, inner]) => [name, replace(inner, [...path, name])]),
     );
   };
-  return readingsIn(actions).length === 0 ? [...actions] : (replace(actions, []) as A[]);
+  return replace(actions, []) as A[];
 };
