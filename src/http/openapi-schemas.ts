@@ -123,7 +123,10 @@ const orNull = (name: string, schemas: Parts): string => {
   const { nullable: _nullable, ...schema } = schemas[name] ?? {};
   schemas[nullable] = {};
   const keyword = ["oneOf", "anyOf"].find((one) => Array.isArray(schema[one]));
-  if (keyword === undefined) schemas[nullable] = { ...schema, nullable: true };
+  const { enum: values } = schema;
+  // A list of values must name null as well: `nullable` alone does not add to it.
+  const choice = Array.isArray(values) ? { enum: [...(values as unknown[]), null] } : {};
+  if (keyword === undefined) schemas[nullable] = { ...schema, ...choice, nullable: true };
   else {
     const [first, ...others] = schema[keyword] as Json[];
     const changed = isRef(first!) ? refTo(orNull(targetOf(first), schemas)) : { ...first, nullable: true };
