@@ -286,11 +286,8 @@ describe("the commands of the documents", function () {
       stream.on("data", (chunk: Buffer) => (seen += chunk.toString()));
     try {
       await eventuallyHolds(() => assert.match(seen, /^state\.snapshot \{"seq":\d+/m));
-      const event = {
-        externalUserId: "ada",
-        eventType: "level_finished",
-        properties: { level: 2, stars: 1 },
-      };
+      const properties = { level: 2, stars: 1 };
+      const event = { externalUserId: "ada", eventType: "level_finished", properties };
       assert.equal((await api.post("/api/v1/events", event, { key })).status, 200);
       await eventuallyHolds(() => assert.match(seen, /^player\.xp \{"amount":\d+/m));
     } finally {
