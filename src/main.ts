@@ -94,7 +94,7 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
   let firstMs = 0;
   const stop = async (signal: string) => {
     if (stopping.signal.aborted) {
-      // Who asks again does not want to wait for a balancer. At once, it is one signal that npm forwarded too.
+      // Who asks again does not want to wait. At once, it is one signal that npm has forwarded too.
       if (performance.now() - firstMs > FORWARDED_MS) hurry.abort();
       return;
     }

@@ -24,8 +24,8 @@ import { VERSION } from "../version.ts";
 import { listen, type ListenAddress, requireFreePort, stopListening, whenClosed } from "./listening.ts";
 
 /**
- * A running process; `stop` completes the work in progress and releases all resources. Before that it goes on for
- * SHUTDOWN_DELAY_MS, not ready, so that a balancer sees it; `hurry` ends this wait.
+ * A running process; `stop` completes the work in progress and releases all resources. Before that it goes on
+ * for SHUTDOWN_DELAY_MS, not ready, so that a balancer sees it; `hurry` ends this wait.
  */
 export type Running = {
   app: App;

@@ -99,8 +99,8 @@ const finisherOf = ({ route }: Execution, { finish, left }: Reply<unknown>) =>
   left === undefined ? finish : (app: App): Promise<unknown> => route.resume!(app, left);
 
 /**
- * Runs an operation whose request has no key. `app` is the operation's own, `lasting` the same for what has to be
- * done also when the client has gone.
+ * Runs an operation whose request has no key. `app` is the operation's own, `lasting` the same for what has to
+ * be done also when the client has gone.
  */
 export const runOnce = async (app: App, lasting: App, execution: Execution): Promise<Reply<unknown>> => {
   await prepare(app, execution);
@@ -191,7 +191,7 @@ const runOrKeep = async (app: App, execution: Execution, work: Work): Promise<Re
 const refusalOf = ({ clock }: App, { context }: Execution, error: DomainError): Reply<unknown> =>
   new Reply<unknown>(error.status, errorBody(error, context.actor.requestId, clock()));
 
-/** Stores the final body of completed work, and returns what is stored; if that fails, the stored one stays. */
+/** Stores the final body of completed work, and returns what is stored. */
 const complete = async (
   { transact, secretBox }: App,
   request: KeyedRequest,
@@ -200,7 +200,7 @@ const complete = async (
   try {
     return await transact((work) => completeResponse(work, { secretBox, request, body, isProvisional }));
   } catch (error) {
-    // What is not stored is not said: a repetition finishes it, and others may have changed its ranks by then.
+    // What is not stored is not said: a repetition finishes it, and ranks may be others by then.
     if (isProvisional || outageOf(error) === undefined) throw error;
     return body;
   }

@@ -101,7 +101,7 @@ export type Route<
   body?: B;
   /** The body as the document shows it, where `body` leaves checks to the operation itself. */
   described?: Shape;
-  /** Fields that `body` does not have are accepted: `run` names them in the answer. Otherwise they are refused. */
+  /** Fields that `body` does not have are accepted: `run` names them in the answer. Else they are refused. */
   namesIgnored?: true;
   /** Bytes; default BODY_LIMIT. */
   bodyLimit?: number;

@@ -109,8 +109,8 @@ return 1`;
 
 /**
  * ARGV: generation. Switches reads to the build and removes the previous generation; returns 0 when the lease
- * was lost. An empty one is forgotten after ten minutes unless an entry is set: anybody may ask for lists that
- * nobody has scored in.
+ * was lost. An empty one is forgotten after ten minutes unless an entry is set: anybody may ask for lists in
+ * which nobody has scored.
  */
 export const SWITCH = `${NAMES}
 if redis.call('GET', nextKey) ~= ARGV[1] then return 0 end

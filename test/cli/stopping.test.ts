@@ -32,7 +32,7 @@ describe("a server that is told to stop", function () {
     assert.equal(await server.ended, 0, server.output());
   });
 
-  it("answers as before for SHUTDOWN_DELAY_MS, and says that it is not ready, until it is told again", async () => {
+  it("answers as before for SHUTDOWN_DELAY_MS, not ready, until it is told again", async () => {
     const port = await freePort();
     const env = { DATA_DIR: dir.path, PORT: String(port), DEMO: "off", LOG_LEVEL: "error" };
     const server = await startProcess(["serve"], {

@@ -108,7 +108,7 @@ describe("a player whose row is held", function () {
       ),
     );
 
-  it("is not the only thing that others may hold: a counter and a grant keep only those waiting who need them", async () => {
+  it("is not all that others may hold: a counter and a grant keep waiting who needs them", async () => {
     const bundle = { kind: "BUNDLE", bundle: { xp: 1 } } as const;
     await define(domain, projectId, "reward", { key: "rare", name: "Rare", stock: 5, ...bundle });
     await define(domain, projectId, "reward", { key: "later", name: "Later", ...bundle });
@@ -136,7 +136,7 @@ describe("a player whose row is held", function () {
     }
   });
 
-  it("is refused a prize without undoing what others do: codes are taken by transactions of their own", async () => {
+  it("is refused a prize without undoing what others do: codes are taken apart", async () => {
     const prize = { kind: "PRIZE", fulfilment: "CODE", perPlayerLimit: 1 } as const;
     await define(domain, projectId, "reward", { key: "code", name: "Code", ...prize });
     await domain.transact((work) => addCodes(work, projectId, { reward: "code", codes: ["a", "b", "c"] }));

@@ -173,7 +173,7 @@ describe("a POST with X-Idempotency-Key", function () {
     assert.deepEqual((await post(`/leaderboards/${board}/scores`, body, key)).body, first.body);
   });
 
-  it("is finished by a repetition when nobody else does, and has one answer for whoever still waits", async () => {
+  it("is finished by a repetition when nobody else does, with one answer for all", async () => {
     const board = (await post("/leaderboards", boardDefinition(), randomUUID())).body.id;
     const [player, key] = [await aPlayer(), randomUUID()];
     const body = { playerId: player, score: 5 };

@@ -11,8 +11,8 @@ import type { Work } from "./work.ts";
 export const IDEMPOTENCY_HOURS = 24;
 export const IDEMPOTENCY_KEY_MAX = 255;
 /**
- * How long a response that nobody can resume may be provisional; after that, the process that should complete it
- * is considered dead.
+ * How long a response that nobody can resume may be provisional; after that, the process that should complete
+ * it is considered dead.
  */
 const PROVISIONAL_MS = 60_000;
 

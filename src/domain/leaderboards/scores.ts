@@ -102,8 +102,8 @@ export const submitPlayerScore = async (
 };
 
 /**
- * Reads the ranks of a committed score: those before and after it, unless others score at the same time. May run
- * twice.
+ * Reads the ranks of a committed score: those before and after it, unless others score at the same time. May
+ * run twice.
  */
 export const finishScore = async (
   { rankMoves }: { rankMoves: RankMoves },

@@ -103,8 +103,8 @@ const EntriesQuery = ListQuery.extend({
 const DATA_AGE = "X-Data-Age-Ms";
 const AGED = {
   [DATA_AGE]:
-    `How old what is shown may be, in ms: what is kept is used for ${ANSWER_AGE_MS}, and reading takes its time; ` +
-    "0 for what was read now",
+    `How old what is shown may be, in ms: what is kept is used for ${ANSWER_AGE_MS}, and reading takes its ` +
+    "time; 0 for what was read now",
 } as const;
 const ageOf = ({ ageMs }: Aged<unknown>) => ({ [DATA_AGE]: String(Math.round(ageMs)) });
 

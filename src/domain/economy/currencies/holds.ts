@@ -115,8 +115,8 @@ type HoldRef = { playerId: string; id: string };
 const nameOf = ({ playerId, id }: HoldRef): string => `${playerId} ${id}`;
 
 /**
- * Returns the views of rows in the order of the holds that were asked for. A hold is asked for as its player's:
- * another request may have asked for it as somebody else's.
+ * Returns the views of rows in the order of the holds that were asked for. A hold is asked for as its
+ * player's: another request may have asked for it as somebody else's.
  */
 const viewsOf = (rows: readonly Row[], asked: readonly HoldRef[]): Outcome<HoldView>[] => {
   const found = new Map(rows.map((row) => [nameOf({ playerId: row.player_id, id: row.id }), row]));

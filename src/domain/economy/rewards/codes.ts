@@ -52,8 +52,8 @@ export type CodeRequest = { projectId: string; rewardKey: string; grantId: strin
 
 /**
  * Takes a free code out of the pool for a grant. Each is locked before it is taken, and codes locked by
- * others are skipped, so no code is assigned twice. Not in a shared transaction: the grant may still be refused,
- * which would undo what the others have done.
+ * others are skipped, so no code is assigned twice. Not in a shared transaction: the grant may still be
+ * refused, which would undo what the others have done.
  * @throws DomainError CONFLICT OUT_OF_STOCK
  */
 export const takeCode = async (

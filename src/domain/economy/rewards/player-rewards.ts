@@ -99,8 +99,8 @@ const readRows = async (
 };
 
 /**
- * Returns one grant, locked until commit. A shared transaction waits for nobody: a grant that it does not get is
- * looked for again by its request alone.
+ * Returns one grant, locked until commit. A shared transaction waits for nobody: a grant that it does not get
+ * is looked for again by its request alone.
  * @throws DomainError NOT_FOUND
  */
 export const lockGrant = together({

@@ -104,7 +104,7 @@ const lockOrCreate = async (
   throw new Error("players were renamed or removed while they were being locked");
 };
 
-/** In a shared transaction nobody is waited for, and players whom another of its requests has are left to it. */
+/** In a shared transaction nobody is waited for; players whom another of its requests has are left to it. */
 const lockNamed = async (work: Work, refs: readonly ExternalRef[]) => {
   if (!work.isShared) return { players: await lockPlayers(work, refs), held: [] };
   const { players, held } = await lockFreePlayers(work, refs);

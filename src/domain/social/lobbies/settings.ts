@@ -18,8 +18,8 @@ const Teams = z.strictObject({
 const seconds = (max: number, description: string) => z.int().min(0).max(max).meta({ description });
 
 /**
- * Some of a lobby's settings; absent ones keep their value, or have their default. Unknown ones are refused: a
- * setting that nobody reads would look as if it were set.
+ * Some of a lobby's settings; absent ones keep their value, or have their default. Unknown ones are refused:
+ * a setting that nobody reads would look as if it were set.
  */
 export const SettingsPatch = z
   .strictObject({
