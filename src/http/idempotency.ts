@@ -99,8 +99,8 @@ const finisherOf = ({ route }: Execution, { finish, left }: Reply<unknown>) =>
   left === undefined ? finish : (app: App): Promise<unknown> => route.resume!(app, left);
 
 /**
- * Runs an operation whose request has no key. `app` is the operation's own, `lasting` the same for what has to
- * be done also when the client has gone.
+ * Runs an operation whose request has no key. `app` is the operation's own, `lasting` the same for what has
+ * to be done also when the client has gone.
  */
 export const runOnce = async (app: App, lasting: App, execution: Execution): Promise<Reply<unknown>> => {
   await prepare(app, execution);

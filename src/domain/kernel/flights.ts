@@ -9,8 +9,8 @@ export class ClientGone extends DomainError {
 
 /**
  * Returns the result of the flight of `key`: one in progress, or a new one, which those who come meanwhile
- * join. A flight that ended because the client for whom it was begun has gone says nothing to others: they begin
- * another.
+ * join. A flight that ended because the client for whom it was begun has gone says nothing to others: they
+ * begin another.
  */
 export const joinFlight = async <T>(
   flights: Map<string, Promise<T>>,
