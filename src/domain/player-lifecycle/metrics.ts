@@ -15,7 +15,7 @@ const READERS_MAX = 10;
 /** Maximum metrics that are included with a player. */
 const INCLUDED_METRICS_MAX = 100;
 
-type Reader = { kind: "rule" | "badge" | "segment"; key: string };
+type Reader = { kind: "rule" | "badge" | "segment" | "quest"; key: string };
 
 /** A counter of a player; `value` is null where it has none: of min, max, avg and latest without events. */
 export type PlayerMetric = { id: string; metric: Metric; value: number | null; readBy: Reader[] };
@@ -31,7 +31,7 @@ const metricsOf = (plan: ProjectPlan): readonly Read[] => {
   return found;
 };
 
-const collect = ({ rules, badges, segments }: ProjectPlan): Read[] => {
+const collect = ({ rules, badges, segments, quests }: ProjectPlan): Read[] => {
   const byId = new Map<string, Read>();
   const add = (metrics: readonly Metric[], reader: Reader): void => {
     for (const definition of metrics) {
@@ -45,10 +45,11 @@ const collect = ({ rules, badges, segments }: ProjectPlan): Read[] => {
   for (const { key, metrics } of rules.all) add(metrics, { kind: "rule", key });
   for (const [key, { metrics }] of badges) add(metrics, { kind: "badge", key });
   for (const [key, { metrics }] of segments) add(metrics, { kind: "segment", key });
+  for (const [key, { metrics }] of quests.byKey) add(metrics, { kind: "quest", key });
   return [...byId.values()].toSorted((a, b) => (a.metric.id < b.metric.id ? -1 : 1));
 };
 
-/** Lists the counters that a project's rules, badges and segments read, as they are now for a player. */
+/** Lists the counters that a project's rules, badges, segments and quests read, as they are now for a player. */
 export const listMetrics = async (
   work: Work,
   player: Player,

@@ -30,7 +30,7 @@ export const PlayerMetricBody = z
       .nullable()
       .meta({ description: "Now; null of min, max, avg and latest where there is none" }),
     readBy: z
-      .array(z.object({ kind: z.enum(["rule", "badge", "segment"]), key: z.string() }))
+      .array(z.object({ kind: z.enum(["rule", "badge", "segment", "quest"]), key: z.string() }))
       .meta({ description: "Definitions that read it, 10 at most" }),
   })
   .meta({ id: "PlayerMetric" });
