@@ -115,11 +115,20 @@ export type RevertState = Omit<ReverseContext, "reversal"> &
     steps: PacedBudget;
   };
 
-/** The rules of lines, also of actions that were sent, with the version that was in force. */
-const rulesOf = ({ ledger }: Caused): { ruleId: string; ruleVersion: number }[] =>
-  ledger.flatMap(({ cause: { ruleId, ruleVersion } }) =>
-    ruleId === undefined || ruleVersion === undefined ? [] : [{ ruleId, ruleVersion }],
+/** The rules of lines, also of actions that were sent, with the versions that were in force, each once. */
+const rulesOf = ({ ledger }: Caused): { ruleId: string; ruleVersion: number }[] => {
+  const versions = new Map<string, Set<number>>();
+  for (const { cause } of ledger) {
+    const { ruleId, ruleVersion } = cause;
+    if (ruleId === undefined || ruleVersion === undefined) continue;
+    const known = versions.get(ruleId);
+    if (known) known.add(ruleVersion);
+    else versions.set(ruleId, new Set([ruleVersion]));
+  }
+  return [...versions].flatMap(([ruleId, known]) =>
+    [...known].map((ruleVersion) => ({ ruleId, ruleVersion })),
   );
+};
 
 type RevertInput = Pick<RevertState, "players" | "ownerIds" | "done" | "steps"> & { caused: Caused };
 
