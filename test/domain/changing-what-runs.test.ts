@@ -12,6 +12,8 @@ const KNOWN = [
   "src/domain/rules/lifecycle/sync.ts",
   // Call it themselves.
   "src/domain/economy/definitions/definitions.ts",
+  // Makes drafts, which do not run, and publishes them within it.
+  "src/domain/economy/definitions/drafts.ts",
   "src/domain/rules/lifecycle/publishing.ts",
   // Makes drafts, which do not run; pauses rules.
   "src/domain/rules/rules.ts",
