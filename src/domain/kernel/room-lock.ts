@@ -5,7 +5,14 @@ import { unanswered } from "./statements.ts";
 import type { Work } from "./work.ts";
 
 /** What of a project is limited in number. */
-export type Limited = "jobs" | "rules" | "lobbies" | "channels" | "event schemas" | `codes ${string}`;
+export type Limited =
+  | "jobs"
+  | "rules"
+  | "lobbies"
+  | "channels"
+  | "event schemas"
+  | "drafts"
+  | `codes ${string}`;
 
 /** Part of a limit from which on it is counted under the lock. */
 const NEAR = 0.9;

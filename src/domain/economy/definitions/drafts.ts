@@ -5,6 +5,7 @@ import { changeConfig } from "../../kernel/config-lock.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
+import { lockRoom } from "../../kernel/room-lock.ts";
 import type { Work } from "../../kernel/work.ts";
 import { refuseInUse } from "./in-use.ts";
 import { Definition } from "./definition.ts";
@@ -71,6 +72,7 @@ export const createDraft = async <D extends Defined>(
   const { em, now } = work;
   const { key, name } = definition;
   checkSize(kind.kind, definition);
+  await lockRoom(work, projectId, "drafts");
   if ((await em.count(Definition, { projectId, kind: kind.kind, key })) > 0) throw refuseTaken(key);
   refuseFull(kind, { active: 0, all: await em.count(Definition, { projectId, kind: kind.kind }) });
   const dates = { createdBy, createdAt: now, updatedAt: now };
