@@ -49,7 +49,7 @@ const collect = ({ rules, badges, segments, quests }: ProjectPlan): Read[] => {
   return [...byId.values()].toSorted((a, b) => (a.metric.id < b.metric.id ? -1 : 1));
 };
 
-/** Lists the counters that a project's rules, badges, segments and quests read, as they are now for a player. */
+/** Lists the counters that a project's definitions read, as they are now for a player. */
 export const listMetrics = async (
   work: Work,
   player: Player,
