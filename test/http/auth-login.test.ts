@@ -47,7 +47,7 @@ describe("POST /auth/login", function () {
     const { accessToken, refreshToken } = first.body;
     const again = await api.post(
       "/api/v1/auth/login",
-      { email: tenant.email, password: tenant.password, sid: sidOf(first), sessionId: sidOf(first) },
+      { email: tenant.email, password: tenant.password },
       { token: accessToken, headers: { Cookie: `sid=${sidOf(first)}; refreshToken=${refreshToken}` } },
     );
     assert.equal(again.status, 200);
