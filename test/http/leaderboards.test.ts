@@ -106,7 +106,7 @@ describe("leaderboards over HTTP", () => {
       const { field: name, message } = answer.body.error.details[0];
       assert.match(`${name}: ${message}`, field);
     };
-    await refused({ period: { kind: "YEARLY" } }, /period.*: must have a kind of ALL_TIME/);
+    await refused({ period: { kind: "DECADES" } }, /period.*: must have a kind of ALL_TIME/);
     await refused({ operator: "BEST" }, /operator: this metric is SUM/);
     await refused({ league: {} }, /league: leagues are not available yet/);
     await refused({ metric: { source: "QUESTS" } }, /metric.*BADGE_POINTS or CUSTOM/);
