@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import { expireDue } from "../../evaluation/quests/settle.ts";
-import type { QuestRow } from "../../evaluation/quests/row.ts";
+import { dueOf, type QuestRow } from "../../evaluation/quests/row.ts";
 import type { Work } from "../../kernel/work.ts";
 import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
 
@@ -31,8 +31,8 @@ export const settlePlayersQuests = async (work: Work, players: PlayersOf): Promi
       and p.merged_into is not null`.execute(work.db);
 };
 
-const isDue = ({ state, expiresMs, claimUntilMs }: QuestRow, nowMs: number): boolean => {
-  const dueMs = state === "IN_PROGRESS" ? expiresMs : state === "COMPLETED" ? claimUntilMs : null;
+const isDue = (row: QuestRow, nowMs: number): boolean => {
+  const dueMs = dueOf(row);
   return dueMs !== null && dueMs <= nowMs;
 };
 

@@ -62,5 +62,11 @@ export type QuestRow = {
   isChanged?: true;
 };
 
+/** Returns when a row expires unless something happens before, in ms; null for never. */
+export const dueOf = ({ state, expiresMs, claimUntilMs }: QuestRow): number | null => {
+  if (state === "IN_PROGRESS") return expiresMs;
+  return state === "COMPLETED" ? claimUntilMs : null;
+};
+
 /** Returns whether the player may still do something with a row. */
 export const isOpenState = (state: StoredState): boolean => state === "IN_PROGRESS" || state === "COMPLETED";

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { PlayerState } from "../../evaluation/player-state.ts";
-import type { QuestRow, StartedBy, StoredState } from "../../evaluation/quests/row.ts";
+import { dueOf, type QuestRow, type StartedBy, type StoredState } from "../../evaluation/quests/row.ts";
 import { at, type PlayerPart } from "./part.ts";
 
 /** Quests of a project including archived ones, and earlier cycles whose rewards wait. */
@@ -30,12 +30,6 @@ const rowOf = (loaded: Loaded): QuestRow => {
   const [completedMs, claimedMs, claimUntilMs, completions, lastCompletedMs, { steps, rewarded }] = rest;
   const times = { startedMs, expiresMs, completedMs, claimedMs, claimUntilMs, lastCompletedMs };
   return { id, version, cycleKey, state, percent, startedBy, completions, steps, rewarded, ...times };
-};
-
-/** When the sweep must look at a row: it expires then. */
-const dueOf = ({ state, expiresMs, claimUntilMs }: QuestRow): number | null => {
-  if (state === "IN_PROGRESS") return expiresMs;
-  return state === "COMPLETED" ? claimUntilMs : null;
 };
 
 const changedRows = (player: PlayerState) =>
