@@ -124,9 +124,11 @@ const orNull = (name: string, schemas: Parts): string => {
   schemas[nullable] = {};
   const keyword = ["oneOf", "anyOf"].find((one) => Array.isArray(schema[one]));
   const { enum: values } = schema;
-  // A list of values must name null as well: `nullable` alone does not add to it.
-  const choice = Array.isArray(values) ? { enum: [...(values as unknown[]), null] } : {};
-  if (keyword === undefined) schemas[nullable] = { ...schema, ...choice, nullable: true };
+  if (Array.isArray(values)) {
+    // Without a type: tools that read `nullable` beside a list of values do not agree who adds null to it.
+    const { type: _type, ...choice } = schema;
+    schemas[nullable] = { ...choice, enum: [...(values as unknown[]), null] };
+  } else if (keyword === undefined) schemas[nullable] = { ...schema, nullable: true };
   else {
     const [first, ...others] = schema[keyword] as Json[];
     const changed = isRef(first!) ? refTo(orNull(targetOf(first), schemas)) : { ...first, nullable: true };

@@ -69,7 +69,8 @@ describe("nobody climbs", function () {
     const transfer = { userId, currentPassword: tenant.password };
     forbidden(await api.post("/api/v1/tenant/transfer-ownership", transfer, by));
     forbidden(await api.patch("/api/v1/tenant", { redirectUris: ["https://evil.example/"] }, by));
-    must(await api.patch("/api/v1/auth/me", { name: "Mallory Moe", role: "OWNER" }, by), 200);
+    for (const more of [{ role: "OWNER" }, { permissions: ["*"] }])
+      must(await api.patch("/api/v1/auth/me", { name: "Mallory Moe", ...more }, by), 400);
     assert.deepEqual([await roleOf(userId), await roleOf(owner)], ["ADMIN", "OWNER"]);
   });
 

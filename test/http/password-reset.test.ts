@@ -112,7 +112,9 @@ describe("a forgotten password", () => {
     it("of another user changes that user's password and nobody else's", async () => {
       const [ada, eve] = [await aTenant(api), await aTenant(api)];
       const token = await mailedToken(eve.email);
-      const body = { token, password: NEW_PASSWORD, userId: ada.userId, email: ada.email };
+      const body = { token, password: NEW_PASSWORD };
+      const named = { ...body, userId: ada.userId, email: ada.email };
+      assertError(await api.post("/api/v1/auth/reset-password", named, { token: ada.token }), 400);
       assert.equal((await api.post("/api/v1/auth/reset-password", body, { token: ada.token })).status, 200);
       assert.equal((await login(ada.email, ada.password)).status, 200);
       assert.equal((await api.get("/api/v1/projects", { token: ada.token })).status, 200);
@@ -213,7 +215,11 @@ describe("a forgotten password", () => {
       const own = await aTenant(api);
       const [home, device] = [anAddress(), "X-Device-Token"];
       const from = (ip: string, token = "") => ({ headers: { "X-Forwarded-For": ip, [device]: token } });
-      const signedIn = await api.post("/api/v1/auth/login", own, from(home));
+      const signedIn = await api.post(
+        "/api/v1/auth/login",
+        { email: own.email, password: own.password },
+        from(home),
+      );
       const token = signedIn.headers.get(device)!;
       await useUp(own.email);
       const sent = async () =>

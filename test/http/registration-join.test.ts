@@ -65,7 +65,9 @@ describe("registration into a tenant that exists", () => {
   describe("by tenantId alone", () => {
     it("makes a VIEWER who waits, and may see to their own account only", async () => {
       const email = anEmail();
-      const wish = { tenantId: tenant.tenantId, tenantName: "Mine", role: "OWNER", status: "ACTIVE" };
+      const wish = { tenantId: tenant.tenantId, tenantName: "Mine" };
+      for (const more of [{ role: "OWNER" }, { status: "ACTIVE" }])
+        assertError(await register({ email, ...wish, ...more }), 400);
       const answer = await register({ email, ...wish });
       assert.equal(answer.status, 201);
       const { id: _, ...user } = answer.body.user;
@@ -210,7 +212,7 @@ describe("POST /auth/complete-profile", () => {
   it("sets the user's name, and for an OWNER the tenant's, once", async () => {
     const { token, userId, tenantId, email } = tenant;
     await forget(userId);
-    const answer = await complete(token, { name: "Ada King", tenantName: "Engines", role: "VIEWER" });
+    const answer = await complete(token, { name: "Ada King", tenantName: "Engines" });
     assert.equal(answer.status, 200);
     assert.deepEqual(answer.body, {
       id: userId,

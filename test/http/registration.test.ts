@@ -167,8 +167,9 @@ describe("POST /auth/register", () => {
 
   it("takes no role, approval, verification or plan from the body", async () => {
     const fields = { role: "VIEWER", emailVerified: true, status: "SUSPENDED", approvalStatus: "REJECTED" };
-    const { user, accessToken } = (await register({ ...fields, plan: "FREE", tenant: { plan: "FREE" } }))
-      .body;
+    for (const [name, value] of Object.entries({ ...fields, plan: "FREE", tenant: { plan: "FREE" } }))
+      assertError(await register({ [name]: value }), 400);
+    const { user, accessToken } = (await register({})).body;
     assert.deepEqual([user.role, user.emailVerified], ["OWNER", false]);
     assert.equal((await api.get("/api/v1/projects", { token: accessToken })).status, 200);
     const stored = await api.app.transact(({ em }) => em.findOneOrFail(Tenant, { id: user.tenantId }));

@@ -105,7 +105,7 @@ describe("simulation of rules", () => {
       const { status, body: answer } = await simulate(body);
       return [status, answer.error.details[0].field];
     };
-    assert.deepEqual(await field({ event: { eventType: "quest.started" } }), [400, "event.eventType"]);
+    assert.deepEqual(await field({ event: { eventType: "player.erased" } }), [400, "event.eventType"]);
     assert.deepEqual(await field({ player: {} }), [400, "player"]);
     assert.deepEqual(await field({ inline: [rule({ rollout: { percent: 101 } })] }), [
       400,

@@ -1,11 +1,15 @@
 import { z } from "zod";
 import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
 import { questKind } from "../../domain/economy/quests/kind.ts";
-import { listParticipants, readQuestStats } from "../../domain/economy/quests/participants.ts";
+import {
+  listParticipants,
+  PARTICIPANT_ORDERS,
+  readQuestStats,
+} from "../../domain/economy/quests/participants.ts";
 import { STORED_STATES } from "../../domain/evaluation/quests/row.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
-import { pageReply } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
 import { QuestParams, readQuests } from "./quest-bodies.ts";
 
 const read = { ...readQuests, method: "get", params: QuestParams } as const;
@@ -64,8 +68,8 @@ export const questInsightRoutes = [
     path: "/quests/{questId}/players",
     id: "listQuestPlayers",
     summary: "List the players of a quest",
-    description: "Those who have started it, one item for each cycle; the latest change first.",
-    query: PageQuery.extend({ state: State.optional(), cycleKey }),
+    description: "Those who have started it, one item for each cycle.",
+    query: PageQuery.extend({ ...sortedBy(PARTICIPANT_ORDERS), state: State.optional(), cycleKey }),
     response: pageBody(ParticipantBody),
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => {

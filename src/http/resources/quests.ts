@@ -11,7 +11,7 @@ import {
   showDraft,
 } from "../../domain/economy/definitions/drafts.ts";
 import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
-import { listVersions } from "../../domain/economy/definitions/versions.ts";
+import { listVersions, VERSION_ORDERS } from "../../domain/economy/definitions/versions.ts";
 import { questKind } from "../../domain/economy/quests/kind.ts";
 import { listQuests, QUEST_ORDERS } from "../../domain/economy/quests/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
@@ -207,9 +207,8 @@ export const questRoutes: readonly AnyRoute[] = [
     path: "/quests/{questId}/versions",
     id: "listQuestVersions",
     summary: "List a quest's versions",
-    description: "Newest first.",
     params: QuestParams,
-    query: PageQuery,
+    query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
     response: pageBody(QuestVersionBody),
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => {

@@ -92,7 +92,7 @@ const playMatch = async (
   await act("join", { playerId: other });
   must(
     await players.patch(`/lobbies/${opened.id}/members/${id}`, {
-      playerId: id,
+      actingPlayerId: id,
       data: { note: `seat-${mark}` },
     }),
     200,

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Definition } from "./definition.ts";
 
@@ -17,16 +18,21 @@ export type ShownVersion = {
 type Owner = Pick<Definition, "id" | "projectId" | "version">;
 type Row = { version: number; definition: Json; published_at: Date | string };
 
-/** Lists the versions of a definition, newest first. */
+/** Orders of the list. */
+export const VERSION_ORDERS = { by: { version: sql`version` }, usual: "desc" } as const;
+
+/** Lists the versions of a definition. */
 export const listVersions = async (
   { db }: Work,
   { id, projectId, version: current }: Owner,
-  query: PageQuery,
+  query: PageQuery & Ordered<SortOf<typeof VERSION_ORDERS>>,
 ): Promise<{ versions: ShownVersion[]; total: number }> => {
   const { rows } = await sql<Row & { total: string | number }>`
     select version, definition, published_at, count(*) over () as total from definition_versions
     where project_id = ${projectId} and definition_id = ${id}
-    order by version desc limit ${query.limit} offset ${offsetOf(query)}`.execute(db);
+    order by ${orderBy(VERSION_ORDERS, query, sql`version`)} limit ${query.limit} offset ${offsetOf(query)}`.execute(
+    db,
+  );
   const versions = rows.map(({ version, definition, published_at }) => ({
     version,
     definition,

@@ -3,6 +3,7 @@ import type { QuestRow, StoredState } from "../../evaluation/quests/row.ts";
 import type { Quest } from "../../evaluation/quests/quest.ts";
 import { countRows, type Total } from "../../kernel/counting.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Definition } from "../definitions/definition.ts";
 import { draftOf } from "../definitions/drafts.ts";
@@ -67,20 +68,33 @@ const show = (row: Row): Participant => ({
   claimedAt: isoOf(row.claimed_at),
 });
 
-/** Lists the players who have started a quest, the latest change first. */
+/** Orders of the list. */
+export const PARTICIPANT_ORDERS = {
+  by: {
+    updatedAt: sql`q.updated_at`,
+    startedAt: sql`q.started_at`,
+    percent: sql`q.percent`,
+  },
+  usual: "desc",
+} as const;
+
+const orderOf = (query: Ordered<SortOf<typeof PARTICIPANT_ORDERS>>) =>
+  orderBy(PARTICIPANT_ORDERS, query, sql`q.id`);
+
+/** Lists the players who have started a quest, one item for each cycle. */
 export const listParticipants = async (
   work: Work,
   quest: Definition,
-  query: PageQuery & CycleQuery,
+  query: PageQuery & CycleQuery & Ordered<SortOf<typeof PARTICIPANT_ORDERS>>,
 ): Promise<Total & { participants: Participant[] }> => {
   const { rows } = await sql<Row>`
-    select h.player_id, p.external_user_id, p.display_name, h.id, h.quest_version, h.cycle_key, h.state,
-      h.percent, h.doc, h.started_at, h.completed_at, h.claimed_at
+    select q.player_id, p.external_user_id, p.display_name, q.id, q.quest_version, q.cycle_key, q.state,
+      q.percent, q.doc, q.started_at, q.completed_at, q.claimed_at
     from (
-      select q.* from ${rowsOf(quest, query)} order by q.updated_at desc, q.player_id, q.cycle_key
-      limit ${query.limit} offset ${offsetOf(query)}) h
-    join players p on p.project_id = h.project_id and p.id = h.player_id
-    order by h.updated_at desc, h.player_id, h.cycle_key`.execute(work.db);
+      select q.* from ${rowsOf(quest, query)} order by ${orderOf(query)}
+      limit ${query.limit} offset ${offsetOf(query)}) q
+    join players p on p.project_id = q.project_id and p.id = q.player_id
+    order by ${orderOf(query)}`.execute(work.db);
   return { participants: rows.map(show), ...(await countRows(work, rowsOf(quest, query))) };
 };
 
