@@ -29,11 +29,14 @@ const censor = (value: unknown, depth = 0): unknown => {
 const censorText = (line: string): string =>
   line.replace(SECRET_TEXT, (_all, prefix?: string, bearer?: string) => `${prefix ?? bearer ?? ""}${CENSOR}`);
 
-/** Serializes a thrown value, which need not be an Error. */
-const serializeError = (thrown: unknown): unknown =>
-  typeof thrown === "object" && thrown !== null
-    ? censor({ ...pino.stdSerializers.err(thrown as Error) })
-    : { type: typeof thrown, message: String(thrown) };
+/** Serializes a thrown value, which need not be an Error. Of a command of Redis its name is shown only. */
+const serializeError = (thrown: unknown): unknown => {
+  if (typeof thrown !== "object" || thrown === null) return { type: typeof thrown, message: String(thrown) };
+  const shown: Record<string, unknown> = { ...pino.stdSerializers.err(thrown as Error) };
+  const { command, previousErrors: _previous, ...rest } = shown;
+  const name = (command as { name?: unknown } | undefined)?.name;
+  return censor(typeof name === "string" ? { ...rest, command: name } : rest);
+};
 
 /** Formats one line for people: time, level, message, then the rest as name=value; a stack below. */
 export const prettyLine = (json: string): string => {

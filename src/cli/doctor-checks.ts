@@ -4,7 +4,7 @@ import { dirname, resolve } from "node:path";
 import type { Settings } from "../config.ts";
 import { findDataDirHolder } from "../platform/data-lock.ts";
 import {
-  missingDatabase,
+  refusedAddress,
   type PostgresProbe,
   probePostgres,
   probeRedis,
@@ -182,8 +182,8 @@ export const checkPostgres = async (url: string): Promise<Check[]> => {
   try {
     return judgePostgres(await probePostgres(url));
   } catch (error) {
-    const missing = missingDatabase(error, url);
-    if (missing) return [fail("PostgreSQL", missing.message, missing.remedy)];
+    const refused = refusedAddress(error, url);
+    if (refused) return [fail("PostgreSQL", refused.message, refused.remedy)];
     const remedy = "check DATABASE_URL and that the server is running: psql \"$DATABASE_URL\" -c 'select 1'";
     return [fail("PostgreSQL", textOf(error), remedy)];
   }

@@ -17,6 +17,7 @@ import { guardedServer, openOperatorPort } from "./operator-port.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { startRunners } from "../jobs/runner.ts";
 import { createMetrics } from "../metrics.ts";
+import { namingDependency } from "../platform/reach.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../platform.ts";
 import { createGameServer, type InternalServer, type GameServer } from "../rooms/game-server.ts";
 import { createLiveRooms } from "../rooms/live-rooms.ts";
@@ -50,7 +51,7 @@ export const startServer = async (
     return await startOn(platform, config, log);
   } catch (error) {
     await platform.close();
-    throw error;
+    throw config.mode === "cluster" ? namingDependency(error) : error;
   }
 };
 

@@ -6,7 +6,7 @@ import type { Transact } from "../domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../domain/kernel/wake-ups.ts";
 import { findDataDirHolder, lockDataDir } from "../platform/data-lock.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "../platform/database.ts";
-import { refuseMissingDatabase } from "../platform/probe.ts";
+import { throwRefusedAddress } from "../platform/probe.ts";
 import { UsageError } from "./api-flags.ts";
 
 const CONNECTIONS_MAX = 2;
@@ -69,7 +69,7 @@ export const withDatabase = async <T>(
       if (!isEmbedded) await database.ping();
       return await run(database);
     } catch (error) {
-      if (config.databaseUrl !== undefined) refuseMissingDatabase(error, config.databaseUrl);
+      if (config.databaseUrl !== undefined) throwRefusedAddress(error, config.databaseUrl);
       throw error;
     } finally {
       await database.close();

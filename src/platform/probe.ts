@@ -28,18 +28,26 @@ export type PostgresProbe = {
 
 /** SQLSTATE invalid_catalog_name. */
 const NO_SUCH_DATABASE = "3D000";
+/** SQLSTATE invalid_password, and invalid_authorization_specification: no such role, or no entry for it. */
+const LOGIN_REFUSED: ReadonlySet<unknown> = new Set(["28P01", "28000"]);
 
 /**
- * Says which database of an address the server does not have, and how it is made; undefined for every other
- * error. Of the address no password is shown.
+ * Says what is wrong with an address that the server refuses, and what to do: its database does not exist, or
+ * its user may not log in. Undefined for every other error. Of the address no password is shown.
  */
-export const missingDatabase = (
+export const refusedAddress = (
   error: unknown,
   url: string,
 ): { message: string; remedy: string } | undefined => {
-  if (!(error instanceof Error && "code" in error && error.code === NO_SUCH_DATABASE)) return undefined;
+  if (!(error instanceof Error && "code" in error)) return undefined;
   const { hostname, port, username, pathname } = new URL(url);
   const owner = decodeURIComponent(username);
+  if (LOGIN_REFUSED.has(error.code))
+    return {
+      message: `PostgreSQL refuses the user of DATABASE_URL (${error.message})`,
+      remedy: "correct its user and password, or the server's pg_hba.conf",
+    };
+  if (error.code !== NO_SUCH_DATABASE) return undefined;
   const name = decodeURIComponent(pathname.slice(1)) || owner;
   const server = `-h ${hostname}${port === "" ? "" : ` -p ${port}`} -U postgres`;
   return {
@@ -48,10 +56,21 @@ export const missingDatabase = (
   };
 };
 
-/** Turns the driver's error about a missing database into one that says how it is made. @throws Error */
-export const refuseMissingDatabase = (error: unknown, url: string): void => {
-  const missing = missingDatabase(error, url);
-  if (missing) throw new Error(`${missing.message}; ${missing.remedy}`, { cause: error });
+/** Turns the driver's error about an address that the server refuses into one that helps. @throws Error */
+export const throwRefusedAddress = (error: unknown, url: string): void => {
+  const refused = refusedAddress(error, url);
+  if (refused) throw new Error(`${refused.message}; ${refused.remedy}`, { cause: error });
+};
+
+/** First words of Redis about a password that is missing or wrong. */
+const REDIS_LOGIN_REFUSED = /^(NOAUTH|WRONGPASS|ERR invalid password|ERR AUTH)/;
+
+/** Turns the error of Redis about a password into one that names the setting. @throws Error */
+export const throwRefusedPassword = (error: unknown): void => {
+  if (error instanceof Error && REDIS_LOGIN_REFUSED.test(error.message))
+    throw new Error(`Redis refuses the password of REDIS_URL (${error.message}); correct it`, {
+      cause: error,
+    });
 };
 
 /** Inspects a PostgreSQL server without changing anything. @throws when it cannot be reached or refuses */

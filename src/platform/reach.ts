@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { refuseMissingDatabase, probeRedis } from "./probe.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
+import { probeRedis, throwRefusedAddress, throwRefusedPassword } from "./probe.ts";
 
 /** How long a starting process waits for its dependencies, and the pause between two attempts, in ms. */
 const REACH_MAX_MS = 60_000;
@@ -37,16 +38,29 @@ const reach = async ({ name, setting, ping, explain }: Dependency, log: Logger):
   }
 };
 
-/** Waits until PostgreSQL answers. @throws Error when it does not, or has no database of that name */
+const OF_OUTAGES: Readonly<Record<string, string>> = {
+  database: "PostgreSQL (DATABASE_URL)",
+  redis: "Redis (REDIS_URL)",
+};
+
+/** Returns the error of a start, which names the dependency that has failed since it was reached. */
+export const namingDependency = (error: unknown): unknown => {
+  const name = OF_OUTAGES[outageOf(error) ?? ""];
+  const message = messageOf(error);
+  if (name === undefined || /_URL\b/.test(message)) return error;
+  return new Error(`${name} failed during the start: ${message}`, { cause: error });
+};
+
+/** Waits until PostgreSQL answers. @throws Error when it does not, or refuses the database or the user */
 export const reachPostgres = (url: string, ping: () => Promise<unknown>, log: Logger): Promise<void> => {
   const explain = async (error: unknown): Promise<string> => {
-    refuseMissingDatabase(error, url);
+    throwRefusedAddress(error, url);
     return messageOf(error);
   };
   return reach({ name: "PostgreSQL", setting: "DATABASE_URL", ping, explain }, log);
 };
 
-/** Waits until Redis answers. @throws Error when it does not */
+/** Waits until Redis answers. @throws Error when it does not, or refuses the password */
 export const reachRedis = (url: string, ping: () => Promise<unknown>, log: Logger): Promise<void> => {
   // A command of the client fails with the number of attempts; a probe says why they fail.
   const explain = async (error: unknown): Promise<string> => {
@@ -54,6 +68,7 @@ export const reachRedis = (url: string, ping: () => Promise<unknown>, log: Logge
       await probeRedis(url);
       return messageOf(error);
     } catch (reason) {
+      throwRefusedPassword(reason);
       return messageOf(reason);
     }
   };

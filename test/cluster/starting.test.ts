@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { pino } from "pino";
 import { checkPostgres } from "../../src/cli/doctor-checks.ts";
 import { openPostgres } from "../../src/platform/database.ts";
-import { reachPostgres, reachRedis } from "../../src/platform/reach.ts";
+import { namingDependency, reachPostgres, reachRedis } from "../../src/platform/reach.ts";
 import { freePort, laurel, temporaryDir } from "../support/processes/process.ts";
+import { startRedis } from "../support/processes/redis-server.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 
 describe("a start of a cluster", function () {
@@ -38,6 +39,39 @@ describe("a start of a cluster", function () {
     assert.match(`${check?.message}; ${check?.remedy}`, said);
     const command = laurel(["migrate", "status"], { ...services.env, MODE: "cluster", DATABASE_URL: url });
     assert.deepEqual([await command.ended, said.test(command.output())], [1, true], command.output());
+  });
+
+  it("ends at once where PostgreSQL or Redis refuse the user or the password, and names the setting", async () => {
+    const refused = new URL(services.databaseUrl);
+    [refused.username, refused.password] = [`nobody_${process.pid}`, "hunter2"];
+    const database = await openPostgres(refused.href, 1);
+    const says = (words: RegExp) => (error: Error) =>
+      words.test(error.message) && !/hunter2/.test(error.message);
+    const log = pino({ enabled: false });
+    await assert.rejects(
+      reachPostgres(refused.href, () => database.ping(), log),
+      says(/^PostgreSQL refuses the user of DATABASE_URL \(.*nobody_\d+.*\); correct/),
+    );
+    await database.close();
+    const redis = await startRedis({ password: "right" });
+    const wrong = redis.url.replace("//", "//:hunter2@");
+    const ping = () => Promise.reject(new Error("Connection is closed."));
+    for (const url of [redis.url, wrong])
+      await assert.rejects(
+        reachRedis(url, ping, log),
+        says(/^Redis refuses the password of REDIS_URL \((NOAUTH|WRONGPASS)/),
+      );
+    await redis.kill();
+  });
+
+  it("names the dependency that fails later in the start", () => {
+    const { message } = namingDependency(new Error("Command timed out")) as Error;
+    assert.equal(message, "Redis (REDIS_URL) failed during the start: Command timed out");
+    for (const other of [
+      new Error("a bug"),
+      new Error("REDIS_URL is wrong", { cause: new Error("Command timed out") }),
+    ])
+      assert.equal(namingDependency(other), other);
   });
 
   it("says why it waits for Redis in words of the network", async () => {

@@ -35,6 +35,17 @@ describe("the secret of an API key", () => {
     assertError(await api.get("/api/v1/projects", both), 401, "CREDENTIALS_AMBIGUOUS");
   });
 
+  it("is in no log line about a command of Redis that failed: it is named without its arguments", () => {
+    const lines: string[] = [];
+    const log = createLog({ logLevel: "info" }, { write: (line) => void lines.push(line) });
+    const failed = (args: string[]) =>
+      Object.assign(new Error("ERR wrong"), { command: { name: "set", args }, previousErrors: [{ args }] });
+    log.error({ err: failed(["a-name", "hunter2"]) }, "it failed");
+    const { err } = JSON.parse(lines[0]!) as { err: { message: string; command: string } };
+    assert.deepEqual([err.message, err.command], ["ERR wrong", "set"]);
+    assert.ok(!lines[0]!.includes("hunter2"), lines[0]);
+  });
+
   it("is in no log line and in no error, wherever it was sent", async () => {
     const lines: string[] = [];
     const log = createLog({ logLevel: "trace" }, { write: (line) => void lines.push(line) });

@@ -57,6 +57,7 @@ describe("simulation of rules", () => {
     const always = rule({ conditions: { all: [] } });
     const result = await simulate({ inline: [always], player: { externalUserId: "ghost" } });
     assert.equal(result.body.resultingState.after.xp, 50);
+    assert.equal(result.body.playerExists, false);
     assert.equal((await api.get("/api/v1/players/ext:ghost", { key: tenant.key })).status, 404);
     assert.equal((await api.get("/api/v1/rules", { key: tenant.key })).body.pagination.total, 0);
   });
@@ -66,7 +67,9 @@ describe("simulation of rules", () => {
     const tracked = { externalUserId: "u1", ...event };
     await api.post("/api/v1/events?wait=true", tracked, { key: tenant.key });
     const player = { externalUserId: "u1" };
-    const [limited] = (await simulate({ player })).body.rules;
+    const { playerExists, rules } = (await simulate({ player })).body;
+    assert.equal(playerExists, true);
+    const [limited] = rules;
     assert.deepEqual([limited.reason, limited.nextEligibleAt], ["LIMIT_REACHED", "2026-01-11T00:00:00.000Z"]);
     const [free] = (await simulate({ player, overrides: { limits: "IGNORE" } })).body.rules;
     assert.equal(free.reason, "MATCHED");

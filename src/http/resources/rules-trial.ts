@@ -107,6 +107,9 @@ export const ruleTrialRoutes = [
     response: z
       .object({
         ...eventTraceFields,
+        playerExists: z.boolean().meta({
+          description: "false: the player was made up, from the snapshot or because nobody has that id",
+        }),
         resultingState: z
           .object({ changed: z.array(z.string()), before: JsonObject, after: JsonObject })
           .meta({ description: "Changes of the player's state" }),

@@ -18,15 +18,20 @@ process.on("exit", () => {
   for (const server of servers) server.kill("SIGKILL");
 });
 
-/** Starts a Redis at a free port. */
-export const startRedis = async (): Promise<RedisServer> => {
+/** Starts a Redis at a free port, which asks for a password where one is given. */
+export const startRedis = async ({ password }: { password?: string } = {}): Promise<RedisServer> => {
   const port = await freePort();
   let server: ChildProcess;
   const start = async (): Promise<void> => {
     const settings = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+    if (password !== undefined) settings.push("--requirepass", password);
     server = spawn("redis-server", settings, { stdio: "ignore", cwd: "/tmp" });
     servers.add(server);
-    const redis = new Redis(port, "127.0.0.1", { lazyConnect: true, retryStrategy: null });
+    const redis = new Redis(port, "127.0.0.1", {
+      password: password!,
+      lazyConnect: true,
+      retryStrategy: null,
+    });
     redis.on("error", () => undefined);
     await eventually(async () => {
       if (redis.status !== "ready") await redis.connect();

@@ -30,9 +30,8 @@ export const listVersions = async (
   const { rows } = await sql<Row & { total: string | number }>`
     select version, definition, published_at, count(*) over () as total from definition_versions
     where project_id = ${projectId} and definition_id = ${id}
-    order by ${orderBy(VERSION_ORDERS, query, sql`version`)} limit ${query.limit} offset ${offsetOf(query)}`.execute(
-    db,
-  );
+    order by ${orderBy(VERSION_ORDERS, query, sql`version`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(db);
   const versions = rows.map(({ version, definition, published_at }) => ({
     version,
     definition,

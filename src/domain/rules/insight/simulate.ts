@@ -80,8 +80,11 @@ export const readSimulation = async (given: unknown): Promise<Simulation> => {
 
 type Change = { changed: string[]; before: Json; after: Json };
 
-/** Effects of a simulated event. `resultingState` holds the player's state that it would change. */
-export type SimulatedEvent = EventTrace & { resultingState: Change };
+/**
+ * Effects of a simulated event. `resultingState` holds the player's state that it would change, and
+ * `playerExists` is false where the player was made up: from a snapshot, or because no player has the id.
+ */
+export type SimulatedEvent = EventTrace & { playerExists: boolean; resultingState: Change };
 
 /**
  * Evaluates an event as processing would, in trace mode, and writes nothing: no locks, and limits over all
@@ -100,7 +103,8 @@ export const simulate = async (
   const plan = await loadPlan(work, projectId, rules);
   if (!plan) throw notFound("project");
   const event = eventOf(work, plan, simulation);
-  const player = await playerOf(work, plan, simulation, event.at);
+  const found = await findPlayer(work, plan, simulation, event.at);
+  const player = found ?? imagine(work, plan, simulation, event.at);
   const nowMs = work.now.getTime();
   const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
   const shared = await readSharedCounters(work, keys);
@@ -112,7 +116,11 @@ export const simulate = async (
   const before = standingOf(plan, player, nowMs);
   evaluateEvent(turn);
   const shown = truncateTrace(trace.result(), turn.root.accounts.explaining);
-  return { ...shown, resultingState: changeOf(before, standingOf(plan, player, nowMs)) };
+  return {
+    ...shown,
+    playerExists: found !== undefined,
+    resultingState: changeOf(before, standingOf(plan, player, nowMs)),
+  };
 };
 
 const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleEvent => {
@@ -163,23 +171,30 @@ const rulesOf = async (
   return [...byKey.values()];
 };
 
-const playerOf = async (
+/** Reads the player, undefined where there is none. */
+const findPlayer = async (
   work: Work,
   plan: ProjectPlan,
   { player }: Simulation,
   atMs: number,
-): Promise<PlayerState> => {
-  const moment = { now: work.now, atMs };
-  if ("snapshot" in player) return imaginePlayer(plan, player.snapshot, moment);
+): Promise<PlayerState | undefined> => {
+  if ("snapshot" in player) return undefined;
   const { externalUserId } = player;
   const found = await readPlayer(work, { projectId: plan.projectId, externalUserId });
-  if (found) {
-    found.timesMs = [atMs];
-    await loadStates(work, [found], [plan]);
-    return found;
+  if (!found) {
+    if (!plan.settings.autoCreatePlayers) throw notFound("player");
+    return undefined;
   }
-  if (!plan.settings.autoCreatePlayers) throw notFound("player");
-  return imaginePlayer(plan, Snapshot.parse({ externalUserId }), moment);
+  found.timesMs = [atMs];
+  await loadStates(work, [found], [plan]);
+  return found;
+};
+
+/** Makes the player up: of the snapshot, or new. */
+const imagine = ({ now }: Work, plan: ProjectPlan, { player }: Simulation, atMs: number): PlayerState => {
+  const snapshot =
+    "snapshot" in player ? player.snapshot : Snapshot.parse({ externalUserId: player.externalUserId });
+  return imaginePlayer(plan, snapshot, { now, atMs });
 };
 
 const mapped = <V, R>(map: ReadonlyMap<string, V>, show: (value: V) => R): Record<string, R> =>
