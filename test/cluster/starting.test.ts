@@ -41,7 +41,7 @@ describe("a start of a cluster", function () {
     assert.deepEqual([await command.ended, said.test(command.output())], [1, true], command.output());
   });
 
-  it("ends at once where PostgreSQL or Redis refuse the user or the password, and names the setting", async () => {
+  it("ends at once where PostgreSQL or Redis refuse the login, and names the setting", async () => {
     const refused = new URL(services.databaseUrl);
     [refused.username, refused.password] = [`nobody_${process.pid}`, "hunter2"];
     const database = await openPostgres(refused.href, 1);
