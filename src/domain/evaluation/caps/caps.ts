@@ -4,6 +4,7 @@ import type { Turn } from "../turn.ts";
 import {
   addAmount,
   type Amounts,
+  type CapMoment,
   capMoment,
   countedIn,
   countOf,
@@ -49,40 +50,33 @@ export const warnOfCut = (
   { asset, wanted, room }: { asset: string; wanted: number; room: number },
 ): void => warn(`a cap leaves ${room} of ${wanted} ${asset}`);
 
+type AssetChange = { asset: string; change: number };
+
 /** Counts a change of the turn's player, signed, in all caps of its asset. */
-export const countChange = (
-  turn: Turn,
-  sets: readonly CapSet[],
-  { asset, change }: { asset: string; change: number },
-): void => {
-  const moment = capMoment(turn);
-  for (const { scope, caps } of sets)
-    eachOnce(caps, asset, (cap, name) => {
-      const counted = countOf(cap, change);
-      if (counted === 0) return;
-      const before = amountsOf(turn.player, scope);
-      setAmounts(turn, scope, {
-        ...before,
-        [name]: addAmount(cap, before[name], { change: counted, moment }),
-      });
-    });
-};
+export const countChange = (turn: Turn, sets: readonly CapSet[], { asset, change }: AssetChange): void =>
+  changeAmounts(turn, { sets, asset }, (cap, amounts, moment) => {
+    const counted = countOf(cap, change);
+    return counted === 0 ? undefined : addAmount(cap, amounts, { change: counted, moment });
+  });
 
 /** Takes a change of the turn's player back from all caps of its asset, at the time of the turn's event. */
-export const takeBackChange = (
+export const takeBackChange = (turn: Turn, sets: readonly CapSet[], { asset, change }: AssetChange): void =>
+  changeAmounts(turn, { sets, asset }, (cap, amounts, moment) =>
+    takeAmount(cap, amounts, { change: countOf(cap, change), moment }),
+  );
+
+/** @param changed the amounts of a cap afterwards; undefined: they stay */
+const changeAmounts = (
   turn: Turn,
-  sets: readonly CapSet[],
-  { asset, change }: { asset: string; change: number },
+  { sets, asset }: { sets: readonly CapSet[]; asset: string },
+  changed: (cap: Cap, amounts: Amounts | undefined, moment: CapMoment) => Amounts | undefined,
 ): void => {
   const moment = capMoment(turn);
   for (const { scope, caps } of sets)
     eachOnce(caps, asset, (cap, name) => {
       const before = amountsOf(turn.player, scope);
-      const left: Amounts | undefined = takeAmount(cap, before[name], {
-        change: countOf(cap, change),
-        moment,
-      });
-      if (left !== undefined) setAmounts(turn, scope, { ...before, [name]: left });
+      const after = changed(cap, before[name], moment);
+      if (after !== undefined) setAmounts(turn, scope, { ...before, [name]: after });
     });
 };
 
