@@ -16,6 +16,7 @@ import {
   zoneOf,
 } from "../support/data/travel.ts";
 import { type ExpectedPlayer, expectedPlayers } from "../support/data/travel-expected.ts";
+import { defineQuests, type ExpectedQuests, expectedQuests } from "../support/data/travel-quests.ts";
 
 /**
  * The first year of the file: enough for both changes of daylight saving in each zone, little enough for
@@ -31,6 +32,17 @@ type Row = {
   counters: Record<string, never>;
   badges: Record<string, number>;
   streaks: Record<string, [current: number, longest: number, freezes: number]>;
+  /** Of the latest cycle, by key. */
+  quests: Record<string, QuestRow>;
+  stars: Record<string, number>;
+};
+
+type QuestRow = {
+  state: string;
+  startedMs: number;
+  completedMs: number | null;
+  done: string[];
+  completions: number;
 };
 
 describe(`travel.stackexchange.com until ${UNTIL}, imported as real events`, function () {
@@ -39,6 +51,7 @@ describe(`travel.stackexchange.com until ${UNTIL}, imported as real events`, fun
   let tenant: Tenant;
   let lines: Line[];
   let expected: Map<string, ExpectedPlayer>;
+  let quests: Map<string, ExpectedQuests>;
   let rows: Map<string, Row>;
 
   before(async function () {
@@ -49,9 +62,11 @@ describe(`travel.stackexchange.com until ${UNTIL}, imported as real events`, fun
     const { key, token, projectId } = tenant;
     must(await api.patch(`/api/v1/projects/${projectId}`, { timezone: PROJECT_ZONE }, { token }), 200);
     await defineTravel(api, key);
+    await defineQuests(api, key);
     await bringPlayers();
     await importAll();
     expected = expectedPlayers(lines);
+    quests = expectedQuests(lines);
     rows = new Map((await readRows()).map((row) => [row.user, row]));
   });
 
@@ -95,7 +110,16 @@ describe(`travel.stackexchange.com until ${UNTIL}, imported as real events`, fun
             where b.project_id = p.project_id and b.player_id = p.id and b.tier > 0) as badges,
           (select coalesce(jsonb_object_agg(
               k.streak_key, jsonb_build_array(k.current, k.longest, k.freezes)), '{}')
-            from player_streaks k where k.project_id = p.project_id and k.player_id = p.id) as streaks
+            from player_streaks k where k.project_id = p.project_id and k.player_id = p.id) as streaks,
+          (select coalesce(jsonb_object_agg(q.quest_key, jsonb_build_object('state', q.state,
+              'startedMs', extract(epoch from q.started_at) * 1000,
+              'completedMs', extract(epoch from q.completed_at) * 1000, 'completions', q.completions,
+              'done', (select coalesce(jsonb_agg(s.key), '[]') from jsonb_each(q.doc->'steps') s
+                where s.value ? 'doneMs'))), '{}')
+            from player_quests q
+            where q.project_id = p.project_id and q.player_id = p.id and q.is_latest) as quests,
+          (select coalesce(jsonb_object_agg(b.currency_key, b.balance), '{}') from player_balances b
+            where b.project_id = p.project_id and b.player_id = p.id) as stars
         from players p
         left join player_states s on s.project_id = p.project_id and s.player_id = p.id
         where p.project_id = ${projectId}`.execute(db);
@@ -165,6 +189,50 @@ describe(`travel.stackexchange.com until ${UNTIL}, imported as real events`, fun
       );
       const longest = Math.max(...[...expected.values()].map(({ streaks }) => streaks[key]![1]));
       assert.ok(longest > 5, `the longest is ${longest}`);
+    });
+  }
+
+  /** Compares something of the quests of every player. */
+  const agreeOnQuests = (
+    what: string,
+    seen: (row: Row) => unknown,
+    wanted: (quests: ExpectedQuests) => unknown,
+  ): void => {
+    const wrong = [...quests].flatMap(([user, own]) => {
+      const [found, right] = [JSON.stringify(seen(rows.get(user)!)), JSON.stringify(wanted(own))];
+      return found === right ? [] : [`${user} (${zoneOf(user)}): ${found} instead of ${right}`];
+    });
+    assert.deepEqual(wrong.slice(0, 5), [], `${what}: ${wrong.length} of ${quests.size} players differ`);
+  };
+
+  for (const key of ["story", "dag"] as const) {
+    it(`takes every player through a quest as plain loops do, to the millisecond: ${key}`, () => {
+      agreeOnQuests(
+        key,
+        ({ quests: { [key]: row }, stars }) =>
+          row && [row.startedMs, row.done.toSorted(), row.completedMs, row.state, stars[`stars-${key}`] ?? 0],
+        ({ [key]: once }) => {
+          if (!once) return undefined;
+          const { startedAt, done, completedAt } = once;
+          const ends =
+            completedAt === null ? [null, "IN_PROGRESS", 0] : [Date.parse(completedAt), "CLAIMED", 1];
+          return [Date.parse(startedAt), done.toSorted(), ...ends];
+        },
+      );
+      const completed = [...quests.values()].filter((own) => own[key] && own[key].completedAt !== null);
+      assert.ok(completed.length > 10, `${completed.length} players complete it`);
+    });
+  }
+
+  for (const key of ["weekly", "weekly-project", "often"]) {
+    it(`completes a quest that repeats as often as plain loops do, and gives a star each time: ${key}`, () => {
+      agreeOnQuests(
+        key,
+        ({ quests: { [key]: row }, stars }) => [row?.completions ?? 0, stars[`stars-${key}`] ?? 0],
+        ({ completions }) => [completions[key], completions[key]],
+      );
+      const most = Math.max(...[...quests.values()].map(({ completions }) => completions[key]!));
+      assert.ok(most > 10, `${most} times at most`);
     });
   }
 

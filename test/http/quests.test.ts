@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { sql } from "kysely";
+import { settleQuests } from "../../src/jobs/settle-quests.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -113,6 +115,25 @@ describe("quests of players", () => {
     assert.equal(must(await act("daily", "claim", { cycle: "2026-01-03" }), 200).state, "CLAIMED");
     assertError(await act("daily", "claim", { cycle: "2026-01-03" }), 409, "ALREADY_CLAIMED");
     assert.equal(await xp(), 14);
+  });
+
+  it("count past events that arrive one by one, though their cycle is over", async () => {
+    await publish({ key: "past", steps: [counting("do", "past.done", 3)], repeat: { mode: "DAILY" } });
+    const { app } = game.api;
+    for (const hour of [9, 10, 11]) {
+      await send("past.done", { timestamp: new Date(Date.UTC(2026, 0, 5, hour)).toISOString() });
+      await settleQuests.run(app, "*");
+    }
+    const { state, completedAt } = await get(`/players/${player}/quests/past?cycle=2026-01-05`);
+    assert.deepEqual([state, completedAt], ["CLAIMED", "2026-01-05T11:00:00.000Z"]);
+    await send("past.done", { timestamp: "2026-01-06T09:00:00Z" });
+    await app.transact(({ db }) =>
+      sql`update player_quests set due_at = now() where player_id = ${player} and due_at is not null`.execute(
+        db,
+      ),
+    );
+    await settleQuests.run(app, "*");
+    assert.equal((await get(`/players/${player}/quests/past?cycle=2026-01-06`)).state, "EXPIRED");
   });
 
   it("can be abandoned and started again in the same cycle, without a second reward for a step", async () => {

@@ -32,6 +32,10 @@ const dateIn = (zone: string, timestamp: string): string => {
 const dayOf = (date: string): number => Date.parse(`${date}T00:00Z`) / 86_400_000;
 /** Weeks from Monday: 1970-01-05 was one. */
 const weekOf = (date: string): number => Math.floor((dayOf(date) - 4) / 7);
+
+/** The number of the local week of an instant. */
+export const localWeek = (zone: string, timestamp: string): number => weekOf(dateIn(zone, timestamp));
+
 const monthOf = (date: string): number => Number(date.slice(0, 4)) * 12 + Number(date.slice(5, 7));
 
 /** The level by the default curve: 100 XP for the first step, 50 more for each further one. */

@@ -24,6 +24,7 @@ export const aQuestGame = async (api: TestApp) => {
   const get = async (path: string) => must(await api.get(`/api/v1${path}`, options), 200);
   const make = async (path: string, body: unknown) => must(await post(path, body), 201);
   return {
+    api,
     tenant,
     post,
     get,

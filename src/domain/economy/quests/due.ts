@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import { expireDue } from "../../evaluation/quests/settle.ts";
-import { dueOf, type QuestRow } from "../../evaluation/quests/row.ts";
+import type { QuestRow } from "../../evaluation/quests/row.ts";
 import type { Work } from "../../kernel/work.ts";
 import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
 
@@ -31,10 +31,7 @@ export const settlePlayersQuests = async (work: Work, players: PlayersOf): Promi
       and p.merged_into is not null`.execute(work.db);
 };
 
-const isDue = (row: QuestRow, nowMs: number): boolean => {
-  const dueMs = dueOf(row);
-  return dueMs !== null && dueMs <= nowMs;
-};
+const isDue = ({ dueMs }: QuestRow, nowMs: number): boolean => dueMs != null && dueMs <= nowMs;
 
 const settleDue = (turn: PlanTurn, key: string): void => {
   const { player, project, nowMs } = turn;

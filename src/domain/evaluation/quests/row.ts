@@ -58,6 +58,8 @@ export type QuestRow = {
   steps: Readonly<Record<string, StepProgress>>;
   /** Keys of the steps whose rewards were granted in this cycle. */
   rewarded: readonly string[];
+  /** When a sweep looks at it, as it was stored; null for never. */
+  dueMs?: number | null;
   /** Whether it must be saved. */
   isChanged?: true;
 };

@@ -1,10 +1,16 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import { dueOf, type QuestRow, type StartedBy, type StoredState } from "../../evaluation/quests/row.ts";
 import { at, type PlayerPart } from "./part.ts";
 
 /** Quests of a project including archived ones, and earlier cycles whose rewards wait. */
 const HELD_MAX = 10_000;
+
+/**
+ * How long a row that is over when it is written stays open to further events of its time, from its last
+ * change, in s: as in an import of past events, or with a client that was offline.
+ */
+const LATE_SECONDS = 3_600;
 
 const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
 
@@ -23,14 +29,21 @@ type Loaded = [
   completions: number,
   lastCompletedMs: number | null,
   doc: Pick<QuestRow, "steps" | "rewarded">,
+  dueMs: number | null,
 ];
 
 const rowOf = (loaded: Loaded): QuestRow => {
   const [id, version, cycleKey, state, percent, startedMs, startedBy, expiresMs, ...rest] = loaded;
-  const [completedMs, claimedMs, claimUntilMs, completions, lastCompletedMs, { steps, rewarded }] = rest;
-  const times = { startedMs, expiresMs, completedMs, claimedMs, claimUntilMs, lastCompletedMs };
+  const [completedMs, claimedMs, claimUntilMs, completions, lastCompletedMs, doc, dueMs] = rest;
+  const { steps, rewarded } = doc;
+  const times = { startedMs, expiresMs, completedMs, claimedMs, claimUntilMs, lastCompletedMs, dueMs };
   return { id, version, cycleKey, state, percent, startedBy, completions, steps, rewarded, ...times };
 };
+
+/** When the row is looked at: at its end, or some time after this write if that is past. */
+const dueAt = (now: RawBuilder<unknown>) => sql`
+  case when ${at('x."dueMs"')} > ${now} then ${at('x."dueMs"')}
+    when x."dueMs" is not null then ${now} + interval '${sql.raw(String(LATE_SECONDS))} s' end`;
 
 const changedRows = (player: PlayerState) =>
   [...player.dirty.quests].flatMap((key) => {
@@ -67,7 +80,7 @@ export const quests: PlayerPart = {
     from r cross join lateral (
       select s.quest_key, jsonb_agg(jsonb_build_array(s.id, s.quest_version, s.cycle_key, s.state, s.percent,
         ${ms("started_at")}, s.started_by, ${ms("expires_at")}, ${ms("completed_at")}, ${ms("claimed_at")},
-        ${ms("claim_until")}, s.completions, ${ms("last_completed_at")}, s.doc)
+        ${ms("claim_until")}, s.completions, ${ms("last_completed_at")}, s.doc, ${ms("due_at")})
         order by s.is_latest desc, s.started_at) as cycles
       from (
         select * from player_quests s
@@ -85,7 +98,7 @@ export const quests: PlayerPart = {
         insert into player_quests (project_id, player_id, quest_key, cycle_key, ${COLUMNS})
         select p, i, k, "cycleKey", id, version, state, percent, ${at('x."startedMs"')}, "startedBy",
           ${at('x."expiresMs"')}, ${at('x."completedMs"')}, ${at('x."claimedMs"')}, ${at('x."claimUntilMs"')},
-          completions, ${at('x."lastCompletedMs"')}, doc, ${at('x."dueMs"')}, "isLatest", "isLive", ${now}
+          completions, ${at('x."lastCompletedMs"')}, doc, ${dueAt(now)}, "isLatest", "isLive", ${now}
         from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, "cycleKey" text, id uuid,
           version int, state text, percent int, "startedMs" float8, "startedBy" text, "expiresMs" float8,
           "completedMs" float8, "claimedMs" float8, "claimUntilMs" float8, completions int,
