@@ -56,9 +56,9 @@ describe("a start of a cluster", function () {
     const redis = await startRedis({ password: "right" });
     const wrong = redis.url.replace("//", "//:hunter2@");
     const ping = () => Promise.reject(new Error("Connection is closed."));
-    for (const url of [redis.url, wrong])
+    for (const address of [redis.url, wrong])
       await assert.rejects(
-        reachRedis(url, ping, log),
+        reachRedis(address, ping, log),
         says(/^Redis refuses the password of REDIS_URL \((NOAUTH|WRONGPASS)/),
       );
     await redis.kill();

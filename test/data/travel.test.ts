@@ -225,7 +225,7 @@ describe(`travel.stackexchange.com until ${UNTIL}, imported as real events`, fun
   }
 
   for (const key of ["weekly", "weekly-project", "often"]) {
-    it(`completes a quest that repeats as often as plain loops do, and gives a star each time: ${key}`, () => {
+    it(`completes a quest that repeats as often as plain loops, with a star each time: ${key}`, () => {
       agreeOnQuests(
         key,
         ({ quests: { [key]: row }, stars }) => [row?.completions ?? 0, stars[`stars-${key}`] ?? 0],

@@ -85,9 +85,9 @@ const story = (lines: readonly Line[]): Once | undefined => {
     const [key, type, target] = STORY[once?.done.length ?? 0] ?? [];
     if (type !== eventType) continue;
     once ??= { startedAt: timestamp, done: [], completedAt: null };
-    if (++counted < target!) continue;
+    if (++counted < target) continue;
     counted = 0;
-    once.done.push(key!);
+    once.done.push(key);
     if (once.done.length === STORY.length) once.completedAt = timestamp;
   }
   return once;
