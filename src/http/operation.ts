@@ -19,6 +19,7 @@ import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
 import { sendJson, sendReady } from "./compression.ts";
 import { bytesOf, isLong } from "./long-json.ts";
 import { hasLargePages, type LargeWork } from "./page-slots.ts";
+import { aheadOf } from "./project-clock.ts";
 import { projectOf } from "./project.ts";
 import { type AnyRoute, type Reply, takesBody } from "./route.ts";
 import { ownerOf, type UnreadResponses } from "./unread.ts";
@@ -76,12 +77,15 @@ const actorOf = (caller: Caller, { request, response, ip }: Arrival, signal: Abo
   waits: { bytes: Buffer.isBuffer(request.body) ? request.body.length : 0, signal },
 });
 
-/** Returns the rows that the operation may see. */
-const rowScopeOf = (actor: Actor, projectId: string): RowScope => {
+type OwnProject = { projectId: string; aheadMs: number };
+
+/** Returns the rows that the operation may see, and at what time it sees them. */
+const rowScopeOf = (actor: Actor, { projectId, aheadMs }: OwnProject): RowScope => {
   const { caller } = actor;
   if (caller.kind !== "user" && caller.kind !== "key") return { role: "accounts", by: actor };
   const projectIds = projectId === "" ? [] : [projectId];
-  return { role: "web", tenantId: caller.tenantId, projectIds, by: actor };
+  const scope = { role: "web", tenantId: caller.tenantId, projectIds, by: actor } as const;
+  return aheadMs === 0 ? scope : { ...scope, aheadMs };
 };
 
 const send = async (route: AnyRoute, response: Response, reply: Reply<unknown>): Promise<void> => {
@@ -128,7 +132,14 @@ const scopedFor = (app: App, { route, rowScope: given, context }: Execution, sig
   const sharing = route.sharing?.(context);
   const shared = sharing ? app.transactShared(rowScope, sharing) : app.transactAs(rowScope);
   const transact = signal ? whilePresent(shared, signal) : shared;
-  return { ...app, transact, read: app.readAs?.(rowScope) ?? readBy(transact) };
+  const read = app.readAs?.(rowScope) ?? readBy(transact);
+  return { ...app, transact, read, clock: clockIn(app, rowScope) };
+};
+
+/** Returns the clock of an operation's project. */
+const clockIn = ({ clock }: App, rowScope: RowScope): App["clock"] => {
+  const aheadMs = rowScope.role === "web" ? (rowScope.aheadMs ?? 0) : 0;
+  return aheadMs === 0 ? clock : () => new Date(clock().getTime() + aheadMs);
 };
 
 /** The scope of work that nobody ends by disconnecting. */
@@ -190,7 +201,7 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     const { caller, signal, projectId } = admitted;
     const { raw, body, ignored } = await readBody(request, held);
     const actor = actorOf(caller, arrival, signal);
-    const rowScope = rowScopeOf(actor, projectId);
+    const rowScope = rowScopeOf(actor, { projectId, aheadMs: await aheadOf(app, route, admitted) });
     const cookie = request.get("cookie") ?? "";
     const deviceToken = request.get("x-device-token") ?? "";
     const context = { ...admitted, actor, body, ignored, cookie, deviceToken };

@@ -9,6 +9,7 @@ import { failWaitingWebhooks } from "./fail-waiting-webhooks.ts";
 import { flushEventTypes } from "./flush-event-types.ts";
 import { flushRuleStats } from "./flush-rule-stats.ts";
 import type { AnyJob } from "./job.ts";
+import { followClocks } from "./follow-clocks.ts";
 import { leaderboardPeriods } from "./leaderboard-periods.ts";
 import { maintain } from "./maintain.ts";
 import type { JobName } from "./names.ts";
@@ -58,6 +59,7 @@ const createTimedJobs = (): Readonly<Record<Exclude<JobName, "sweep">, AnyJob>> 
   "settle-quests": settleQuests,
   "settle-streaks": settleStreaks,
   "advance-lobbies": advanceLobbies,
+  "follow-clocks": followClocks,
   "leaderboard-periods": leaderboardPeriods,
   "tell-ranks": tellRanks,
   "deliver-webhooks": createDeliverWebhooks(),

@@ -34,6 +34,7 @@ export type JobName =
   | "settle-quests"
   | "settle-streaks"
   | "advance-lobbies"
+  | "follow-clocks"
   | "leaderboard-periods"
   | "tell-ranks"
   | "fail-waiting-webhooks";

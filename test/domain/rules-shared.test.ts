@@ -124,7 +124,8 @@ describe("the counters that a batch locks", () => {
     ];
     const steps = new ClaimBudget(5_000);
     const plans = new Map([plain, plan].map((one) => [one.projectId, one]));
-    await sharedKeys(plans, [theirs, mine], NOW, steps);
+    const work = { serverNow: new Date(NOW) };
+    await sharedKeys(work, { plans, events: [theirs, mine] }, steps);
     const taken = steps.taken.get(plan.projectId)!;
     assert.equal(taken.events, 0);
     assert.ok(taken.steps >= 20 * rules.length, `${taken.steps} steps`);

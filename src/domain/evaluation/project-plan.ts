@@ -25,6 +25,8 @@ export type ProjectPlan = Omit<CompiledDefinitions, keyof Economy | "rules"> &
   Economy & {
     tenantId: string;
     configVersion: number;
+    /** How far the clock of the project is ahead of the server's, in ms; see `atProjectTime`. */
+    clockAheadMs: number;
     isSandbox: boolean;
     boardIndex: BoardIndex;
     rules: RuleSet;

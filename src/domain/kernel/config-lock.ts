@@ -88,19 +88,25 @@ const turnOf = (projectId: string): string => `config ${projectId}`;
 export const mayChangeConfig = ({ lanes }: Work, projectId: string): boolean => lanes.has(turnOf(projectId));
 
 /**
+ * Waits for all batches of a project, and keeps others waiting until commit: for changes of what evaluation
+ * reads with the project, apart from its definitions.
+ */
+export const holdConfig = async (work: Work, projectId: string): Promise<void> => {
+  awaitConfigLane(work, projectId);
+  work.changed(projectId);
+  await unanswered(
+    work.db,
+    sql`
+    select pg_advisory_xact_lock(${LOCK_SPACES.DEFINITIONS}::int, ${keyOf(projectId)}::int)`,
+  );
+};
+
+/**
  * Increments a project's config version under an exclusive lock: it waits for all batches that evaluate with
  * the previous definitions, and later batches wait for this commit and see the new ones. Reads after this
  * call therefore see all effects of the former and none of the latter.
  */
 export const changeConfig = async (work: Work, projectId: string): Promise<void> => {
-  awaitConfigLane(work, projectId);
-  work.changed(projectId);
-  const { db } = work;
-  const key = keyOf(projectId);
-  await unanswered(
-    db,
-    sql`
-    select pg_advisory_xact_lock(${LOCK_SPACES.DEFINITIONS}::int, ${key}::int)`,
-  );
-  await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
+  await holdConfig(work, projectId);
+  await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(work.db);
 };

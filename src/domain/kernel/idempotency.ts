@@ -97,7 +97,7 @@ const lockKeys = async ({ db }: Work, keyed: readonly Keyed[]): Promise<Holder[]
 
 type Row = { n: number; fingerprint: string; status: number; body: string; is_new: boolean };
 
-const findAll = async ({ db, now }: Work, keyed: readonly Keyed[]): Promise<Found[]> => {
+const findAll = async ({ db, serverNow: now }: Work, keyed: readonly Keyed[]): Promise<Found[]> => {
   const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
   const unfinished = new Date(now.getTime() - PROVISIONAL_MS).toISOString();
   const asked = keyed.map(({ request: { scope, key } }, n) => ({ n, s: scope, k: key }));
@@ -149,7 +149,7 @@ type Stored = Keyed & { response: StoredResponse };
 export const storeResponse = together({
   phase: "ANSWERS",
   isWrite: true,
-  run: async ({ db, now }, stored: readonly Stored[]) => {
+  run: async ({ db, serverNow: now }, stored: readonly Stored[]) => {
     const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
     const rows = stored.map(({ request, secretBox, response }) => ({
       s: request.scope,

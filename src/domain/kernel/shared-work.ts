@@ -166,6 +166,7 @@ const memberWork = (base: Work, member: RunningMember, by: Actor | undefined): W
       return base.db;
     },
     now: base.now,
+    serverNow: base.serverNow,
     by,
     local: new WorkState(),
     retained: new WorkState(),

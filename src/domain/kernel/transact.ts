@@ -120,7 +120,7 @@ const transactOnce =
         const work: Work = {
           em: txEm,
           db: txEm.getKysely(),
-          now: clock(),
+          ...timesOf(clock(), rowScope),
           by: rowScope?.by,
           member: undefined,
           isShared: false,
@@ -162,6 +162,12 @@ const transactOnce =
     }
     return result;
   };
+
+/** The times of a transaction: that of its project, and the server's. */
+const timesOf = (serverNow: Date, rowScope: RowScope | undefined): Pick<Work, "now" | "serverNow"> => {
+  const aheadMs = rowScope?.role === "web" ? (rowScope.aheadMs ?? 0) : 0;
+  return { now: aheadMs === 0 ? serverNow : new Date(serverNow.getTime() + aheadMs), serverNow };
+};
 
 type Committed = { written: readonly OutboxRow[]; changed: Set<string>; isRequest: boolean };
 

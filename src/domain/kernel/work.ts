@@ -12,7 +12,13 @@ import type { WorkState } from "./work-state.ts";
  * super-admins. Without one: everything, for workers, the relay and ingestion.
  */
 export type RowScope = { by?: Actor } & (
-  | { role: "web"; tenantId: string; projectIds: readonly string[] }
+  | {
+      role: "web";
+      tenantId: string;
+      projectIds: readonly string[];
+      /** How far the clock of its project is ahead of the server's, in ms; absent: not at all. */
+      aheadMs?: number;
+    }
   | { role: "accounts" }
 );
 
@@ -25,7 +31,10 @@ export type Work = {
   em: SqlEntityManager;
   /** SQL inside this transaction, for hot paths. */
   db: Db;
+  /** The time for everything about players: in a sandbox, that of its clock. */
   now: Date;
+  /** The server's time: for leases, retries, keys, limits and retention. */
+  serverNow: Date;
   /** Originator of the request; undefined for work of the server itself. */
   by: Actor | undefined;
   /** The request's part in a transaction that it shares with others; undefined where it has its own. */

@@ -17,7 +17,15 @@ export type JobInProgress<P> = {
  * Result of a step: more to do (`progress` in percent), or the job's result, as JSON text where that may be
  * megabytes.
  */
-export type Step = { state: Json; progress: number } | { result: Json } | { resultText: string };
+export type Step =
+  | {
+      state: Json;
+      progress: number;
+      /** Others have to do something first: the next step is made a moment later. */
+      isWaiting?: boolean;
+    }
+  | { result: Json }
+  | { resultText: string };
 
 /** Access to the operation that starts such a job; it also grants reading and cancelling the job. */
 export type JobAccess = { scope: Scope; roles: readonly Role[] };

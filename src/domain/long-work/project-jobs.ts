@@ -73,7 +73,7 @@ export const queueJob = async (
     where project_id = ${projectId} and status in ('QUEUED', 'RUNNING')`.execute(work.db);
   if (Number(open.rows[0]!.n) >= JOBS_MAX)
     throw conflict("JOB_LIMIT", `a project may have ${JOBS_MAX} jobs waiting or running`);
-  const now = work.now.toISOString();
+  const now = work.serverNow.toISOString();
   const made = await sql<JobRow>`
     insert into project_jobs
       (project_id, id, kind, status, params, created_by, created_at, updated_at, due_at)
@@ -148,7 +148,7 @@ export const listJobs = async (
 export const cancelJob = async (work: Work, ref: JobRef): Promise<ProjectJob> => {
   await findRow(work, ref);
   const { projectId, id } = ref;
-  const now = work.now.toISOString();
+  const now = work.serverNow.toISOString();
   const done = await sql<ShownRow>`
     update project_jobs set status = 'CANCELLED', finished_at = ${now}::timestamptz,
       updated_at = ${now}::timestamptz

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { starvedMs, threadCpuMs } from "../kernel/cpu-clock.ts";
 import { DomainError } from "../kernel/errors.ts";
@@ -53,25 +54,29 @@ export class JobSteps {
     const claimed = await transact((work) => claimNext(work, this.#schedule, kinds));
     if (!claimed) return false;
     const startedMs = performance.now();
+    let isWaiting = false;
     try {
-      await this.#try(claimed.row);
+      isWaiting = await this.#try(claimed.row);
     } finally {
       this.#schedule.took(claimed.tenantId, performance.now() - startedMs);
     }
+    if (isWaiting) await delay(WAIT_MS);
     return true;
   }
 
-  async #try(claimed: Row): Promise<void> {
+  /** @returns whether the job waits for others */
+  async #try(claimed: Row): Promise<boolean> {
     const { transact, onError, kinds } = this.#parts;
     const sinceMs = threadCpuMs();
     try {
       if (claimed.attempts > ATTEMPTS_MAX)
         throw new DomainError("INTERNAL_ERROR", `the process died in this step, in ${ATTEMPTS_MAX} attempts`);
-      await transact(async (work) => {
+      return await transact(async (work) => {
         const row = await lockClaimed(work, claimed);
-        if (!row) return;
+        if (!row) return false;
         const step = await runStep(work, row, kinds);
         await ("state" in step ? requeue(work, row, step) : finish(work, row, await textOf(step)));
+        return "state" in step && step.isWaiting === true;
       });
     } catch (error) {
       const isOutage = outageOf(error) !== undefined;
@@ -83,6 +88,7 @@ export class JobSteps {
       onError(error, claimed.id);
       const cause = ms === undefined ? error : new Error(tookTooLong(ms));
       await transact((work) => giveUpOrRetry(work, claimed, cause));
+      return false;
     }
   }
 
@@ -98,6 +104,9 @@ export class JobSteps {
     this.#undone = [];
   }
 }
+
+/** Time until the next step of a job that waits for others, in ms. */
+const WAIT_MS = 20;
 
 const tookTooLong = (ms: number): string =>
   `the step computed for ${Math.round(ms)} ms, and its transaction was lost meanwhile`;

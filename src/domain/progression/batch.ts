@@ -3,6 +3,7 @@ import { SCHEDULE_TYPE } from "../evaluation/language/triggers.ts";
 import type { BatchStats, StatsRecorder } from "../evaluation/running/stats.ts";
 import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
+import { projectTime } from "../kernel/project-time.ts";
 import type { Work } from "../kernel/work.ts";
 import { unanswered } from "../kernel/statements.ts";
 import { loadFitting, lockOrCreate, deleteCreated, deletingCreatedIfHeld } from "./batch-players.ts";
@@ -58,7 +59,8 @@ type BatchInput = {
 };
 
 /**
- * Evaluates events in order and saves their effects, in a constant number of statements.
+ * Evaluates events in order and saves their effects, in a constant number of statements. The clocks of their
+ * projects agree: `work` is at their time.
  * @returns the leading events that were evaluated, at least one
  * @throws whatever evaluation of an event throws; then nothing of the batch may be committed
  */
@@ -73,7 +75,7 @@ export const runBatch = async (
   const { players, made } = await lockOrCreate(work, claimed, plans);
   const nowMs = work.now.getTime();
   const { fitting, states } = await loadFitting(work, { events: claimed, players, plans });
-  const { keys, covered } = await sharedKeys(plans, fitting, nowMs, steps);
+  const { keys, covered } = await sharedKeys(work, { plans, events: fitting }, steps);
   const makers = claimed.filter((event) => made.has(externalKey(event)));
   const shared = await deletingCreatedIfHeld(work, makers, () => lockUnheldCounters(work, keys));
   const counts = stats?.openBatch();
@@ -179,9 +181,8 @@ export const SHARED_KEYS_MAX = 5_000;
  * look-up is charged to the project.
  */
 export const sharedKeys = async (
-  plans: ReadonlyMap<string, ProjectPlan>,
-  events: readonly QueuedEvent[],
-  nowMs: number,
+  work: Pick<Work, "serverNow">,
+  { plans, events }: { plans: ReadonlyMap<string, ProjectPlan>; events: readonly QueuedEvent[] },
   steps: ClaimBudget,
 ): Promise<{ keys: SharedKey[]; covered: number }> => {
   const looked = new PacedBudget(Infinity);
@@ -189,6 +190,7 @@ export const sharedKeys = async (
   let covered = events.length;
   for (const plan of [...plans.values()].filter(sharesCounters)) {
     const own = events.filter(({ projectId }) => projectId === plan.projectId);
+    const nowMs = projectTime(work, plan).getTime();
     const coming = own.map(({ eventType, occurredAt }) => ({
       type: eventType,
       at: Math.min(occurredAt.getTime(), nowMs),

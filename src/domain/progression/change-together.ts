@@ -11,6 +11,7 @@ import { sharedKeysOf } from "../evaluation/shared-needs.ts";
 import { saveTurn } from "../evaluation/snapshot.ts";
 import { newId } from "../kernel/ids.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
+import { atProjectTime } from "../kernel/project-time.ts";
 import { Apart, type Outcome } from "../kernel/together.ts";
 import type { Work } from "../kernel/work.ts";
 import { loadStates, partsFor } from "./load-states.ts";
@@ -56,7 +57,7 @@ type Located = { change: PlayerChange<unknown>; player: PlayerState };
  * A constant number of statements.
  */
 export const changeTogether = async (
-  work: Work,
+  outer: Work,
   changes: readonly PlayerChange<unknown>[],
 ): Promise<Outcome<Changed<unknown>>[]> => {
   const { projectId } = changes[0]!;
@@ -64,7 +65,8 @@ export const changeTogether = async (
     changes.every((change) => change.projectId === projectId),
     "a transaction changes players of one project",
   );
-  const plan = await planOf(work, projectId);
+  const plan = await planOf(outer, projectId);
+  const work = atProjectTime(outer, plan);
   const locked = await lockRefs(
     work,
     projectId,

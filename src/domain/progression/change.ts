@@ -1,5 +1,6 @@
 import { newId } from "../kernel/ids.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
+import { atProjectTime } from "../kernel/project-time.ts";
 import { together } from "../kernel/together.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
@@ -49,14 +50,15 @@ export type ChangeInput = { playerIds: readonly string[]; gives?: readonly Rewar
  * ids of merged players stand for the player that they were merged into, which is changed once.
  */
 export const changePlayers = async <T>(
-  work: Work,
+  outer: Work,
   projectId: string,
   { playerIds, gives = [] }: ChangeInput,
   change: (turn: PlanTurn) => T,
 ): Promise<Changed<T>[]> => {
-  const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
-  const players = [...new Set((await lockPlayersById(work, projectId, playerIds)).values())];
+  const plan = (await loadPlans(outer, [projectId], projectPlans)).get(projectId);
+  const players = [...new Set((await lockPlayersById(outer, projectId, playerIds)).values())];
   if (!plan || players.length === 0) return [];
+  const work = atProjectTime(outer, plan);
   // Includes the state of archived definitions: a hold can still be settled after its currency is archived.
   await loadStates(work, players, [plan], [...PLAYER_PARTS]);
   const nowMs = work.now.getTime();

@@ -31,7 +31,7 @@ export const BUSY_MAX = 10;
 const isTooOftenBusy = ({ busyInRow = 0 }: ProcessOptions): boolean => busyInRow >= BUSY_MAX;
 
 type Claim = { events: readonly QueuedEvent[]; steps: ClaimBudget };
-/** @returns the leading events that were evaluated; the rest stays in the queue */
+/** @returns the events that were evaluated, of each player the first ones; the rest stays in the queue */
 export type RunClaim = (work: Work, claim: Claim, options: ProcessOptions) => Promise<readonly QueuedEvent[]>;
 
 /** Rethrows outages, except a busy database that has been retried often enough. */

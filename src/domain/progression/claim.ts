@@ -1,3 +1,4 @@
+import { atProjectTime } from "../kernel/project-time.ts";
 import type { Work } from "../kernel/work.ts";
 import { runBatch } from "./batch.ts";
 import { CLAIM_STEPS_MAX, ClaimBudget } from "./claim-budget.ts";
@@ -9,6 +10,7 @@ import { runOneByOne } from "./one-by-one.ts";
 import { tryLoadPlans } from "./plan.ts";
 import { nextCursors, onePerPartition, type PartitionCursor, type QueuedEvent } from "./queue.ts";
 import { blameSlowest } from "./starved.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import { EventsUnready } from "./unready.ts";
 
 export type Processed = {
@@ -182,5 +184,34 @@ const takeReady = async (
 
 const runTogether: RunClaim = async (work, { events, steps }, options) => {
   const plans = await tryLoadPlans(work, events, options.plans);
-  return runBatch(work, { events, plans, steps }, options);
+  const aheadOf = ({ projectId }: QueuedEvent): number => plans.get(projectId)!.clockAheadMs;
+  const taken: QueuedEvent[] = [];
+  for (const [clockAheadMs, own] of Map.groupBy(events, aheadOf)) {
+    const batch = { events: own, plans: plansAhead(plans, clockAheadMs), steps };
+    const done = await runIfReady(atProjectTime(work, { clockAheadMs }), batch, { options, taken });
+    taken.push(...done);
+    if (done.length < own.length || steps.isSpent) break;
+  }
+  return taken;
+};
+
+/** Returns the plans of projects whose clocks agree: all of them, unless a sandbox's clock was advanced. */
+const plansAhead = (plans: Map<string, ProjectPlan>, aheadMs: number): Map<string, ProjectPlan> => {
+  const isOther = ({ clockAheadMs }: ProjectPlan): boolean => clockAheadMs !== aheadMs;
+  if (![...plans.values()].some(isOther)) return plans;
+  return new Map([...plans].filter(([, plan]) => !isOther(plan)));
+};
+
+/** Runs a batch; one that is not ready waits for the next claim, if others of the claim were saved before. */
+const runIfReady = async (
+  work: Work,
+  batch: Parameters<typeof runBatch>[1],
+  { options, taken }: { options: ProcessOptions; taken: readonly QueuedEvent[] },
+): Promise<readonly QueuedEvent[]> => {
+  try {
+    return await runBatch(work, batch, options);
+  } catch (error) {
+    if (taken.length === 0 || !(error instanceof EventsUnready)) throw error;
+    return [];
+  }
 };

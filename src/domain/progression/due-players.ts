@@ -44,6 +44,38 @@ export const findDue = async ({ db, now }: Work, due: DueRows, after: Due = BEGI
   return rows;
 };
 
+const ofProject = (due: DueRows, projectId: string, now: Date): RawBuilder<unknown> =>
+  sql`${fromDue(due, now)} and project_id = ${projectId}::uuid`;
+
+/** Finds the first players of one project with such a row. */
+export const findDueOf = async (
+  { db, now }: Work,
+  due: DueRows,
+  projectId: string,
+): Promise<{ playerIds: string[]; rows: number }> => {
+  const { rows } = await sql<{ id: string; n: string | number }>`
+    select player_id as id, count(*) as n ${ofProject(due, projectId, now)}
+    group by player_id order by min(${columnOf(due)}), player_id limit ${DUE_PAGE}`.execute(db);
+  return { playerIds: rows.map(({ id }) => id), rows: rows.reduce((sum, { n }) => sum + Number(n), 0) };
+};
+
+/** Counts such rows of some players of one project. */
+export const countDueOf = async (
+  { db, now }: Work,
+  due: DueRows,
+  { projectId, playerIds }: { projectId: string; playerIds: readonly string[] },
+): Promise<number> => {
+  const { rows } = await sql<{ n: string | number }>`
+    select count(*) as n ${ofProject(due, projectId, now)}
+      and player_id = any(${`{${playerIds.join(",")}}`}::uuid[])`.execute(db);
+  return Number(rows[0]!.n);
+};
+
+/** Selects the times at which such rows of one project are due. */
+export const dueTimesOf = (due: DueRows, projectId: string): RawBuilder<unknown> => sql`
+  select ${columnOf(due)} as due_at from ${sql.ref(due.table)}
+  where ${due.where ?? sql`true`} and project_id = ${projectId}::uuid`;
+
 /** Groups a page by project: the players of one project are changed in one transaction. */
 export const byProject = (page: readonly Due[]): Map<string, string[]> => {
   const groups = new Map<string, Set<string>>();

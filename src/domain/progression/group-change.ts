@@ -1,5 +1,6 @@
 import { newId } from "../kernel/ids.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
+import { atProjectTime } from "../kernel/project-time.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
 import type { Work } from "../kernel/work.ts";
@@ -46,10 +47,11 @@ export type GroupChangeOptions = {
  * constant number of statements.
  */
 export const openGroupChange = async (
-  work: Work,
+  outer: Work,
   { projectId, lock, parts, planFor = async (plan) => plan }: GroupChangeOptions,
 ): Promise<GroupChange> => {
-  const plan = await planFor(await planOf(work, projectId));
+  const plan = await planFor(await planOf(outer, projectId));
+  const work = atProjectTime(outer, plan);
   const players = [...new Set(await lock())];
   await loadStates(work, players, [plan], parts && [...parts]);
   const effects = noEffects();

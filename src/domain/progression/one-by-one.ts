@@ -1,4 +1,5 @@
 import { outageOf, throwOutage } from "../kernel/outages.ts";
+import { atProjectTime } from "../kernel/project-time.ts";
 import { savepoint } from "../kernel/savepoint.ts";
 import type { Work } from "../kernel/work.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
@@ -76,7 +77,7 @@ const lockAhead = async (
     const plans = new Map(loaded.flatMap((plan) => ("plans" in plan ? [...plan.plans] : [])));
     return await savepoint(work, async () => {
       await lockUnheld(work, events);
-      const { keys, covered } = await sharedKeys(plans, events, work.now.getTime(), steps);
+      const { keys, covered } = await sharedKeys(work, { plans, events }, steps);
       await lockUnheldCounters(work, keys);
       return events.slice(0, covered);
     });
@@ -99,7 +100,8 @@ const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Pro
   try {
     if ("error" in plan) throw plan.error;
     const { plans } = plan;
-    await savepoint(work, () => runBatch(work, { events: [event], plans, steps }, options));
+    const own = atProjectTime(work, plans.get(event.projectId)!);
+    await savepoint(work, () => runBatch(own, { events: [event], plans, steps }, options));
   } catch (error) {
     if (error instanceof EventsUnready) return error;
     throwUnlessTried(error, options);

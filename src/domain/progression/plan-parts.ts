@@ -29,9 +29,10 @@ export type ProjectRow = {
   timezone: string;
   settings: Partial<ProjectSettings>;
   sandbox_of: string | null;
+  clock_ahead_ms: string | number;
 };
 
-const COLUMNS = sql.raw("id, tenant_id, config_version, timezone, settings, sandbox_of");
+const COLUMNS = sql.raw("id, tenant_id, config_version, timezone, settings, sandbox_of, clock_ahead_ms");
 
 export const readRows = async ({ db }: Work, projectIds: readonly string[]): Promise<ProjectRow[]> =>
   (
@@ -127,6 +128,7 @@ function* planPieces(parts: PlanParts): Pieces<ProjectPlan> {
     bytes: yield* sizePieces([...[...rules.all, ...stored].map(({ definition }) => definition), ...boards]),
     timezone: row.timezone,
     isSandbox: row.sandbox_of !== null,
+    clockAheadMs: Number(row.clock_ahead_ms),
     settings: settingsFrom(row.settings),
     curve,
     boards,

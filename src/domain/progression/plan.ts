@@ -101,7 +101,7 @@ const plansFrom = async (
   const missing: ProjectRow[] = [];
   for (const row of rows) {
     const plan = currentPlan(row, cache);
-    if (plan) plans.set(row.id, plan);
+    if (plan) plans.set(row.id, atClockOf(row, plan));
     else missing.push(row);
   }
   if (missing.length === 0) return plans;
@@ -114,11 +114,28 @@ const plansFrom = async (
   const unprepared: Version[] = [];
   for (const row of missing) {
     const plan = await compileHere(work, row, here);
-    if (plan) plans.set(row.id, plan);
+    if (plan) plans.set(row.id, atClockOf(row, plan));
     else unprepared.push(versionOf(row));
   }
   if (unprepared.length > 0) throw new PlansUnprepared(unprepared, cache);
   return plans;
+};
+
+/** By plan: the same at another time of the project's clock. */
+const moved = new WeakMap<ProjectPlan, ProjectPlan>();
+
+/**
+ * Returns a plan at the time of its project's clock. The clock is none of the definitions: a plan stays
+ * compiled when it is advanced.
+ */
+const atClockOf = ({ clock_ahead_ms }: ProjectRow, plan: ProjectPlan): ProjectPlan => {
+  const clockAheadMs = Number(clock_ahead_ms);
+  if (plan.clockAheadMs === clockAheadMs) return plan;
+  const known = moved.get(plan);
+  if (known?.clockAheadMs === clockAheadMs) return known;
+  const made = { ...plan, clockAheadMs };
+  moved.set(plan, made);
+  return made;
 };
 
 const currentPlan = (row: ProjectRow, cache: PlanCache): ProjectPlan | undefined => {
@@ -206,7 +223,7 @@ export const readPlan = async (work: Work, projectId: string, cache: PlanCache):
   const row = await readProject(work, projectId);
   if (!row) throw notFound("project");
   const known = currentPlan(row, cache);
-  if (known) return known;
+  if (known) return atClockOf(row, known);
   const read = async (): Promise<PlanParts> => {
     const parts = await readParts(work, projectId);
     if (!parts) throw notFound("project");
@@ -220,7 +237,7 @@ export const readPlan = async (work: Work, projectId: string, cache: PlanCache):
     read,
   });
   if (!plan) throw new PlansUnprepared([versionOf(row)], cache);
-  return plan;
+  return atClockOf(row, plan);
 };
 
 /**

@@ -234,7 +234,8 @@ export const nextCursors = (
   const byPart = Map.groupBy(found, ({ part }) => part);
   const isReady = new Set(events.map(({ part }) => part));
   const lastTaken = new Map(taken.map(({ part, projectId }) => [part, projectId]));
-  const cut = new Set(events.slice(taken.length).map(({ part }) => part));
+  const done = new Set(taken);
+  const cut = new Set(events.filter((event) => !done.has(event)).map(({ part }) => part));
   return looked.flatMap((place) => {
     const { part, afterProject, state } = place;
     if (state !== "MINE" && state !== "EMPTY") return [];

@@ -19,6 +19,35 @@ export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
     select project_id, part, event_id, attempts from due`.execute(db);
 };
 
+/** Selects the times to which rules have delayed events of a project; retries are due by the server's. */
+export const delayedTimesOf = (projectId: string): RawBuilder<unknown> =>
+  sql`select due_at from event_due where project_id = ${projectId}::uuid and attempts = 0`;
+
+/** Requeues the events of a project that rules have delayed until now. @returns how many */
+export const requeueDelayed = async (work: Work, projectId: string): Promise<number> => {
+  const { rows } = await sql<{ part: number }>`
+    with due as (
+      delete from event_due t using (
+        select event_id from event_due
+        where project_id = ${projectId}::uuid and attempts = 0
+          and due_at <= ${work.now.toISOString()}::timestamptz
+        order by due_at limit ${SWEEP_MAX} for update skip locked) x
+      where t.project_id = ${projectId}::uuid and t.event_id = x.event_id
+      returning t.project_id, t.event_id, t.part, t.attempts, t.due_at)
+    insert into event_q (project_id, part, event_id, attempts)
+    select project_id, part, event_id, attempts from due order by due_at, event_id
+    returning part`.execute(work.db);
+  work.wakeEvents(rows.map(({ part }) => part));
+  return rows.length;
+};
+
+/** Whether events of a project wait to be processed. */
+export const areEventsWaiting = async ({ db }: Work, projectId: string): Promise<boolean> => {
+  const { rows } = await sql`
+    select from event_q where project_id = ${projectId}::uuid limit 1`.execute(db);
+  return rows.length > 0;
+};
+
 /** `events`, `outbox`: partitions with waiting rows; `conditions`: in the order in which they were asked. */
 export type WaitingWork = {
   events: number[];

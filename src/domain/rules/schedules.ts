@@ -80,14 +80,15 @@ export type ScheduleStep = { cursor: ScheduleCursor; players: number; isFull: bo
 /**
  * Runs the next due schedule after `cursor` for a page of players: one event for each, whose id is derived
  * from rule, time and player, so that nobody gets two. A missed schedule runs once, for the latest time at
- * which it was due. Works over all projects.
+ * which it was due. Works over all projects, or those of `only`.
  * @returns undefined when there is none after `cursor`
  */
 export const stepSchedules = async (
   work: Work,
   cursor: ScheduleCursor | undefined,
+  only?: { projectId: string },
 ): Promise<ScheduleStep | undefined> => {
-  const due = await takeDue(work, cursor);
+  const due = await takeDue(work, cursor, only);
   if (!due) return undefined;
   const { projectId, ruleId, triggerNo, trigger } = due;
   const step = { cursor: { projectId, ruleId, triggerNo }, players: 0, isFull: false };
@@ -115,24 +116,35 @@ type DueRow = {
   definition: RuleDocument;
 };
 
-const dueSchedules = (at: Date): RawBuilder<unknown> => sql`
+const RUNNING_SCHEDULES = sql`
   from rule_schedules s
   join rules r on r.id = s.rule_id and r.status in ('ACTIVE', 'SHADOW')
   join projects p on p.id = s.project_id and p.deleted_at is null
-  join rule_versions v on v.rule_id = r.id and v.version = r.published_version
-  where s.due_at <= ${at.toISOString()}::timestamptz`;
+  join rule_versions v on v.rule_id = r.id and v.version = r.published_version`;
+
+const dueSchedules = (at: Date): RawBuilder<unknown> =>
+  sql`${RUNNING_SCHEDULES} where s.due_at <= ${at.toISOString()}::timestamptz`;
+
+/** Selects the times at which the schedules of a project's running rules are due. */
+export const scheduleTimesOf = (projectId: string): RawBuilder<unknown> =>
+  sql`select s.due_at ${RUNNING_SCHEDULES} where s.project_id = ${projectId}::uuid`;
 
 /** Whether a schedule of a rule that runs is due, held back or not. */
 export const areSchedulesDue = (at: Date): RawBuilder<unknown> => sql`exists (select ${dueSchedules(at)})`;
 
-const takeDue = async ({ db, now }: Work, cursor: ScheduleCursor | undefined): Promise<Due | undefined> => {
+const takeDue = async (
+  { db, now }: Work,
+  cursor: ScheduleCursor | undefined,
+  only: { projectId: string } | undefined,
+): Promise<Due | undefined> => {
+  const within = only ? sql`and s.project_id = ${only.projectId}::uuid` : sql``;
   const after = cursor
     ? sql`and (s.project_id, s.rule_id, s.trigger_no) >
         (${cursor.projectId}::uuid, ${cursor.ruleId}::uuid, ${cursor.triggerNo}::int)`
     : sql``;
   const found = await sql<DueRow>`
     select s.project_id, s.rule_id, s.trigger_no, s.due_at, s.after_player, v.definition
-    ${dueSchedules(now)} ${after}
+    ${dueSchedules(now)} ${within} ${after}
     order by s.project_id, s.rule_id, s.trigger_no limit 1 for update of s skip locked`.execute(db);
   const [row] = found.rows;
   if (!row) return undefined;
@@ -180,8 +192,11 @@ const readPage = async (
 const insertEvents = async (work: Work, due: Due, players: readonly PagedPlayer[]): Promise<void> => {
   const { projectId, ruleId, triggerNo, dueMs } = due;
   const at = new Date(dueMs).toISOString();
+  // Ids are of the server's time, behind which an advanced clock never is.
+  const idMs = Math.min(dueMs, work.serverNow.getTime());
+  const run = idMs === dueMs ? "" : ` ${dueMs}`;
   const rows = players.map((player) => ({
-    i: idFor(dueMs, `${ruleId} ${triggerNo} ${player.id}`),
+    i: idFor(idMs, `${ruleId} ${triggerNo} ${player.id}${run}`),
     u: player.external_user_id,
     h: partitionOf(projectId, player.external_user_id),
   }));

@@ -22,6 +22,7 @@ import { route } from "../route.ts";
 import { Order, pageReply } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
+import { testClockRoutes } from "./test-clock.ts";
 
 const DESCRIPTION_MAX = 2_000;
 const ProjectFields = z.object({
@@ -159,4 +160,4 @@ const plainRoutes = [
   }),
 ];
 
-export const projectRoutes = [...plainRoutes, ...sandboxRoutes];
+export const projectRoutes = [...plainRoutes, ...sandboxRoutes, ...testClockRoutes];

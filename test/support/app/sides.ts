@@ -30,6 +30,8 @@ export type Side = {
   job(status: "QUEUED" | "SUCCEEDED"): Promise<string>;
   apiKey(): Promise<string>;
   project(): Promise<string>;
+  /** The path of the project's sandbox, which is made if there is none. */
+  sandbox(): Promise<string>;
   /** A webhook of no event that the sweeps make, at an address where nobody answers. */
   webhook(): Promise<string>;
   /** The path of a delivery that has failed, under its webhook, which is not DISABLED. */
@@ -133,6 +135,11 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
           where webhook_id = ${webhook} and id = ${deliveryId}`.execute(db),
       );
       return `/webhooks/${webhook}/deliveries/${deliveryId}`;
+    },
+    sandbox: async () => {
+      const path = `/projects/${side.tenant.projectId}/sandbox`;
+      await api.post(`/api/v1${path}`, {}, { token });
+      return path;
     },
     project: async () => id(await api.post("/api/v1/projects", { name: "Another game" }, { token })),
   };

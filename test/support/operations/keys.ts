@@ -24,6 +24,11 @@ export const keyOperations: Record<string, Known> = {
   syncSandbox: {
     call: async (side) => ({ path: `/projects/${await side.project()}/sandbox/sync`, body: {} }),
   },
+  getSandboxClock: { call: async (side) => ({ path: `${await side.sandbox()}/clock` }) },
+  setSandboxClock: {
+    call: async (side) => ({ path: `${await side.sandbox()}/clock`, body: { reset: true } }),
+    also: [() => ({ advance: "PT1S" })],
+  },
 
   listApiKeys: { call: (side) => ({ path: ofKeys(side) }) },
   createApiKey: { call: (side) => ({ path: ofKeys(side), body: apiKey() }) },

@@ -84,6 +84,8 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   deleteProject: byAdmins,
   createSandbox: byAdmins,
   syncSandbox: byAdmins,
+  getSandboxClock: { roles: "OAG", scope: "config:manage" },
+  setSandboxClock: { roles: "OAG", scope: "config:manage" },
 
   listApiKeys: keys,
   getApiKey: keys,

@@ -47,6 +47,7 @@ export const aPlan = ({ settings, define = {}, ...more }: PlanParts = {}): Proje
     bytes: 0,
     timezone: "UTC",
     isSandbox: false,
+    clockAheadMs: 0,
     settings: { ...DEFAULT_SETTINGS, ...settings },
     curve: DEFAULT_CURVE,
     boards,

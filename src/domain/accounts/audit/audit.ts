@@ -50,7 +50,7 @@ const rowsOf = ({ by, entries }: Acts) => {
   });
 };
 
-const insertRows = ({ db, now }: Work, rows: readonly object[]): Promise<void> =>
+const insertRows = ({ db, serverNow: now }: Work, rows: readonly object[]): Promise<void> =>
   unanswered(
     db,
     sql`

@@ -18,6 +18,8 @@ export const ProjectSchema = defineEntity({
     configVersion: p.bigint("number"),
     /** Set on a sandbox: the project whose test keys act on it. */
     sandboxOf: p.uuid().nullable(),
+    /** How far its clock is ahead of the server's, in ms; not 0 in a sandbox alone. */
+    clockAheadMs: p.bigint("number").default(0),
     createdAt: p.datetime(3),
     updatedAt: p.datetime(3),
     deletedAt: p.datetime(3).nullable(),

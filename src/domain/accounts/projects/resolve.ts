@@ -14,6 +14,7 @@ export type KnownProject = {
   timezone: string;
   settings: ProjectSettings;
   allowedOrigins: readonly string[];
+  isSandbox: boolean;
   /** Whether its tenant is SUSPENDED. */
   isSuspended: boolean;
 };
@@ -51,7 +52,16 @@ export const findKnownProject = async (
       const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null });
       if (!tenant) return undefined;
       const isSuspended = tenant.approvalStatus === "SUSPENDED";
-      return { id, tenantId, timezone, settings: settingsOf(project), allowedOrigins, isSuspended };
+      const isSandbox = project.sandboxOf != null;
+      return {
+        id,
+        tenantId,
+        timezone,
+        settings: settingsOf(project),
+        allowedOrigins,
+        isSandbox,
+        isSuspended,
+      };
     }),
   );
 };

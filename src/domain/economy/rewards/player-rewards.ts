@@ -155,12 +155,22 @@ export const listPlayerRewards = async (
   return { rewards: page.rows.map((row) => showGrant(row, work.now)), ...total };
 };
 
-/** Marks grants with a passed claim deadline as expired. @returns how many */
-export const expireGrants = async ({ db, now }: Work, limit: number): Promise<number> => {
+/** Selects the times at which the grants of a project expire that wait to be claimed. */
+export const claimEndsOf = (projectId: string): RawBuilder<unknown> => sql`
+  select expires_at as due_at from reward_grants
+  where project_id = ${projectId}::uuid and status = 'PENDING' and expires_at is not null`;
+
+/** Marks grants, or those of `only`, with a passed claim deadline as expired. @returns how many */
+export const expireGrants = async (
+  { db, now }: Work,
+  limit: number,
+  only?: { projectId: string },
+): Promise<number> => {
   const time = sql`${now.toISOString()}::timestamptz`;
+  const within = only ? sql`and project_id = ${only.projectId}::uuid` : sql``;
   const { rows } = await sql`
     update reward_grants set status = 'EXPIRED', updated_at = ${time} where ctid = any(array(
-      select ctid from reward_grants where status = 'PENDING' and expires_at <= ${time}
+      select ctid from reward_grants where status = 'PENDING' and expires_at <= ${time} ${within}
       limit ${limit} for update skip locked))
     returning 1`.execute(db);
   return rows.length;

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { inProjectTime } from "../../accounts/projects/clock.ts";
 import { changeConfig, shareConfig } from "../../kernel/config-lock.ts";
 import { idFloor, timeOfId } from "../../kernel/ids.ts";
 import type { FinalRank } from "../../kernel/events/realtime-events.ts";
@@ -24,6 +25,11 @@ const openLists = (ms: number): RawBuilder<unknown> =>
   sql`from leaderboard_periods where status = 'OPEN' and close_at <= ${at(ms)}`;
 const CLOSING_LISTS = sql`from leaderboard_periods where status = 'CLOSING'`;
 
+/** Selects the times at which a project's lists close, those that are being closed included. */
+export const closeTimesOf = (projectId: string): RawBuilder<unknown> => sql`
+  select close_at as due_at from leaderboard_periods
+  where project_id = ${projectId}::uuid and status in ('OPEN', 'CLOSING') and close_at is not null`;
+
 /** Whether a list is over, or is being closed. */
 export const areListsDue = (time: Date): RawBuilder<unknown> =>
   sql`(exists (select ${openLists(time.getTime())}) or exists (select ${CLOSING_LISTS}))`;
@@ -32,16 +38,28 @@ export const areListsDue = (time: Date): RawBuilder<unknown> =>
  * Returns projects with a list that is over. Windows of imported history are postponed first until there have
  * been no writes for a while, so that not every sweep examines them.
  */
-export const projectsToClose = async ({ db, now }: Work): Promise<string[]> => {
-  const time = at(now.getTime());
-  await sql`
-    update leaderboard_periods set close_at = written_at + ${LATE_QUIET_MS} * interval '1 millisecond'
-    where status = 'OPEN' and close_at <= ${time} and is_late
-      and written_at > ${at(now.getTime() - LATE_QUIET_MS)}`.execute(db);
+export const projectsToClose = async (work: Work): Promise<string[]> => {
+  const { db, now } = work;
+  await postponeLate(work, sql``);
   const found = await sql<{ project_id: string }>`
     select project_id ${openLists(now.getTime())}
     group by project_id order by min(close_at) limit ${DUE_MAX}`.execute(db);
   return found.rows.map(({ project_id }) => project_id);
+};
+
+const postponeLate = ({ db, now }: Work, within: RawBuilder<unknown>): Promise<unknown> =>
+  sql`
+    update leaderboard_periods set close_at = written_at + ${LATE_QUIET_MS} * interval '1 millisecond'
+    where status = 'OPEN' and close_at <= ${at(now.getTime())} and is_late ${within}
+      and written_at > ${at(now.getTime() - LATE_QUIET_MS)}`.execute(db);
+
+/** As `closingLists`, of one project; windows of imported history are postponed as by `projectsToClose`. */
+export const closingListsOf = async (work: Work, projectId: string): Promise<PeriodOf[]> => {
+  const within = sql`and project_id = ${projectId}::uuid`;
+  await postponeLate(work, within);
+  const found = await sql<{ id: string }>`
+    select id ${CLOSING_LISTS} ${within} order by close_at limit ${DUE_MAX}`.execute(work.db);
+  return found.rows.map(({ id }) => ({ projectId, periodId: id }));
 };
 
 /**
@@ -102,10 +120,11 @@ export type ClosingStep = { step: "MORE" | "NONE" } | { step: "CLOSED"; leaderbo
  * Performs the next step of closing a list, and stores the progress in the same transaction: a chunk of the
  * final order, a page of prizes, or the end, which emits `leaderboard.period_closed`.
  */
-export const stepClosing = async (work: Work, list: PeriodOf): Promise<ClosingStep> => {
+export const stepClosing = async (outer: Work, list: PeriodOf): Promise<ClosingStep> => {
   const { projectId, periodId } = list;
   // Before the list's row, as prizes need it: a change of definitions never waits for a list.
-  await shareConfig(work, [projectId]);
+  await shareConfig(outer, [projectId]);
+  const work = await inProjectTime(outer, projectId);
   const found = await sql<PeriodRow>`
     select * from leaderboard_periods
     where project_id = ${projectId} and id = ${periodId} and status = 'CLOSING'
@@ -154,8 +173,11 @@ const readTop = async ({ db }: Work, { project_id, id }: PeriodRow): Promise<Top
 };
 
 /** A merge moves places; one that was in progress while they were written could not see them. */
-const followMerges = async ({ db }: Work, { project_id, id, close_at }: PeriodRow): Promise<void> => {
-  const sinceMs = close_at === null ? 0 : new Date(close_at).getTime() - CLOCKS_MS;
+const followMerges = async (work: Work, { project_id, id, close_at }: PeriodRow): Promise<void> => {
+  const { db, now, serverNow } = work;
+  // Ids are of the server's time.
+  const aheadMs = now.getTime() - serverNow.getTime();
+  const sinceMs = close_at === null ? 0 : new Date(close_at).getTime() - aheadMs - CLOCKS_MS;
   await sql`
     update leaderboard_results r set player_id = p.merged_into
     from player_merges m join players p on p.project_id = m.project_id and p.id = m.source_id

@@ -15,6 +15,11 @@ const boardsToOpen = (at: Date): RawBuilder<unknown> =>
 /** Whether the next window of a board has begun. */
 export const areWindowsDue = (at: Date): RawBuilder<unknown> => sql`exists (select ${boardsToOpen(at)})`;
 
+/** Selects the times at which the next windows of a project's boards begin. */
+export const windowTimesOf = (projectId: string): RawBuilder<unknown> => sql`
+  select opens_at as due_at from leaderboards
+  where project_id = ${projectId}::uuid and status = 'ACTIVE' and opens_at is not null`;
+
 /** Returns projects with a board whose next window has begun. A new board has one at once. */
 export const projectsToOpen = async ({ db, now }: Work): Promise<string[]> => {
   const found = await sql<{ project_id: string }>`
@@ -117,10 +122,13 @@ const emitStart = (work: Work, { projectId, id, key, resets }: Leaderboard, list
 /**
  * Opens the windows of a project's active boards that have begun, and announces each start once. Windows that
  * passed while no worker ran are not opened: those with scores have rows of their own.
+ * @returns the number of boards
  */
-export const openWindows = async (work: Work, projectId: string): Promise<void> => {
+export const openWindows = async (work: Work, projectId: string): Promise<number> => {
   // A reset waits meanwhile, or is finished: boards are read after it.
   await shareConfig(work, [projectId]);
   const due = { projectId, status: "ACTIVE" as const, opensAt: { $lte: work.now } };
-  await openBoards(work, projectId, await work.em.find(Leaderboard, due, { orderBy: { id: "asc" } }));
+  const boards = await work.em.find(Leaderboard, due, { orderBy: { id: "asc" } });
+  await openBoards(work, projectId, boards);
+  return boards.length;
 };

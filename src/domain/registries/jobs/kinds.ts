@@ -5,6 +5,7 @@ import { levelRecalculation } from "../../economy/levels/relevel.ts";
 import { bulkGrant } from "../../economy/rewards/bulk-grant.ts";
 import { backfill } from "../../rules/insight/backfill.ts";
 import { backtest } from "../../rules/insight/backtest.ts";
+import { clockAdvance } from "../clock/advance.ts";
 import { bulkRevert } from "../../revert/bulk/bulk-revert.ts";
 import { eventRevert } from "../../revert/revert-job.ts";
 import type { JobKind } from "../../long-work/job-kind.ts";
@@ -20,4 +21,5 @@ export const JOB_KINDS: readonly JobKind[] = [
   bulkRevert,
   bulkGrant,
   levelRecalculation,
+  clockAdvance,
 ];

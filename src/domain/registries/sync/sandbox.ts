@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { audit } from "../../accounts/audit/audit.ts";
+import { inProjectTime } from "../../accounts/projects/clock.ts";
 import { awaitConfigLane, changeConfig, shareConfig } from "../../kernel/config-lock.ts";
 import { changeRunning } from "../../economy/definitions/running.ts";
 import { syncDefinitions } from "./definitions.ts";
@@ -38,12 +39,13 @@ export type Synced = {
  * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT, DEFINITION_LIMIT when the sandbox has too many of its own;
  * EndlessLoops when rules of its own and those of the project could trigger one another
  */
-export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
+export const syncSandbox = async (outer: Work, sync: Sync): Promise<Synced> => {
   const { from, to } = sync;
-  awaitConfigLane(work, to);
+  awaitConfigLane(outer, to);
   // In the locking order of batches, to prevent deadlocks.
   for (const id of [from, to].toSorted())
-    await (id === to ? changeConfig(work, id) : shareConfig(work, [id]));
+    await (id === to ? changeConfig(outer, id) : shareConfig(outer, [id]));
+  const work = await inProjectTime(outer, to);
   const { tenantId } = await copySettings(work, sync);
   const levelCurve = await copyCurve(work, sync);
   const change = { projectId: to, reason: "DEFINITION_LIMIT", copied: from, isLong: true } as const;
