@@ -25,6 +25,7 @@ const START = "docs/guides/getting-started.md";
 const RULES = "docs/guides/rules.md";
 const ECONOMY = "docs/guides/economy.md";
 const QUESTS = "docs/guides/quests.md";
+const TEST_CLOCK = "docs/guides/test-clock.md";
 const CHAT = "docs/guides/chat.md";
 const PLAYERS = "docs/guides/players.md";
 const BOARDS = "docs/guides/leaderboards.md";
@@ -166,6 +167,7 @@ describe("blocks of commands", () => {
       RULES,
       ECONOMY,
       QUESTS,
+      TEST_CLOCK,
       CHAT,
       LOBBIES,
       PLAYERS,
@@ -219,6 +221,14 @@ describe("the commands of the documents", function () {
     assert.equal(body.currencies.gems, 28);
     await runSteps(QUESTS, ranked);
     assert.equal((await api.get("/api/v1/players/ext:uma", { key: KEY })).body.xp, 155);
+  });
+
+  it("of the guide to the clock of a sandbox play a week, of which the project sees nothing", async () => {
+    assert.ok(stepsOf(TEST_CLOCK).length > 5);
+    const { KEY = "", TEST_KEY = "" } = await runSteps(TEST_CLOCK, await started());
+    const { body } = await api.get("/api/v1/players/ext:lou", { key: TEST_KEY });
+    assert.equal(body.xp, 20);
+    assert.equal((await api.get("/api/v1/players/ext:lou", { key: KEY })).status, 404);
   });
 
   it("of the guide to lobbies lead from an open lobby to the results of its game", async () => {

@@ -150,8 +150,7 @@ describe("the clock of a sandbox", () => {
     await track(user, "visit");
     await post(`/players/ext:${user}/balances/gems/grant`, { amount: 10 }, 201);
     const streak = async () => (await get(`/players/ext:${user}/streaks`)).data[0];
-    const gems = async (): Promise<number> =>
-      (await get(`/players/ext:${user}/balances/gems`)).balance as number;
+    const gems = async () => (await get(`/players/ext:${user}`)).currencies.gems;
     assert.deepEqual([(await streak()).current, await gems()], [1, 10]);
     await advance({ advance: "P1D" });
     await track(user, "visit");
