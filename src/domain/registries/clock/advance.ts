@@ -18,8 +18,10 @@ export const CLOCK_STEP_MS = 60_000;
 export const MOVES_MAX = 50_000;
 /** How often an advance looks again whether events are processed: for about a minute. */
 const LOOKS_MAX = 3_000;
-/** How often it looks again in all for what others have locked, before that is left to a later sweep. */
-const RETRIES_MAX = 50;
+/** How often it looks again in a row for what others have locked, before that is left to a later sweep. */
+const RETRIES_MAX = 100;
+/** How often it gives up so, before it looks once each time. */
+const GIVEN_UP_MAX = 3;
 
 /** `fromAheadMs`, `toAheadMs`: how far the clock is ahead of the server's before and after. */
 const Params = z.object({ fromAheadMs: z.int(), toAheadMs: z.int() });
@@ -30,7 +32,9 @@ const State = z.object({
   moves: z.int().default(0),
   /** Consecutive looks at events that are not processed yet. */
   looks: z.int().default(0),
+  /** Consecutive looks at what others have locked; and how often that was in vain. */
   retries: z.int().default(0),
+  givenUp: z.int().default(0),
 });
 type State = z.output<typeof State>;
 
@@ -75,15 +79,17 @@ const step = async (outer: Work, job: JobInProgress<Params>): Promise<Step> => {
   const done = await settleNext(work, projectId);
   if (done.what === "DONE") {
     const happened = withDone(state.happened, { at: work.now, ...done });
-    return { state: { ...state, happened, looks: 0 }, progress };
+    return { state: { ...state, happened, looks: 0, retries: 0 }, progress };
   }
-  if (done.blocked.length > 0 && state.retries < RETRIES_MAX)
+  const isBlocked = done.blocked.length > 0;
+  if (isBlocked && state.retries < (state.givenUp < GIVEN_UP_MAX ? RETRIES_MAX : 1))
     return waiting({ ...state, looks: 0, retries: state.retries + 1 }, progress);
   if (clock.clockAheadMs >= params.toAheadMs) return { result: state.happened };
   if (state.moves >= MOVES_MAX)
     throw new DomainError("UNPROCESSABLE_ENTITY", "more falls due than one advance does: advance by less");
   await moveClock(outer, { projectId, aheadMs: nextAhead(work, done.nextMs, params) });
-  return { state: { ...state, looks: 0, moves: state.moves + 1 }, progress };
+  const givenUp = state.givenUp + (isBlocked ? 1 : 0);
+  return { state: { ...state, looks: 0, retries: 0, givenUp, moves: state.moves + 1 }, progress };
 };
 
 /** Advances the clock of a sandbox, and does in order what falls due on the way. */

@@ -42,19 +42,20 @@ const ofPlayers = (due: DueRows, settle: (work: Work, players: PlayersOf) => Pro
   },
 });
 
+const counted = (count: number): Settled => (count > 0 ? { count } : "BLOCKED");
+
+/** Lists are counted when they begin to close: a step of one may be done by the sweep of all projects. */
 const closeLists = async (work: Work, projectId: string): Promise<Settled> => {
   const [list] = await closingListsOf(work, projectId);
-  if (!list) return (await beginClosing(work, projectId)) > 0 ? { count: 0 } : "BLOCKED";
+  if (!list) return counted(await beginClosing(work, projectId));
   const { step } = await stepClosing(work, list);
-  return step === "NONE" ? "BLOCKED" : { count: step === "CLOSED" ? 1 : 0 };
+  return step === "NONE" ? "BLOCKED" : { count: 0 };
 };
 
 const runSchedule = async (work: Work, projectId: string): Promise<Settled> => {
   const step = await stepSchedules(work, undefined, { projectId });
   return !step || step.isFull ? "BLOCKED" : { count: step.players };
 };
-
-const counted = (count: number): Settled => (count > 0 ? { count } : "BLOCKED");
 
 /** Everything that falls due with time; of what is due at once, the first is done first. */
 export const DUE_KINDS = {
