@@ -225,10 +225,10 @@ describe("the commands of the documents", function () {
 
   it("of the guide to the clock of a sandbox play a week, of which the project sees nothing", async () => {
     assert.ok(stepsOf(TEST_CLOCK).length > 5);
-    const { KEY = "", TEST_KEY = "" } = await runSteps(TEST_CLOCK, await started());
-    const { body } = await api.get("/api/v1/players/ext:lou", { key: TEST_KEY });
+    const { KEY = "", LIVE_KEY = "" } = await runSteps(TEST_CLOCK, await started());
+    const { body } = await api.get("/api/v1/players/ext:lou", { key: KEY });
     assert.equal(body.xp, 20);
-    assert.equal((await api.get("/api/v1/players/ext:lou", { key: KEY })).status, 404);
+    assert.equal((await api.get("/api/v1/players/ext:lou", { key: LIVE_KEY })).status, 404);
   });
 
   it("of the guide to lobbies lead from an open lobby to the results of its game", async () => {

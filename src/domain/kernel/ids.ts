@@ -62,6 +62,9 @@ export const idFloor = (ms: number): string => {
 /** Returns when a UUIDv7 was made, in Unix ms: its first 48 bits (RFC 9562, 5.7). */
 export const timeOfId = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 
+/** Returns the age of a UUIDv7 in ms, by the clock that ids are stamped with. */
+export const ageOfId = (id: string): number => Math.max(0, clockMs() - timeOfId(id));
+
 /** Returns a UUIDv7 determined by name and moment, so that repeated creation is idempotent. */
 export const idFor = (ms: number, name: string): string => {
   const time = idFloor(ms).slice(0, 13);

@@ -1,4 +1,4 @@
-import { ranksPart, timeOfId } from "../kernel/ids.ts";
+import { ranksPart, ageOfId } from "../kernel/ids.ts";
 import type { Read } from "../kernel/read.ts";
 import type { Leaderboard } from "../progression/leaderboard.ts";
 import type { AskedList, ListRow } from "./board-list.ts";
@@ -32,7 +32,6 @@ const LIST = `
 /** Reads what is known of a list; undefined without the project. */
 export const readListFacts = async (
   read: Read,
-  now: Date,
   { leaderboard: { projectId, id }, asked }: { leaderboard: Leaderboard; asked: AskedList },
 ): Promise<ListFacts | undefined> => {
   const values = [projectId, ranksPart(projectId), id, asked.key, asked.board];
@@ -43,8 +42,7 @@ export const readListFacts = async (
   return {
     configVersion: String(version),
     row: listId === null ? undefined : { id: listId, starts_at, ends_at, status, participants },
-    behindSeconds:
-      waiting === null ? 0 : Math.max(0, Math.floor((now.getTime() - timeOfId(waiting)) / 1_000)),
+    behindSeconds: waiting === null ? 0 : Math.floor(ageOfId(waiting) / 1_000),
   };
 };
 

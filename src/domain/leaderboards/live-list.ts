@@ -135,7 +135,7 @@ const attempt = async <P>(
   const source = { transact, ranks, list, shown: leaderboard.definition.displayLimit ?? Infinity, now };
   const [places, found] = await Promise.all([
     query.readPlaces(source, refIds),
-    factsOf(parts, { leaderboard, asked, now, isFresh: query.isFresh }),
+    factsOf(parts, { leaderboard, asked, isFresh: query.isFresh }),
   ]);
   const { value: facts, ageMs } = found;
   if (!facts) throw notFound("leaderboard");
@@ -151,19 +151,19 @@ const attempt = async <P>(
   return { leaderboard, list: shown, behindSeconds, places, players, refIds, ageMs };
 };
 
-type AskedFacts = { leaderboard: Leaderboard; asked: AskedList; now: Date; isFresh: boolean };
+type AskedFacts = { leaderboard: Leaderboard; asked: AskedList; isFresh: boolean };
 
 /** Bytes of the facts of a list in memory, about. */
 const FACTS_BYTES = 500;
 
 const factsOf = (
   { read, listFacts }: LeaderboardParts,
-  { leaderboard, asked, now, isFresh }: AskedFacts,
+  { leaderboard, asked, isFresh }: AskedFacts,
 ): Promise<Aged<ListFacts | undefined>> => {
   const { projectId, id } = leaderboard;
   const key = `${projectId}:${id}:${asked.key}:${asked.board}`;
   const make = async () => ({
-    value: await readListFacts(read, now, { leaderboard, asked }),
+    value: await readListFacts(read, { leaderboard, asked }),
     bytes: FACTS_BYTES + key.length,
   });
   return listFacts.get({ projectId, owner: projectId, key }, { isFresh, make });

@@ -10,6 +10,7 @@ import { loadPlans, projectPlans } from "../progression/plan.ts";
 import { saveBatch } from "../progression/save.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
 import { StepsExceeded } from "../kernel/step-budget.ts";
+import { projectTime } from "../kernel/project-time.ts";
 import type { Work } from "../kernel/work.ts";
 import { type EventStatus, readPlainStatuses } from "../tracking/events.ts";
 import { readEvents } from "./read-events.ts";
@@ -230,7 +231,14 @@ const reversePart = async (
   const record = nextRecord(state, groups, { part, reversal });
   const { id, type, at, properties } = event;
   const passed = { id, type, at, properties, depth: 0 };
-  const turn = openTurn({ plan, player, event: passed, nowMs: work.now.getTime(), effects, shared });
+  const turn = openTurn({
+    plan,
+    player,
+    event: passed,
+    nowMs: projectTime(work, plan).getTime(),
+    effects,
+    shared,
+  });
   await paced(reversePlayer(turn, record, { ...state, reversal }), state.steps);
 };
 
@@ -255,5 +263,8 @@ const emitReverted = (
   const player = players.get(ownerIdOf(root, ownerIds) ?? "");
   if (!player) return work.emit(plan.projectId, "event.reverted", data);
   const event = { id: eventId, type, at, properties, depth: 0 };
-  openTurn({ plan, player, event, nowMs: work.now.getTime(), effects, shared }).emit("event.reverted", data);
+  openTurn({ plan, player, event, nowMs: projectTime(work, plan).getTime(), effects, shared }).emit(
+    "event.reverted",
+    data,
+  );
 };

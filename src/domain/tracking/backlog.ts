@@ -24,7 +24,7 @@ type Row = {
  * Reads what a project has waiting, and how old the oldest of it is. The rate is that of the types' totals,
  * which workers record every 5 s.
  */
-export const readBacklog = async ({ db, now }: Work, projectId: string): Promise<BacklogView> => {
+export const readBacklog = async ({ db, serverNow }: Work, projectId: string): Promise<BacklogView> => {
   // One index look-up per partition.
   const { rows } = await sql<Row>`
     select (select count(*) from event_q where project_id = ${projectId}::uuid) as waiting,
@@ -41,7 +41,7 @@ export const readBacklog = async ({ db, now }: Work, projectId: string): Promise
       (select sum(total) from event_types where project_id = ${projectId}::uuid) as processed`.execute(db);
   const row = rows[0]!;
   const age = (id: string | null): number | null =>
-    id === null ? null : Math.max(0, Math.round((now.getTime() - timeOfId(id)) / 1_000));
+    id === null ? null : Math.max(0, Math.round((serverNow.getTime() - timeOfId(id)) / 1_000));
   return {
     events: {
       waiting: Number(row.waiting),

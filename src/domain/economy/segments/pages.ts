@@ -9,6 +9,7 @@ import { openGroupChange } from "../../progression/group-change.ts";
 import { noSharedCounters } from "../../evaluation/shared-counters.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { PacedBudget } from "../../kernel/pace.ts";
+import { projectTime } from "../../kernel/project-time.ts";
 import type { StepBudget } from "../../kernel/step-budget.ts";
 import { newId, NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -77,11 +78,12 @@ export const refreshPage = async (
   { after, which }: { after: string; which: "ALL" | "TIMED" },
 ): Promise<Evaluated> => {
   const page = await readPage(work, plan, { after });
+  const nowMs = projectTime(work, plan).getTime();
   const steps = new PacedBudget(PAGE_STEPS_MAX);
   const scanned: PlayerState[] = [];
   for (const player of page.players) {
     if (steps.isSpent) break;
-    const turn = scratchTurn(plan, player, { nowMs: work.now.getTime(), steps });
+    const turn = scratchTurn(plan, player, { nowMs, steps });
     refreshAllSegments(plan.segmentIndex, turn, which);
     scanned.push(player);
     steps.spend(stepsOf(turn.root.accounts));

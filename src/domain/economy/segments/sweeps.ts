@@ -84,6 +84,13 @@ const queueRefresh = async (work: Work, projectId: string, digest: string): Prom
   }
 };
 
+/** Has a project's players evaluated at once for time-dependent segments, if it has any. */
+export const sweepSoon = async ({ db, serverNow }: Work, projectId: string): Promise<void> => {
+  await sql`
+    update segment_sweeps set due_at = ${serverNow.toISOString()}::timestamptz, after_player = null
+    where project_id = ${projectId}::uuid and due_at < 'infinity'`.execute(db);
+};
+
 type DueRow = { project_id: string; definitions: string; after_player: string | null; is_there: boolean };
 
 /**

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { z } from "zod";
 import { readClock } from "../../accounts/projects/clock.ts";
 import { DESIGNERS } from "../../kernel/access.ts";
+import { sweepSoon } from "../../economy/segments/sweeps.ts";
 import { holdConfig } from "../../kernel/config-lock.ts";
 import { DomainError } from "../../kernel/errors.ts";
 import { atProjectTime } from "../../kernel/project-time.ts";
@@ -84,7 +85,10 @@ const step = async (outer: Work, job: JobInProgress<Params>): Promise<Step> => {
   const isBlocked = done.blocked.length > 0;
   if (isBlocked && state.retries < (state.givenUp < GIVEN_UP_MAX ? RETRIES_MAX : 1))
     return waiting({ ...state, looks: 0, retries: state.retries + 1 }, progress);
-  if (clock.clockAheadMs >= params.toAheadMs) return { result: state.happened };
+  if (clock.clockAheadMs >= params.toAheadMs) {
+    await sweepSoon(work, projectId);
+    return { result: state.happened };
+  }
   if (state.moves >= MOVES_MAX)
     throw new DomainError("UNPROCESSABLE_ENTITY", "more falls due than one advance does: advance by less");
   await moveClock(outer, { projectId, aheadMs: nextAhead(work, done.nextMs, params) });
