@@ -11,7 +11,7 @@ import {
   showDraft,
 } from "../../domain/economy/definitions/drafts.ts";
 import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
-import { listVersions } from "../../domain/economy/definitions/versions.ts";
+import { listVersions, VERSION_ORDERS } from "../../domain/economy/definitions/versions.ts";
 import { adventureKind } from "../../domain/economy/adventures/kind.ts";
 import { listAdventures, ADVENTURE_ORDERS } from "../../domain/economy/adventures/list.ts";
 import { readAdventureStats } from "../../domain/economy/adventures/stats.ts";
@@ -213,9 +213,8 @@ export const adventureRoutes: readonly AnyRoute[] = [
     path: "/adventures/{adventureId}/versions",
     id: "listAdventureVersions",
     summary: "List an adventure's versions",
-    description: "Newest first.",
     params: AdventureParams,
-    query: PageQuery,
+    query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
     response: pageBody(AdventureVersionBody),
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => {
