@@ -181,6 +181,20 @@ describe("adventures and the rest of a game", () => {
     assert.deepEqual([played.state, played.points], ["IN_PROGRESS", 10]);
   });
 
+  it("name their quests, and quests their adventures", async () => {
+    const { data } = await game.get("/quests?adventureKey=season&sort=key");
+    assert.deepEqual(
+      data.map((one: Json) => one["key"]),
+      ["one", "two"],
+    );
+    const found = await game.get("/adventures?questKey=two&status=ACTIVE");
+    assert.deepEqual(
+      found.data.map((one: Json) => one["key"]),
+      ["season"],
+    );
+    assert.equal((await game.get("/adventures?questKey=nobody")).pagination.total, 0);
+  });
+
   it("tell how far players have come", async () => {
     await game.quests("st-1", "st-2");
     await game.publishAdventure({

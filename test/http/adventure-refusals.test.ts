@@ -120,6 +120,7 @@ describe("adventures that are refused", () => {
     );
     const rewards = { badges: [{ badgeKey: "nobody" }] };
     await unknown({ rewards }, "rewards.badges.0.badgeKey");
+    await unknown({ rewards: { premium: { adventureKey: "nobody" } } }, "rewards.premium.adventureKey");
     await unknown(
       { ...source({}), tiers: [tier(1, { premium: rewards })] },
       "tiers.0.premium.badges.0.badgeKey",

@@ -248,6 +248,10 @@ describe("adventures of players", () => {
     assertError(await game.onAdventure("timed", "join"), 409, "ADVENTURE_NOT_AVAILABLE");
     await settleAdventures.run(game.api.app, "*");
     assert.equal((await game.adventureOf("timed")).state, "EXPIRED");
+    must(await game.post("/adventures/timed/publish"), 200);
+    assert.equal((await game.adventureOf("timed")).state, "IN_PROGRESS", "it goes on when it runs again");
+    await game.send("ti-2.done");
+    assert.equal((await game.adventureOf("timed")).state, "COMPLETED");
   });
 
   it("do not go on while they are paused, and follow the version that is published", async () => {

@@ -36,6 +36,7 @@ const ListQuery = PageQuery.extend({
   status: z.enum(DRAFT_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
   category: z.string().min(1).max(64).optional(),
   tag: z.string().min(1).max(64).optional(),
+  adventureKey: Key.optional().meta({ description: "Items of this adventure, as it is published" }),
   search: Search.meta({ description: "Part of the name or key" }),
 });
 

@@ -38,10 +38,15 @@ const meets = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem)
   return item.after.every((key) => row?.items[key] !== undefined);
 };
 
-/** Returns whether an item is unlocked for the turn's player at its time; once unlocked, it stays so. */
+/**
+ * Returns whether an item is unlocked for the turn's player at its time. Once unlocked, it stays so; what time
+ * unlocks follows the event's time, also where a later one was seen already.
+ */
 export const isUnlocked = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): boolean => {
   const row = rowOf(turn, adventure);
-  if (row?.unlocked.includes(item.definition.questKey) === true) return true;
+  const { questKey, unlock } = item.definition;
+  const isTimed = unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET";
+  if (!isTimed && row?.unlocked.includes(questKey) === true) return true;
   const isClosed = !hasJoined(row) && adventure.definition.join === "MANUAL";
   return !isClosed && meets(turn, adventure, item);
 };

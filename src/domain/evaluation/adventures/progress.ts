@@ -5,7 +5,14 @@ import { isEmptyBundle, type RewardBundle } from "../rewards/bundle.ts";
 import { grantBundle } from "../rewards/grant-bundle.ts";
 import type { CompiledAdventure } from "./compile.ts";
 import { completionOf, doneItems, isRunning, isUnlocked, rowOf } from "./context.ts";
-import { type AdventureRow, hasJoined, type TierReached, type Track, wholePoints } from "./row.ts";
+import {
+  type AdventureRow,
+  hasJoined,
+  isReopened,
+  type TierReached,
+  type Track,
+  wholePoints,
+} from "./row.ts";
 import { emitAdventure, storeAdventure, subjectOf, updateAdventure } from "./store.ts";
 
 const isoOf = (ms: number): string => new Date(ms).toISOString();
@@ -48,21 +55,25 @@ export const joinAdventure = (turn: PlanTurn, adventure: CompiledAdventure): voi
   });
 };
 
-/** Expires what is over at the turn's time: what was reached can be claimed until `claimUntil`. */
+/**
+ * Expires what is over at the turn's time: what was reached can be claimed until `claimUntil`. An event of
+ * before the end still counts when it comes later.
+ */
 export const expireAdventure = (turn: PlanTurn, adventure: CompiledAdventure): void => {
   const row = rowOf(turn, adventure);
   const { at } = turn.event;
-  if (!row || at < adventure.endMs) return;
+  if (!row) return;
+  if (isReopened(row, adventure, turn.nowMs))
+    updateAdventure(turn, adventure, { state: hasJoined(row) ? "IN_PROGRESS" : "WAITING" });
+  if (at < adventure.endMs) return;
   const isUnfinished = row.state === "IN_PROGRESS" || row.state === "WAITING";
   const isUnclaimed = row.state === "COMPLETED" && at >= adventure.claimMs;
   if (isUnfinished || isUnclaimed) updateAdventure(turn, adventure, { state: "EXPIRED" });
 };
 
 /** Returns whether the player has joined and can get further at the turn's time. */
-export const takesPart = (turn: PlanTurn, adventure: CompiledAdventure): boolean => {
-  const row = rowOf(turn, adventure);
-  return hasJoined(row) && row.state !== "EXPIRED" && isRunning(adventure, turn.event.at);
-};
+export const takesPart = (turn: PlanTurn, adventure: CompiledAdventure): boolean =>
+  hasJoined(rowOf(turn, adventure)) && isRunning(adventure, turn.event.at);
 
 /** Adds points to the row of a player who has joined. */
 export const addPoints = (turn: PlanTurn, adventure: CompiledAdventure, points: number): void => {
@@ -173,7 +184,7 @@ export const claimAdventure = (turn: PlanTurn, adventure: CompiledAdventure): vo
 const complete = (turn: PlanTurn, adventure: CompiledAdventure): void => {
   const row = rowOf(turn, adventure)!;
   const { has, needs } = completionOf(adventure, row);
-  if (row.state !== "IN_PROGRESS" || has < needs) return;
+  if (row.completedMs !== null || has < needs) return;
   const { at } = turn.event;
   const { season, claim, rewards } = adventure.definition;
   updateAdventure(turn, adventure, { state: "COMPLETED", completedMs: at });

@@ -53,4 +53,11 @@ export const wholePoints = ({ points }: Pick<AdventureRow, "points">): number =>
 
 /** Returns whether a player has joined. */
 export const hasJoined = (row: AdventureRow | undefined): row is AdventureRow =>
-  row !== undefined && row.state !== "WAITING";
+  row !== undefined && row.startedMs !== null;
+
+/** Returns whether an unfinished row that has expired runs again, since the end was put off. */
+export const isReopened = (
+  { state, completedMs }: AdventureRow,
+  { endMs }: { endMs: number },
+  nowMs: number,
+): boolean => state === "EXPIRED" && completedMs === null && nowMs < endMs;

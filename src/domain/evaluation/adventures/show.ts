@@ -3,7 +3,7 @@ import type { PlayerQuestState } from "../quests/row.ts";
 import type { AdventureStanding } from "../turn.ts";
 import type { CompiledAdventure } from "./compile.ts";
 import { completionOf, doneItems, isRunning, isUnlocked, rowOf, unlocksMs } from "./context.ts";
-import { type AdventureRow, hasJoined, type PlayerAdventureState, wholePoints } from "./row.ts";
+import { type AdventureRow, hasJoined, isReopened, type PlayerAdventureState, wholePoints } from "./row.ts";
 
 export type PlayerAdventureTier = {
   tier: number;
@@ -55,6 +55,7 @@ const stateOf = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventureS
   const row = rowOf(turn, adventure);
   const { at } = turn.event;
   if (hasJoined(row)) {
+    if (isReopened(row, adventure, turn.nowMs)) return "IN_PROGRESS";
     const untilMs =
       row.state === "COMPLETED" ? Math.max(adventure.endMs, adventure.claimMs) : adventure.endMs;
     const isOpen = row.state === "IN_PROGRESS" || row.state === "COMPLETED";
