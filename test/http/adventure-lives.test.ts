@@ -108,6 +108,46 @@ describe("adventures and the rest of a game", () => {
     assert.equal(await game.xp(), 55);
   });
 
+  it("give what is limited to all players together, in whatever way it is reached", async () => {
+    await game.make("/rewards", {
+      key: "prize",
+      name: "Prize",
+      kind: "PRIZE",
+      fulfilment: "EXTERNAL",
+      stock: 9,
+    });
+    const prize = { rewards: [{ rewardKey: "prize" }] };
+    await game.quests("li-1", "li-2");
+    await game.publishAdventure({
+      key: "limited",
+      items: [
+        { questKey: "li-1", order: 1, points: 10 },
+        { questKey: "li-2", order: 2, points: 10 },
+      ],
+      pointsFrom: [{ metric: { eventTypes: ["li.walked"], aggregate: "count" }, pointsPerUnit: 10 }],
+      tiers: [{ tier: 1, points: 10, free: prize, premium: prize }],
+    });
+    const bundle = { premium: { adventureKey: "limited" } };
+    await game.make("/rewards", { key: "pass", name: "Pass", kind: "BUNDLE", bundle });
+    await game.make("/rules", {
+      key: "pass",
+      name: "Pass",
+      triggers: [{ kind: "EVENT", eventTypes: ["li.gift"] }],
+      actions: [{ type: "grant_reward", rewardKey: "pass" }],
+    });
+    must(await game.post("/rules/pass/publish"), 200);
+    await game.send("li-1.done");
+    must(await game.onAdventure("limited", "premium", { grant: true }), 200);
+    await game.newPlayer();
+    await game.send("li.walked");
+    await game.send("li.gift");
+    player = await game.newPlayer();
+    must(await game.post(`/players/${player}/quests/li-2/complete`), 200);
+    const { tiers } = must(await game.onAdventure("limited", "premium", { grant: true }), 200);
+    assert.deepEqual([tiers[0].claimed, tiers[0].premiumClaimed], [true, true]);
+    assert.equal((await game.get("/rewards/prize/stock")).given, 6);
+  });
+
   it("are told live, with one line for each event", async () => {
     const { body } = await api.post("/api/v1/auth/ws-token", { playerId: player }, { key: game.tenant.key });
     const me = await join(api, body.token, "player");

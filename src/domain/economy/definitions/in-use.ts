@@ -8,8 +8,8 @@ import type { Work } from "../../kernel/work.ts";
 /** Maximum number of rules named in the message. */
 const NAMED_MAX = 5;
 
-/** A definition by its kind and key. */
-type DefinitionName = { kind: string; key: string };
+/** A definition by its kind and key; a DRAFT is named by nothing that is published. */
+type DefinitionName = { kind: string; key: string; status?: string };
 
 /**
  * Refuses to archive a definition that running rules still name: they would fail or do nothing, unnoticed.
@@ -21,7 +21,8 @@ export const refuseInUse = async (
   definition: DefinitionName,
 ): Promise<void> => {
   (await createInUse(work, projectId))(definition);
-  if (definition.kind === "quest") await refuseItem(work, projectId, definition.key);
+  if (definition.kind === "quest" && definition.status !== "DRAFT")
+    await refuseItem(work, projectId, definition.key);
 };
 
 /** Refuses to archive a quest of an adventure that has not ended: nobody could complete it any more. */

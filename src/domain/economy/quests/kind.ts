@@ -65,7 +65,8 @@ const checkMentions = async (work: Work, projectId: string, quest: Quest): Promi
 
 /** Refuses unknown names, and prerequisites through which quests wait for one another. */
 const check = async (work: Work, projectId: string, quest: Quest): Promise<void> => {
-  const circle = circleThrough(await readGoals(work, projectId), { kind: "quest", definition: quest });
+  const changed = { kind: "quest", definition: quest } as const;
+  const circle = quest.prerequisites && circleThrough(await readGoals(work, projectId), changed);
   if (circle)
     throw invalid("prerequisites", `quests wait for one another: ${circle.join(" → ")}`, "QUEST_CYCLE");
   await checkMentions(work, projectId, quest);
