@@ -25,6 +25,7 @@ const START = "docs/guides/getting-started.md";
 const RULES = "docs/guides/rules.md";
 const ECONOMY = "docs/guides/economy.md";
 const QUESTS = "docs/guides/quests.md";
+const ADVENTURES = "docs/guides/adventures.md";
 const TEST_CLOCK = "docs/guides/test-clock.md";
 const CHAT = "docs/guides/chat.md";
 const PLAYERS = "docs/guides/players.md";
@@ -167,6 +168,7 @@ describe("blocks of commands", () => {
       RULES,
       ECONOMY,
       QUESTS,
+      ADVENTURES,
       TEST_CLOCK,
       CHAT,
       LOBBIES,
@@ -209,7 +211,7 @@ describe("the commands of the documents", function () {
     assert.equal(body.currencies.coins, 4);
   });
 
-  it("of the guides to economy, leaderboards, chat and quests give, rank, mute and complete", async () => {
+  it("of the guides to economy, leaderboards, chat and goals give, rank, mute and complete", async () => {
     assert.ok(stepsOf(ECONOMY).length > 15);
     const ranked = await runSteps(BOARDS, await runSteps(ECONOMY, await started()));
     const { KEY = "" } = await runSteps(CHAT, ranked);
@@ -219,7 +221,7 @@ describe("the commands of the documents", function () {
     const { body } = await api.get("/api/v1/players/ext:mira", { key: KEY });
     // 60 given, 15 and 12 spent, 5 with the badge, a chest for 10.
     assert.equal(body.currencies.gems, 28);
-    await runSteps(QUESTS, ranked);
+    await runSteps(ADVENTURES, await runSteps(QUESTS, ranked));
     assert.equal((await api.get("/api/v1/players/ext:uma", { key: KEY })).body.xp, 155);
   });
 

@@ -69,6 +69,7 @@ export const TAG_TEXT: Readonly<Record<string, string>> = {
   Configuration: "The definitions of a project as one document, to export, compare and import; its settings.",
   Webhooks: "What is sent to your servers when something happens, and a feed of the same.",
   Quests: "Goals of several steps, once or in cycles: what a project defines, and how far its players are.",
+  Adventures: "Seasonal collections of quests, with points, tiers and premium.",
   Streaks: "Periods, or events, in a row: what a project defines, and how far its players have come.",
   Chat: "Channels of a project, of its lobbies and of two players, what is said there, and its moderation.",
   Jobs: "Long work of a project, done in steps while events go on.",

@@ -48,6 +48,8 @@ import { ruleInsightRoutes } from "./resources/rules-insight.ts";
 import { ruleTrialRoutes } from "./resources/rules-trial.ts";
 import { ruleRoutes } from "./resources/rules.ts";
 import { segmentRoutes } from "./resources/segments.ts";
+import { adventureRoutes } from "./resources/adventures.ts";
+import { playerAdventureRoutes } from "./resources/player-adventures.ts";
 import { playerQuestRoutes } from "./resources/player-quests.ts";
 import { questInsightRoutes } from "./resources/quest-insight.ts";
 import { questRoutes } from "./resources/quests.ts";
@@ -116,6 +118,8 @@ export const routes: readonly AnyRoute[] = [
   ...questRoutes,
   ...questInsightRoutes,
   ...playerQuestRoutes,
+  ...adventureRoutes,
+  ...playerAdventureRoutes,
   ...lobbyRoutes,
   ...lobbyCommandRoutes,
   ...configurationRoutes,

@@ -22,6 +22,7 @@ import { createRelayJobs } from "./relay-outbox.ts";
 import { retention } from "./retention.ts";
 import { runSchedules } from "./run-schedules.ts";
 import { sendMail } from "./send-mail.ts";
+import { settleAdventures } from "./settle-adventures.ts";
 import { settleQuests } from "./settle-quests.ts";
 import { settleStreaks } from "./settle-streaks.ts";
 import { sweepDynamicSegments } from "./sweep-segments.ts";
@@ -57,6 +58,7 @@ const createTimedJobs = (): Readonly<Record<Exclude<JobName, "sweep">, AnyJob>> 
   "sweep-segments": sweepDynamicSegments,
   "flush-event-types": flushEventTypes,
   "settle-quests": settleQuests,
+  "settle-adventures": settleAdventures,
   "settle-streaks": settleStreaks,
   "advance-lobbies": advanceLobbies,
   "follow-clocks": followClocks,

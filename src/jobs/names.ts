@@ -32,6 +32,7 @@ export type JobName =
   | "sweep-segments"
   | "flush-event-types"
   | "settle-quests"
+  | "settle-adventures"
   | "settle-streaks"
   | "advance-lobbies"
   | "follow-clocks"

@@ -86,6 +86,7 @@ const SHOWN: Readonly<Record<string, Show>> = {
   })),
   "player.reward_granted": as("player.reward"),
   "quest.updated": show<"quest.updated">("quest.updated", own),
+  "adventure.updated": show<"adventure.updated">("adventure.updated", own),
   "inbox.message": show<"inbox.message">("inbox.message", own),
 };
 

@@ -1,6 +1,7 @@
 import { eventuallyHolds } from "../support/eventually.ts";
 import { assertInvariants } from "../support/domain/invariants.ts";
 import { races } from "../support/races/races.ts";
+import { adventureRaces } from "../support/races/adventures.ts";
 import { economyRaces } from "../support/races/economy.ts";
 import { rewardRaces } from "../support/races/rewards.ts";
 import { twoServers, type TwoServers } from "../support/processes/two-servers.ts";
@@ -15,7 +16,12 @@ describe("several at once over two processes", function () {
     two = await twoServers();
   });
 
-  for (const { name, run, isSlow = false } of [...races, ...economyRaces, ...rewardRaces]) {
+  for (const { name, run, isSlow = false } of [
+    ...races,
+    ...economyRaces,
+    ...rewardRaces,
+    ...adventureRaces,
+  ]) {
     it(name, async () => {
       for (let round = 0; round < (isSlow ? 1 : ROUNDS); round++) await run(two);
     });

@@ -29,6 +29,7 @@ describe("API key scopes", () => {
       "rules:manage",
       "leaderboards:manage",
       "quests:manage",
+      "adventures:manage",
       "config:manage",
       "chat:moderate",
     ] as const;

@@ -141,12 +141,15 @@ describe("what a player was and did", () => {
   it("is shown with a player as asked for, and nothing that is not there yet", async () => {
     await players.define("currencies", { key: "coins", name: "Coins", initialBalance: 25 });
     const { id } = await players.add();
-    const shown = await players.read(`${id}?include=badges,streaks,segments,ranks,boosts,quests,identities`);
-    const { badges, streaks, segments, ranks, boosts, quests, identities } = shown;
-    assert.deepEqual([badges, streaks, segments, ranks, boosts, quests], [[], [], [], [], [], []]);
+    const shown = await players.read(
+      `${id}?include=badges,streaks,segments,ranks,boosts,quests,adventures,identities`,
+    );
+    const { badges, streaks, segments, ranks, boosts, quests, adventures, identities } = shown;
+    const lists = [badges, streaks, segments, ranks, boosts, quests, adventures];
+    assert.deepEqual(lists, [[], [], [], [], [], [], []]);
     assert.equal(identities.length, 1);
     assert.deepEqual(shown.currencies, { coins: 25 });
-    for (const bad of ["adventures", "xp", "badges,"])
+    for (const bad of ["raffles", "xp", "badges,"])
       assertError(await players.get(`/players/${id}?include=${bad}`), 400);
   });
 });

@@ -1,5 +1,6 @@
 import { startApp, type TestApp } from "../support/app/app.ts";
 import { races } from "../support/races/races.ts";
+import { adventureRaces } from "../support/races/adventures.ts";
 import { economyRaces } from "../support/races/economy.ts";
 import { rewardRaces } from "../support/races/rewards.ts";
 
@@ -10,6 +11,6 @@ describe("several at once", function () {
     api = await startApp();
   });
 
-  for (const { name, run } of [...races, ...economyRaces, ...rewardRaces])
+  for (const { name, run } of [...races, ...economyRaces, ...rewardRaces, ...adventureRaces])
     it(name, () => run({ clients: [api] }));
 });

@@ -12,6 +12,7 @@ import { aGame, type Game } from "../support/app/game.ts";
 import { mostTelling, namesIn, writeExamples } from "../support/webhooks/examples.ts";
 import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 import { BOARD_SCENARIOS } from "../support/webhooks/scenarios-boards.ts";
+import { ADVENTURE_SCENARIOS } from "../support/webhooks/scenarios-adventures.ts";
 import { QUEST_SCENARIOS } from "../support/webhooks/scenarios-quests.ts";
 import { EVENT_SCENARIOS } from "../support/webhooks/scenarios-events.ts";
 import { PLAYER_SCENARIOS } from "../support/webhooks/scenarios-players.ts";
@@ -23,6 +24,7 @@ const SCENARIOS = [
   ...PLAYER_SCENARIOS,
   ...STREAK_SCENARIOS,
   ...QUEST_SCENARIOS,
+  ...ADVENTURE_SCENARIOS,
   ...BOARD_SCENARIOS,
   ...ROOM_SCENARIOS,
   ...EVENT_SCENARIOS,
@@ -91,7 +93,7 @@ describe("events of every type that there is", function () {
       eventTypes().flatMap(({ type, isAvailable }) => (isAvailable ? [] : [type])),
     );
     for (const { type } of without)
-      assert.match(type, /^(quest\.|adventure\.|raffle\.drawn$|leaderboard\.league_moved$)/);
+      assert.match(type, /^(quest\.|raffle\.drawn$|leaderboard\.league_moved$)/);
     const missing = (): string[] => [...told].filter((type) => !arrived.has(type));
     await eventually(() => (look(), missing().length === 0), { timeoutMs: 60_000 }).catch(() => undefined);
     assert.deepEqual(missing(), [], "did not arrive");

@@ -40,6 +40,13 @@ export const CAUSES = {
     "quest.expired",
     "quest.failed",
   ],
+  adventure: [
+    "adventure.started",
+    "adventure.quest_unlocked",
+    "adventure.tier_reached",
+    "adventure.completed",
+    "adventure.claimed",
+  ],
   streak: [
     "player.streak_extended",
     "player.streak_frozen",
@@ -69,6 +76,7 @@ export const LOOP_ROLES = {
   streak: { follows: CAUSES.streak, gives: ["player.streak_extended"] },
   segment: { follows: CAUSES.segment, gives: [] },
   quest: { follows: CAUSES.quest, gives: ["quest.step_completed", "quest.claimed"] },
+  adventure: { follows: CAUSES.adventure, gives: ["adventure.claimed"] },
   reward: { follows: [], gives: CAUSES.reward },
   level: { follows: [], gives: [LEVEL_UP] },
   currency: NO_ROLE,

@@ -5,10 +5,13 @@ import type { Live } from "./live.ts";
 import type { Board } from "./boards/board.ts";
 import type { MetricIndex } from "./metrics/compile.ts";
 import type { ProjectSettings } from "./project-settings.ts";
+import type { RewardBundle } from "./rewards/bundle.ts";
 import type { Reward } from "./rewards/reward.ts";
 import type { CompiledStreak } from "./streaks/compile.ts";
 import type { Level } from "./xp/level.ts";
 import type { LevelCurve } from "./xp/levels.ts";
+
+type WithTiers = { tiers: readonly { premium?: RewardBundle | undefined }[] };
 
 /**
  * A project's definitions as data for a turn, without archived ones. What operates on a turn itself, such as
@@ -28,6 +31,8 @@ export type CompiledDefinitions = {
   /** Membership of a DYNAMIC segment follows from its definition. */
   segments: ReadonlyMap<string, { definition: { kind: "STATIC" | "DYNAMIC" } }>;
   rewards: ReadonlyMap<string, Live<Reward>>;
+  /** Adventures, as far as rewards open their premium tiers. */
+  adventures: { byKey: ReadonlyMap<string, { definition: WithTiers }> };
   /** Whether any badge or reward is limited across all players. */
   hasLimited: boolean;
   /** Keyed by level number. */

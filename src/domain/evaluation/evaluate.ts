@@ -6,7 +6,12 @@ import { scoreEvent } from "./boards/board-index.ts";
 import { holdingsOf, scoreHoldings } from "./boards/holdings.ts";
 import { countEvent } from "./metrics/count.ts";
 import { giveBundle } from "./rewards/give.ts";
-import { advanceQuests, refreshQuests, watchQuests } from "./quests/advance.ts";
+import { advanceAdventures, refreshGoals } from "./adventures/advance.ts";
+import { announceAdventures } from "./adventures/announce.ts";
+import { grantPremium } from "./adventures/change.ts";
+import { isQuestOpen } from "./adventures/context.ts";
+import { adventureStanding } from "./adventures/show.ts";
+import { advanceQuests, watchQuests } from "./quests/advance.ts";
 import { announceQuests } from "./quests/announce.ts";
 import { changeQuest } from "./quests/change.ts";
 import { questStanding } from "./quests/hooks.ts";
@@ -86,16 +91,20 @@ export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts 
 
 const ignore = (): void => undefined;
 
+/** Functions of a turn that refer to it. */
+type Own =
+  | "emit"
+  | "give"
+  | "questStanding"
+  | "isQuestOpen"
+  | "adventureStanding"
+  | "grantPremium"
+  | "changeQuest"
+  | "warn";
+
 /** Creates the turn of one event, which shares everything else with its root's. */
 const passOf = (
-  {
-    project,
-    player,
-    nowMs,
-    effects,
-    shared,
-    root,
-  }: Omit<PlanTurn, "event" | "emit" | "give" | "questStanding" | "changeQuest" | "warn">,
+  { project, player, nowMs, effects, shared, root }: Omit<PlanTurn, "event" | Own>,
   event: RuleEvent,
 ): PlanTurn => {
   const turn: PlanTurn = {
@@ -112,6 +121,9 @@ const passOf = (
     },
     give: giveBundle,
     questStanding: (key) => questStanding(turn, key),
+    isQuestOpen: (key) => isQuestOpen(turn, key),
+    adventureStanding: (key) => adventureStanding(turn, key),
+    grantPremium: (key) => grantPremium(turn, key),
     changeQuest: (order, cause) => changeQuest(turn, order, cause),
     warn: root.trace?.warn ?? ignore,
   };
@@ -144,12 +156,13 @@ export const evaluateEvent = (turn: PlanTurn): string | undefined => {
 export const settleTurn = (turn: PlanTurn, xpBefore: number): void => {
   const { project } = turn;
   refreshSegments(project.segmentIndex, turn);
-  refreshQuests(turn);
+  refreshGoals(turn);
   const isWhole = evaluateDerived(turn);
   // What the last events have changed may complete quests, and that may trigger rules.
-  refreshQuests(turn);
+  refreshGoals(turn);
   if (isWhole) evaluateDerived(turn);
   announceQuests(turn);
+  announceAdventures(turn);
   scoreHoldings(project.boardIndex, turn, xpBefore);
   reportLoop(turn);
   reportStepsHit(turn);
@@ -178,6 +191,7 @@ const evaluateOne = (turn: PlanTurn): undefined => {
   refreshSegments(segmentIndex, turn);
   payBy(turn.root, turn.root.accounts.rules, () => (trace ? trace.runRules(turn) : runRules(rules, turn)));
   advanceQuests(turn);
+  advanceAdventures(turn);
   followMetrics(turn);
   scoreEvent(turn, boardIndex);
   refreshSegments(segmentIndex, turn);

@@ -16,7 +16,7 @@ export const EXPLAIN_STEPS_MAX = 250_000;
 export const WRITTEN_STEPS_MAX = 200_000;
 /** A definition of a project that evaluation spends steps on. */
 export type Spender = {
-  kind: "rule" | "badge" | "streak" | "segment" | "leaderboard" | "quest";
+  kind: "rule" | "badge" | "streak" | "segment" | "leaderboard" | "quest" | "adventure";
   id: string;
   key: string;
 };

@@ -2,6 +2,7 @@ import type { Cause, Json } from "../kernel/events/events.ts";
 import type { LoadedList } from "./boards/list.ts";
 import type { ScopeAmounts } from "./caps/amounts.ts";
 import type { AggregateState } from "./metrics/aggregates.ts";
+import type { AdventureRow } from "./adventures/row.ts";
 import type { QuestRow } from "./quests/row.ts";
 
 /**
@@ -71,6 +72,8 @@ export type Holdings = {
   boosts: BoostState;
   /** By key of the quest. */
   quests: QuestState;
+  /** By key of the adventure. */
+  adventures: AdventureRow;
 };
 export type HoldingName = keyof Holdings;
 
@@ -235,6 +238,10 @@ export const HOLDINGS: Readonly<Record<HoldingName, HoldingKind>> = {
   quests: {
     inputs: { quest: (key) => (player) => player.quests.get(key) },
     changedBy: { "quest.": "quest:" },
+  },
+  adventures: {
+    inputs: { adventure: (key) => (player) => player.adventures.get(key) },
+    changedBy: { "adventure.": "adventure:" },
   },
 };
 

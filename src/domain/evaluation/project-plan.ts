@@ -1,5 +1,6 @@
 import type { LeftOut } from "./left-out.ts";
 import type { BoardIndex } from "./boards/board-index.ts";
+import type { AdventureIndex } from "./adventures/compile.ts";
 import type { QuestIndex } from "./quests/quest-index.ts";
 import type { RuleSet } from "./running/compile.ts";
 import type { SegmentIndex } from "./segments/segment-index.ts";
@@ -11,9 +12,10 @@ import type { Turn } from "./turn.ts";
 type NoEconomy = "projectId" | "timezone" | "settings" | "curve" | "boards" | "boardsByKey" | "rules";
 
 /** A project's compiled definitions of the economy, without archived ones. */
-export type Economy = Omit<CompiledDefinitions, NoEconomy | "segments"> & {
+export type Economy = Omit<CompiledDefinitions, NoEconomy | "segments" | "adventures"> & {
   segments: ReadonlyMap<string, CompiledSegment>;
   quests: QuestIndex;
+  adventures: AdventureIndex;
   /** The DYNAMIC segments, compiled to be refreshed. */
   segmentIndex: SegmentIndex;
   /** Definitions that could not be compiled. */

@@ -1,5 +1,6 @@
 import { badgesFollowing } from "./badges/follow.ts";
 import { DERIVED_EVENT_TYPES } from "../kernel/events/event-types.ts";
+import { type AdventureIndex, bundlesOf, type CompiledAdventure } from "./adventures/compile.ts";
 import type { CompiledQuest } from "./quests/compile.ts";
 import type { RewardBundle } from "./rewards/bundle.ts";
 import { limitedKeysOf } from "./rewards/shared-keys.ts";
@@ -115,9 +116,26 @@ type Reached = { types: Set<string>; rules: Set<CompiledRule>; bundles: RewardBu
 const LOOK_STEPS = 2;
 const GIVE_STEPS = 30;
 
+/** Passes on what adventures may give. */
+function* giveOfAdventures(
+  adventures: readonly CompiledAdventure[],
+  give: (bundle: RewardBundle) => void,
+): Pieces<void> {
+  for (const adventure of adventures) {
+    const bundles = bundlesOf(adventure);
+    yield GIVE_STEPS + LOOK_STEPS * bundles.length;
+    bundles.forEach(give);
+  }
+}
+
 /** Passes on what quests and their steps may give, also by versions that players still do. */
-function* giveOfQuests(quests: readonly CompiledQuest[], give: (bundle: RewardBundle) => void): Pieces<void> {
+function* giveOfQuests(
+  { adventures }: { adventures: AdventureIndex },
+  quests: readonly CompiledQuest[],
+  give: (bundle: RewardBundle) => void,
+): Pieces<void> {
   for (const quest of quests) {
+    yield* giveOfAdventures(adventures.ofQuest(quest.key), give);
     for (const { definition } of [quest, ...quest.earlier.values()]) {
       yield GIVE_STEPS;
       for (const { rewards } of [definition, ...definition.steps]) if (rewards) give(rewards);
@@ -135,7 +153,7 @@ function* reachByRule(plan: ProjectPlan, { reached, rule, give }: ByRule): Piece
     addTypes(plan, reached, types);
     bundles.forEach(give);
     const named = quests.flatMap((key) => plan.quests.byKey.get(key) ?? []);
-    yield* giveOfQuests(named, give);
+    yield* giveOfQuests(plan, named, give);
   }
 }
 
@@ -150,6 +168,7 @@ function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
   };
   // A state may change with any event.
   yield* giveOfQuests(
+    plan,
     plan.quests.stateful.map(({ quest }) => quest),
     give,
   );
@@ -164,7 +183,8 @@ function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
     for (const streak of plan.streaks.values()) {
       if (streak.listensTo(type)) for (const { rewards } of streak.definition.milestones) give(rewards);
     }
-    yield* giveOfQuests(plan.quests.forEvent(type), give);
+    yield* giveOfQuests(plan, plan.quests.forEvent(type), give);
+    yield* giveOfAdventures(plan.adventures.forEvent(type), give);
     for (const rule of rulesOf(plan, type)) {
       if (reached.rules.has(rule)) continue;
       reached.rules.add(rule);
@@ -191,7 +211,7 @@ const XP = ["player.xp_granted", "player.level_up", "player.updated", "player.bo
 
 /** Possible effects of any event by itself: segments change, streaks end, boosts expire. */
 const ALWAYS = [...DERIVED_EVENT_TYPES].filter((type) =>
-  /^(player\.(segment|streak|boost)_|quest\.)/.test(type),
+  /^(player\.(segment|streak|boost)_|quest\.|adventure\.)/.test(type),
 );
 
 /**

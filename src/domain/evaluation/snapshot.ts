@@ -61,12 +61,14 @@ export const saveTurn = ({ player, effects, root, shared }: Turn): (() => void) 
   root.steps.spend(copySteps(player));
   const restore = [savePlayer(player), saveEffects(effects), shared.save()];
   const derived = root.derived.length;
-  const { spawned, bundles } = root;
+  const { spawned, bundles, questNews } = root;
+  const news = questNews?.slice();
   const given = bundles?.given ?? 0;
   return () => {
     for (const put of restore) put();
     root.derived.length = derived;
     root.spawned = spawned;
+    if (root.questNews) root.questNews = news ?? [];
     if (root.bundles) root.bundles.given = given;
   };
 };

@@ -5,6 +5,7 @@ import type { RuleObserver } from "./running/observe.ts";
 import type { Effects } from "./effects.ts";
 import type { EventAccount, EventAccounts } from "./event-accounts.ts";
 import type { CompiledDefinitions } from "./compiled-definitions.ts";
+import type { AdventureRow, PlayerAdventureState } from "./adventures/row.ts";
 import type { PlayerState, QuestState } from "./player-state.ts";
 import type { PlayerQuestState } from "./quests/row.ts";
 import type { LoopHit, RuleEvent, RuleStep } from "./rule-event.ts";
@@ -52,7 +53,14 @@ export type Root = {
   before: HoldingsBefore;
   /** Quests that have changed, by key, as they were before: announced at the end of the pass. */
   quests?: Map<string, QuestState | undefined>;
+  /** The same for adventures. */
+  adventures?: Map<string, AdventureRow | undefined>;
+  /** Quests that were started or completed since adventures last looked. */
+  questNews?: QuestNews[];
 };
+
+/** A quest that was started or completed. */
+export type QuestNews = { questKey: string; playerQuestId: string; isCompleted: boolean };
 
 /** What a rule does to a player's quest. */
 export type QuestOrder = {
@@ -65,6 +73,9 @@ export type QuestOrder = {
 
 /** Where a player stands in a quest. */
 export type QuestStanding = { state: PlayerQuestState; percent: number; doneSteps: readonly string[] };
+
+/** Where a player stands in an adventure. */
+export type AdventureStanding = { state: PlayerAdventureState; percent: number };
 
 /** A player's holdings when a turn began, as far as boards follow them. */
 export type HoldingsBefore = { values: readonly number[]; ledger: number };
@@ -100,6 +111,12 @@ export type Turn = {
   give(turn: Turn, grant: BundleGrant): void;
   /** Returns where the player stands in a quest; undefined for an unknown one. */
   questStanding(key: string): QuestStanding | undefined;
+  /** Returns whether adventures let a quest be started; one of no adventure always is. */
+  isQuestOpen(key: string): boolean;
+  /** Returns where the player stands in an adventure; undefined for an unknown one. */
+  adventureStanding(key: string): AdventureStanding | undefined;
+  /** Gives premium of an adventure. @returns why that is not possible */
+  grantPremium(key: string): string | undefined;
   /** Starts, advances, completes, fails or resets a quest. @returns why that is not possible */
   changeQuest(order: QuestOrder, cause: Cause): string | undefined;
   /** Adds a warning to traces, such as a division by zero. */

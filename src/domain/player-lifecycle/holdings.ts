@@ -2,6 +2,7 @@ import type { HoldingName } from "../evaluation/player-state.ts";
 import type { Pieces } from "../kernel/pace.ts";
 import { mergeBadges, mergeCurrencies, type Merging } from "./merge-holdings.ts";
 import { mergeBoosts, mergeEntries, mergeSegments, mergeStreaks } from "./merge-progress.ts";
+import { mergeAdventures } from "./merge-adventures.ts";
 import { mergeQuests } from "./merge-quests.ts";
 import { inLists, ofPlayer, type PersonalTable } from "./personal-table.ts";
 
@@ -72,6 +73,12 @@ export const HOLDING_LIFE = {
   quests: {
     merge: byRow("quests", mergeQuests),
     table: ofPlayer("player_quests", "quest_key, cycle_key"),
+    isLeftBehind: true,
+    isIncluded: true,
+  },
+  adventures: {
+    merge: byRow("adventures", mergeAdventures),
+    table: ofPlayer("player_adventures", "adventure_key"),
     isLeftBehind: true,
     isIncluded: true,
   },

@@ -2,6 +2,8 @@ import { sql } from "kysely";
 import { listIncludedBadges, type PlayerBadge } from "../economy/badges/player-badges.ts";
 import { listBoosts } from "../economy/boosts/operations.ts";
 import type { BoostView } from "../kernel/events/events.ts";
+import { listPlayerAdventures } from "../economy/adventures/player-adventures.ts";
+import type { PlayerAdventure } from "../evaluation/adventures/show.ts";
 import { listIncludedQuests } from "../economy/quests/player-quests.ts";
 import type { PlayerQuest } from "../evaluation/quests/show.ts";
 import { listStreaks } from "../economy/streaks/player-streaks.ts";
@@ -36,6 +38,8 @@ export type Included = {
   boosts?: BoostView[];
   /** Those of the project that are shown to the player, 100 at most. */
   quests?: PlayerQuest[];
+  /** Those of the project that run, or that the player has joined. */
+  adventures?: PlayerAdventure[];
   identities?: Identity[];
   /** The first 100. */
   metrics?: PlayerMetric[];
@@ -57,6 +61,7 @@ const READERS: Readers = {
   },
   boosts: listBoosts,
   quests: listIncludedQuests,
+  adventures: listPlayerAdventures,
   identities: listIdentities,
   metrics: listIncludedMetrics,
 };

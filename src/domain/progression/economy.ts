@@ -12,6 +12,7 @@ import { type Pieces, stepsOfValue } from "../kernel/pace.ts";
 import { atOnce } from "../kernel/slices.ts";
 import type { Reward } from "../evaluation/rewards/reward.ts";
 import type { RuleSet } from "../evaluation/running/compile.ts";
+import { compileAdventure, indexAdventures } from "../evaluation/adventures/compile.ts";
 import { compileQuest } from "../evaluation/quests/compile.ts";
 import { indexQuests } from "../evaluation/quests/quest-index.ts";
 import { indexSegments } from "../evaluation/segments/segment-index.ts";
@@ -72,7 +73,8 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
   const byKey = yield* compiled(given, "quest", compileQuest);
   for (const { id, key, metrics } of byKey.values())
     for (const metric of metrics) spenders.set(metric, { kind: "quest", id, key });
-  const quests = indexQuests(byKey);
+  const adventures = indexAdventures(yield* compiled(given, "adventure", compileAdventure));
+  const quests = indexQuests(byKey, adventures);
   const index = yield* metricPieces([...spenders.keys()], (metric) => spenders.get(metric));
   const levels = yield* compiled(given, "level", ({ definition }: Live<Level>) => definition);
   const rewards = yield* compiled(given, "reward", (live: Live<Reward>) => live);
@@ -84,6 +86,7 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
     streaksByEventType: indexStreaks(streaks),
     segments,
     quests,
+    adventures,
     segmentIndex: indexSegments([...segments.values()]),
     rewards,
     hasLimited: hasLimited({ badges, rewards }),
@@ -95,6 +98,7 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
       rules.listeners(eventType).length > 0 ||
       index.forEvent(eventType).length > 0 ||
       quests.forEvent(eventType).length > 0 ||
+      adventures.forEvent(eventType).length > 0 ||
       [...streaks.values()].some((streak) => streak.listensTo(eventType)),
   };
 }

@@ -1,3 +1,4 @@
+import { adventureKind } from "../economy/adventures/kind.ts";
 import { badgeKind } from "../economy/badges/kind.ts";
 import { campaignBoostKind } from "../economy/boosts/kind.ts";
 import { currencyKind } from "../economy/currencies/kind.ts";
@@ -18,4 +19,5 @@ export const DEFINITION_KINDS: readonly DefinitionKind[] = [
   levelKind,
   campaignBoostKind,
   questKind,
+  adventureKind,
 ];

@@ -121,13 +121,19 @@ export const pastEvents = (
   return [...own, ...derived.slice(0, COUNTED_MAX)];
 };
 
-/** Whether a key is that of a quest's reward, which stays with the quest's progress. */
-const isOfQuest: IsKept = (key) => key.startsWith("q:");
+/** Whether a key is that of a quest's or an adventure's reward, which stays with the progress. */
+const isOfQuest: IsKept = (key) => key.startsWith("q:") || key.startsWith("adv:");
 
-/** Quests are not taken back: tells which the event has counted for. */
+/** Quests and adventures are not taken back: tells which the event has counted for. */
 const leaveQuests = ({ project, player }: PlanTurn, { event }: PlayerRecord, reversal: Reversal): void => {
   for (const { key } of project.quests.forEvent(event.type))
     if (player.quests.has(key)) reversal.left.add(`quest ${key}: its progress and rewards stay`);
+  const counting = [
+    ...project.adventures.forEvent(event.type),
+    ...project.quests.forEvent(event.type).flatMap(({ key }) => project.adventures.ofQuest(key)),
+  ];
+  for (const { key } of counting)
+    if (player.adventures.has(key)) reversal.left.add(`adventure ${key}: its progress and rewards stay`);
 };
 
 const linesOf = ({ ledger }: PlayerRecord, asset: string, isKept: IsKept): CausedLine[] =>
@@ -151,6 +157,7 @@ const BY_ITSELF: Readonly<Record<HoldingName, ((turn: Turn, record: PlayerRecord
   segments: null,
   // Not taken back: reported by `leaveQuests`.
   quests: null,
+  adventures: null,
   boosts: (turn, record) => endBoosts(turn, record),
 };
 

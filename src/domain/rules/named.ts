@@ -37,7 +37,7 @@ export const loadNamed = async (
 
 const missing = ({ kind, key, path }: Mention, known: KnownDefinition | undefined): FieldProblem[] => {
   if (known?.document) return [];
-  const isDraft = kind === "quest" ? " or not published" : "";
+  const isDraft = kind === "quest" || kind === "adventure" ? " or not published" : "";
   const why = known ? `the ${kind} is archived${isDraft}` : `there is no such ${kind}`;
   return [{ field: path, message: `${key}: ${why}` }];
 };

@@ -63,3 +63,7 @@ export const Span = z.object({
 /** Builds a page, with the header that marks an estimated total. */
 export const pageReply = <T>(data: T[], { total, isEstimated }: Total, query: PageQuery): Reply<Page<T>> =>
   new Reply(200, pageOf(data, total, query), isEstimated ? { "X-Total-Estimated": "true" } : {});
+
+/** A field omitted from a change keeps its value instead of becoming the default. */
+export const withoutDefault = (field: z.ZodType): z.ZodType =>
+  field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { Metric } from "../../domain/evaluation/metrics/metric.ts";
 import { PlayerBadgeBody } from "./badges.ts";
 import { PlayerBoost } from "./boosts.ts";
+import { PlayerAdventureBody } from "./adventure-bodies.ts";
 import { PlayerQuestBody } from "./quest-bodies.ts";
 import { PlayerStreakBody } from "./streaks.ts";
 
@@ -42,6 +43,7 @@ export const IncludedBody = z.object({
   segments: z.array(z.string()).optional(),
   boosts: z.array(PlayerBoost).optional(),
   quests: z.array(PlayerQuestBody).optional().meta({ description: "The first 100 of the player's list" }),
+  adventures: z.array(PlayerAdventureBody).optional(),
   identities: z.array(IdentityBody).optional(),
   metrics: z.array(PlayerMetricBody).optional().meta({ description: "The first 100, by id" }),
   ranks: z.array(PlayerRank).optional(),

@@ -99,9 +99,7 @@ const Includes = z
   .transform((text): string[] => (text === undefined || text === "" ? [] : text.split(",")))
   .pipe(z.array(z.enum([...INCLUDES, "ranks"], { error: `must be of ${INCLUDES.join(", ")}, ranks` })))
   .meta({
-    description:
-      `A list of ${INCLUDES.join(", ")}, ranks, with commas. Quests and adventures are not available ` +
-      "yet",
+    description: `A list of ${INCLUDES.join(", ")}, ranks, with commas`,
     override: { type: "string" },
   });
 

@@ -22,7 +22,7 @@ import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../domain/kernel/limi
 import { boundBytes } from "../../domain/kernel/oversize.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { type AnyRoute, route } from "../route.ts";
-import { Search, sortedBy } from "./list-bodies.ts";
+import { Search, sortedBy, withoutDefault } from "./list-bodies.ts";
 import {
   manageQuests as write,
   QuestBody,
@@ -36,12 +36,9 @@ const ListQuery = PageQuery.extend({
   status: z.enum(DRAFT_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
   category: z.string().min(1).max(64).optional(),
   tag: z.string().min(1).max(64).optional(),
+  adventureKey: Key.optional().meta({ description: "Items of this adventure, as it is published" }),
   search: Search.meta({ description: "Part of the name or key" }),
 });
-
-/** A field omitted from a change keeps its value instead of becoming the default. */
-const withoutDefault = (field: z.ZodType): z.ZodType =>
-  field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;
 
 const PatchBody = z
   .strictObject({

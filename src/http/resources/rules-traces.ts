@@ -84,7 +84,7 @@ export const eventTraceFields = {
     .meta({ description: "Cost of the evaluation: see `evaluation.steps` at GET /limits" }),
   dearest: z
     .object({
-      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard", "quest"]),
+      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard", "quest", "adventure"]),
       id: z.string(),
       key: z.string(),
     })

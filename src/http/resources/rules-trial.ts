@@ -45,6 +45,7 @@ const ValidationBody = z
         segments: keys,
         rewards: keys,
         quests: keys,
+        adventures: keys,
       })
       .nullable()
       .meta({ description: "Everything that it reads and changes, by key; null while there are errors" }),

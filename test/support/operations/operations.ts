@@ -32,6 +32,7 @@ import { oauthOperations } from "./oauth.ts";
 import { jobOperations } from "./jobs.ts";
 import { liveRoomOperations } from "./live-rooms.ts";
 import { lobbyOperations } from "./lobbies.ts";
+import { adventureOperations } from "./adventures.ts";
 import { questOperations } from "./quests.ts";
 import { streakOperations } from "./streaks.ts";
 import { chatModerationOperations } from "./chat-moderation.ts";
@@ -71,6 +72,7 @@ const KNOWN: Record<string, Known> = {
   ...webhookOperations,
   ...streakOperations,
   ...questOperations,
+  ...adventureOperations,
   ...lobbyOperations,
   ...chatModerationOperations,
   ...chatOperations,

@@ -97,7 +97,9 @@ const ofPlayer = async (side: Side, more: object = {}): Promise<string> =>
   `/players/${await side.player()}/quests/${await published(side, more)}`;
 
 export const questOperations: Record<string, Known> = {
-  listQuests: { call: () => ({ path: "/quests?status=ACTIVE&category=start&tag=new&search=a" }) },
+  listQuests: {
+    call: () => ({ path: "/quests?status=ACTIVE&category=start&tag=new&adventureKey=a&search=a" }),
+  },
   createQuest: { call: () => ({ path: "/quests", body: wholeQuest() }), also: [streakQuest] },
   getQuest: { call: async (side) => ({ path: `/quests/${await made(side)}` }) },
   updateQuest: {

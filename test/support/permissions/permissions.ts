@@ -2,6 +2,7 @@ import type { Access } from "../../../src/domain/kernel/access.ts";
 import type { Role } from "../../../src/domain/kernel/caller.ts";
 import { PLAYER_PERMISSIONS } from "./players.ts";
 import { LIVE_PERMISSIONS } from "./live.ts";
+import { ADVENTURE_PERMISSIONS } from "./adventures.ts";
 import { QUEST_PERMISSIONS, STREAK_PERMISSIONS } from "./quests.ts";
 import { WEBHOOK_PERMISSIONS } from "./webhooks.ts";
 
@@ -229,6 +230,7 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   ...LIVE_PERMISSIONS,
   ...WEBHOOK_PERMISSIONS,
   ...QUEST_PERMISSIONS,
+  ...ADVENTURE_PERMISSIONS,
   ...STREAK_PERMISSIONS,
   listLimits: "public",
 

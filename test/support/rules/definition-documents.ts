@@ -19,6 +19,11 @@ const LEAST: Record<string, Json> = {
       },
     ],
   },
+  adventure: {
+    startsAt: "2026-01-01T00:00:00Z",
+    endsAt: "2126-01-01T00:00:00Z",
+    items: [{ questKey: "act", order: 1 }],
+  },
   level: {},
   boost: { applies: "xp", factor: 2, startsAt: "2026-01-01T00:00:00Z", expiresAt: "2126-01-01T00:00:00Z" },
 };
@@ -31,6 +36,7 @@ export const OPTIONAL_FIELD: Record<string, [field: string, value: unknown, othe
   badge: ["category", "start", "end"],
   streak: ["graceSeconds", 60, 120],
   quest: ["category", "start", "end"],
+  adventure: ["season", "start", "end"],
   level: ["iconUrl", "https://example.com/a.png", "https://example.com/b.png"],
   boost: ["segmentKey", "players", "others"],
 };

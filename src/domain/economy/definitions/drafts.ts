@@ -23,9 +23,13 @@ export type DraftStatus = (typeof DRAFT_STATUSES)[number];
 export const draftStatusOf = ({ status, phase, definition }: Definition, now: Date): DraftStatus => {
   if (status !== "ACTIVE") return status;
   if (phase === "ENDED" || phase === "PAUSED") return phase;
-  const { availableFrom, availableUntil } = definition as Record<string, string | undefined>;
-  if (availableUntil !== undefined && Date.parse(availableUntil) <= now.getTime()) return "ENDED";
-  return availableFrom !== undefined && Date.parse(availableFrom) > now.getTime() ? "SCHEDULED" : "ACTIVE";
+  const times = definition as Record<string, string | undefined>;
+  const [from, until] = [
+    times["availableFrom"] ?? times["startsAt"],
+    times["availableUntil"] ?? times["endsAt"],
+  ];
+  if (until !== undefined && Date.parse(until) <= now.getTime()) return "ENDED";
+  return from !== undefined && Date.parse(from) > now.getTime() ? "SCHEDULED" : "ACTIVE";
 };
 
 /** Returns the document that a change begins with: unpublished edits, or what is published. */

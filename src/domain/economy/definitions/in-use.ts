@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { conflict } from "../../kernel/errors.ts";
 import { mentionsOf } from "../../evaluation/language/mentions.ts";
 import { loadPublished } from "../../progression/published-rules.ts";
@@ -7,15 +8,36 @@ import type { Work } from "../../kernel/work.ts";
 /** Maximum number of rules named in the message. */
 const NAMED_MAX = 5;
 
-/** A definition by its kind and key. */
-type DefinitionName = { kind: string; key: string };
+/** A definition by its kind and key; a DRAFT is named by nothing that is published. */
+type DefinitionName = { kind: string; key: string; status?: string };
 
 /**
  * Refuses to archive a definition that running rules still name: they would fail or do nothing, unnoticed.
  * @throws DomainError CONFLICT: IN_USE, naming the rules
  */
-export const refuseInUse = async (work: Work, projectId: string, definition: DefinitionName): Promise<void> =>
+export const refuseInUse = async (
+  work: Work,
+  projectId: string,
+  definition: DefinitionName,
+): Promise<void> => {
   (await createInUse(work, projectId))(definition);
+  if (definition.kind === "quest" && definition.status !== "DRAFT")
+    await refuseItem(work, projectId, definition.key);
+};
+
+/** Refuses to archive a quest of an adventure that has not ended: nobody could complete it any more. */
+const refuseItem = async ({ db, now }: Work, projectId: string, questKey: string): Promise<void> => {
+  const item = JSON.stringify({ items: [{ questKey }] });
+  const { rows } = await sql<{ key: string }>`
+    select key from definitions
+    where project_id = ${projectId} and kind = 'adventure' and status = 'ACTIVE' and phase <> 'ENDED'
+      and (definition ->> 'endsAt')::timestamptz > ${now.toISOString()}::timestamptz
+      and definition @> ${item}::jsonb
+    order by key limit ${NAMED_MAX}`.execute(db);
+  if (rows.length === 0) return;
+  const named = rows.map(({ key }) => key).join(", ");
+  throw conflict("IN_USE", `adventures have it as an item: ${named}; end or change them first`);
+};
 
 /** Like `refuseInUse` for many definitions, reading the rules once. */
 export const createInUse = async (

@@ -5,6 +5,7 @@ import { kindOf } from "../../evaluation/actions/action-kinds.ts";
 import {
   about,
   ANY_KEY,
+  CAUSES,
   LEVEL_UP,
   LOOP_ROLES,
   type LoopRole,
@@ -21,14 +22,15 @@ import type { RuleDocument } from "../../evaluation/language/document.ts";
 /** A project's active definitions by kind. */
 type Definitions = ReadonlyMap<string, readonly Stored[]>;
 
+/** Names of the fields that have bundles: `free` and `premium` are those of an adventure's tiers. */
+const BUNDLES: ReadonlySet<string> = new Set(["rewards", "bundle", "free", "premium"]);
+
 /** Returns the bundles of a definition, wherever they are nested. */
 const bundlesIn = (value: unknown): RewardBundle[] => {
   if (Array.isArray(value)) return value.flatMap(bundlesIn);
   if (!isJsonObject(value)) return [];
   return Object.entries(value).flatMap(([name, inner]) =>
-    (name === "rewards" || name === "bundle") && isJsonObject(inner)
-      ? [inner as RewardBundle]
-      : bundlesIn(inner),
+    BUNDLES.has(name) && isJsonObject(inner) ? [inner as RewardBundle] : bundlesIn(inner),
   );
 };
 
@@ -78,8 +80,10 @@ const conditionsOf = (definition: Json): Json[] => {
 };
 
 const follower = (types: readonly string[], { definition }: Stored): Follower => {
+  // An adventure follows its quests.
+  const quests = Array.isArray((definition as Json)["items"]) ? CAUSES.quest : [];
   return {
-    patterns: new Set(patternsIn(definition)),
+    patterns: new Set([...patternsIn(definition), ...quests]),
     inputs: conditionsOf(definition as Json).flatMap((conditions) => inputsOf(conditions).names),
     causes: about(types, definition.key),
   };

@@ -52,6 +52,7 @@ const SUBJECTS: ReadonlySet<unknown> = new Set([
   "segmentKey",
   "rewardKey",
   "questKey",
+  "adventureKey",
 ]);
 
 const subjectsOf = ({ conditions }: RuleDocument): readonly unknown[] | undefined => {

@@ -1,5 +1,6 @@
 import { checkActive } from "../../evaluation/active.ts";
-import type { PlanTurn } from "../../evaluation/project-plan.ts";
+import { bundlesOf as bundlesOfAdventure } from "../../evaluation/adventures/compile.ts";
+import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
 import { advanceNow, completeNow, RESETTABLE, startNow } from "../../evaluation/quests/change.ts";
 import type { CompiledQuest } from "../../evaluation/quests/compile.ts";
 import { doneBy } from "../../evaluation/quests/context.ts";
@@ -17,11 +18,16 @@ import { questOf } from "./player-quests.ts";
 
 type Ref = { projectId: string; id: string };
 
-const bundlesOf = ({ definition, earlier }: CompiledQuest): RewardBundle[] =>
-  [definition, ...[...earlier.values()].map((one) => one.definition)].flatMap(({ rewards, steps }) => [
+const bundlesOf = (
+  { adventures }: ProjectPlan,
+  { key, definition, earlier }: CompiledQuest,
+): RewardBundle[] => [
+  ...adventures.ofQuest(key).flatMap(bundlesOfAdventure),
+  ...[definition, ...[...earlier.values()].map((one) => one.definition)].flatMap(({ rewards, steps }) => [
     rewards,
     ...steps.flatMap((step) => (step.rewards ? [step.rewards] : [])),
-  ]);
+  ]),
+];
 
 /** Changes a quest of a player after settling it. */
 const changeQuest = async (
@@ -31,7 +37,8 @@ const changeQuest = async (
   change: (turn: PlanTurn, quest: CompiledQuest) => QuestRow | undefined,
 ): Promise<PlayerQuest> => {
   // Locked, so that the limits of rewards that may be given are locked too.
-  const gives = bundlesOf(questOf(await lockPlan(work, player.projectId), questRef));
+  const plan = await lockPlan(work, player.projectId);
+  const gives = bundlesOf(plan, questOf(plan, questRef));
   const applied = (turn: PlanTurn) => {
     const quest = questOf(turn.project, questRef);
     checkActive(turn.player);

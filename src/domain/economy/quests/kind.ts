@@ -8,10 +8,9 @@ import { Quest, QUESTS_MAX, questShape } from "../../evaluation/quests/quest.ts"
 import { invalid } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
 import { definitionKind } from "../definitions/kind.ts";
-import { sharedDefinitions } from "../definitions/project-definitions.ts";
 import { isActiveKey, type Reference, UnknownReference } from "../definitions/references.ts";
 import { checkBundles } from "../rewards/references.ts";
-import { circleThrough } from "./prerequisites.ts";
+import { circleThrough, readGoals } from "./circles.ts";
 
 const mentionsIn = (group: Group, field: string): Mention[] => {
   const found: Mention[] = [];
@@ -64,18 +63,10 @@ const checkMentions = async (work: Work, projectId: string, quest: Quest): Promi
   if (first) throw new UnknownReference([first, ...others]);
 };
 
-const readQuests = async (work: Work, projectId: string): Promise<Quest[]> => {
-  const definitions = sharedDefinitions(work, projectId);
-  if (definitions) return definitions.all("quest").map(({ definition }) => definition as Quest);
-  const found = await sql<{ definition: Quest }>`
-    select definition from definitions
-    where project_id = ${projectId} and kind = 'quest' and status = 'ACTIVE'`.execute(work.db);
-  return found.rows.map(({ definition }) => definition);
-};
-
 /** Refuses unknown names, and prerequisites through which quests wait for one another. */
 const check = async (work: Work, projectId: string, quest: Quest): Promise<void> => {
-  const circle = quest.prerequisites && circleThrough(quest, await readQuests(work, projectId));
+  const changed = { kind: "quest", definition: quest } as const;
+  const circle = quest.prerequisites && circleThrough(await readGoals(work, projectId), changed);
   if (circle)
     throw invalid("prerequisites", `quests wait for one another: ${circle.join(" → ")}`, "QUEST_CYCLE");
   await checkMentions(work, projectId, quest);

@@ -26,6 +26,8 @@ export type ListQuests = PageQuery &
     status?: DraftStatus | undefined;
     category?: string | undefined;
     tag?: string | undefined;
+    /** Items of the adventure with this key, as it is published. */
+    adventureKey?: string | undefined;
     /** Substring of the name or key, case-insensitive. */
     search?: string | undefined;
   };
@@ -38,13 +40,19 @@ const statusAt = (now: Date) => sql`
     when (definition ->> 'availableFrom')::timestamptz > ${now.toISOString()}::timestamptz then 'SCHEDULED'
     else 'ACTIVE' end`;
 
+const isItemOf = (projectId: string, adventureKey: string) => sql`exists (
+  select 1 from definitions a
+  where a.project_id = ${projectId} and a.kind = 'adventure' and a.key = ${adventureKey} and a.status = 'ACTIVE'
+    and a.definition @> jsonb_build_object('items',
+      jsonb_build_array(jsonb_build_object('questKey', definitions.key))))`;
+
 /** Lists the quests of a project. */
 export const listQuests = async (
   { em, db, now }: Work,
   projectId: string,
   query: ListQuests,
 ): Promise<{ quests: Definition[]; total: number }> => {
-  const { status, category, tag, search } = query;
+  const { status, category, tag, adventureKey, search } = query;
   const like = search === undefined ? undefined : containing(search);
   const { rows } = await sql<{ id: string; total: string | number }>`
     select id, count(*) over () as total from definitions
@@ -52,6 +60,7 @@ export const listQuests = async (
       and ${status === undefined ? sql`status <> 'ARCHIVED'` : sql`${statusAt(now)} = ${status}`}
       and ${category === undefined ? sql`true` : sql`${DOCUMENT} ->> 'category' = ${category}`}
       and ${tag === undefined ? sql`true` : sql`${DOCUMENT} -> 'tags' ? ${tag}`}
+      and ${adventureKey === undefined ? sql`true` : isItemOf(projectId, adventureKey)}
       and ${like === undefined ? sql`true` : sql`(name ilike ${like} or key ilike ${like})`}
     order by ${orderBy(QUEST_ORDERS, query, sql`key`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(db);

@@ -12,8 +12,8 @@ import { loadStates } from "../../progression/load-states.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
 
-/** Returns a turn in which a player's quests can be read as of now; nothing of it is saved. */
-const readTurn = async (work: Work, player: Player): Promise<PlanTurn> => {
+/** Returns a turn in which a player can be read as of now; nothing of it is saved. */
+export const readTurn = async (work: Work, player: Player): Promise<PlanTurn> => {
   const plan = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [plan]);

@@ -19,7 +19,7 @@ export type BundleField = { bundle: RewardBundle; field: string };
  * itself indirectly; `tiers`: number of a badge's tiers.
  */
 export type BundlesOf = {
-  kind: "badge" | "reward" | "level" | "streak" | "quest" | "grant";
+  kind: "badge" | "reward" | "level" | "streak" | "quest" | "adventure" | "grant";
   key: string;
   bundles: readonly BundleField[];
   tiers?: number;
@@ -109,6 +109,7 @@ const giversOf = (definitions: ProjectDefinitions): Giver[] => {
   const all = <D>(kind: string): D[] =>
     definitions.all(kind).map(({ definition }) => definition as unknown as D);
   type Keyed<T> = { key: string } & T;
+  type Tiered = Keyed<{ rewards: RewardBundle; tiers: { free?: RewardBundle; premium?: RewardBundle }[] }>;
   type Given = Keyed<{ rewards: RewardBundle; steps: { rewards?: RewardBundle }[] }>;
   return [
     ...all<Keyed<{ bundle?: RewardBundle }>>("reward").map(({ key, bundle }) =>
@@ -133,6 +134,9 @@ const giversOf = (definitions: ProjectDefinitions): Giver[] => {
     ),
     ...all<Given>("quest").map(({ key, rewards, steps }) =>
       giverOf("quest", key, [rewards, ...steps.map((step) => step.rewards)]),
+    ),
+    ...all<Tiered>("adventure").map(({ key, rewards, tiers }) =>
+      giverOf("adventure", key, [rewards, ...tiers.flatMap(({ free, premium }) => [free, premium])]),
     ),
   ];
 };

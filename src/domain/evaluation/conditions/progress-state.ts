@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { TIERS_MAX } from "../badges/tiers.ts";
+import { ADVENTURE_STATES } from "../adventures/row.ts";
 import { QUEST_STATES } from "../quests/row.ts";
 import type { Turn } from "../turn.ts";
 import { Key } from "../language/syntax.ts";
@@ -13,14 +14,14 @@ const STATES: Readonly<Record<string, readonly string[]>> = {
   badge: BADGE_STATES,
   quest: QUEST_STATES,
   quest_step: STEP_STATES,
+  adventure: ADVENTURE_STATES,
 };
 
 const schema = z
   .strictObject({
     type: z.literal("progress_state"),
-    entity: z.enum(["badge", "quest", "quest_step"], {
-      error: ({ input }) =>
-        input === "adventure" ? "adventure is not available yet" : "must be badge, quest or quest_step",
+    entity: z.enum(["badge", "quest", "quest_step", "adventure"], {
+      error: "must be badge, quest, quest_step or adventure",
     }),
     key: Key,
     stepKey: Key.optional().describe("The step, for a quest_step"),
@@ -29,7 +30,8 @@ const schema = z
       .min(1)
       .max(QUEST_STATES.length)
       .describe(
-        "HELD or NOT_HELD of a badge, DONE or NOT_DONE of a step, states of a quest in its current cycle",
+        "HELD or NOT_HELD of a badge, DONE or NOT_DONE of a step, states of a quest in its current cycle, " +
+          "states of an adventure",
       ),
     minTier: z.int().min(1).max(TIERS_MAX).optional().describe("Of a badge: a lower tier counts as NOT_HELD"),
     minPercent: z
@@ -37,7 +39,7 @@ const schema = z
       .min(0)
       .max(100)
       .optional()
-      .describe("Of a quest: with less it is in none of the states"),
+      .describe("Of a quest or adventure: with less it is in none of the states"),
   })
   .superRefine(({ entity, states, stepKey, minTier, minPercent }, context) => {
     const refuse = (path: (string | number)[], message: string) =>
@@ -48,36 +50,46 @@ const schema = z
     if ((stepKey !== undefined) !== (entity === "quest_step"))
       refuse(["stepKey"], stepKey === undefined ? "is needed for a quest_step" : "is for a quest_step");
     if (minTier !== undefined && entity !== "badge") refuse(["minTier"], "is for a badge");
-    if (minPercent !== undefined && entity !== "quest") refuse(["minPercent"], "is for a quest");
+    if (minPercent !== undefined && entity !== "quest" && entity !== "adventure")
+      refuse(["minPercent"], "is for a quest or an adventure");
   });
 type ProgressState = z.output<typeof schema>;
 
 const badgeState = ({ key, minTier = 1 }: ProgressState, { player }: Turn): string =>
   (player.badges.get(key)?.tier ?? 0) >= minTier ? "HELD" : "NOT_HELD";
 
-/** An unknown quest, or one with too small a percent, is in no state. */
+/** An unknown quest or adventure, or one with too small a percent, is in no state. */
 const stateOf = (condition: ProgressState, turn: Turn): string | undefined => {
   if (condition.entity === "badge") return badgeState(condition, turn);
+  if (condition.entity === "adventure") return reachedState(condition, turn.adventureStanding(condition.key));
   const standing = turn.questStanding(condition.key);
   if (condition.entity === "quest_step")
     return standing?.doneSteps.includes(condition.stepKey!) === true ? "DONE" : "NOT_DONE";
-  return standing && standing.percent >= (condition.minPercent ?? 0) ? standing.state : undefined;
+  return reachedState(condition, standing);
 };
+
+const reachedState = (
+  { minPercent = 0 }: ProgressState,
+  standing: { state: string; percent: number } | undefined,
+): string | undefined => (standing && standing.percent >= minPercent ? standing.state : undefined);
 
 /** Steps of finding the cycle of a quest, and of testing its prerequisites. */
 const QUEST_STEPS = 60;
 
-/** Compares the player's state of a badge or a quest, after the rules before this one. */
+/** Compares the player's state of a badge, a quest or an adventure, after the rules before this one. */
 export const progressState = conditionKind({
   type: "progress_state",
-  summary: "Whether the player holds a badge, or where a quest or a step of it stands",
+  summary: "Whether the player holds a badge, or where a quest, a step of it or an adventure stands",
   schema,
   isExpensive: false,
   steps: ({ entity }) => (entity === "badge" ? 1 : QUEST_STEPS),
-  mentions: ({ entity, key }) => mentionsAt("key", entity === "badge" ? "badge" : "quest", key),
+  mentions: ({ entity, key }) => mentionsAt("key", entity === "quest_step" ? "quest" : entity, key),
   metrics: () => [],
   // Cycles, and times of availability, pass by themselves.
-  inputs: ({ entity, key }) => (entity === "badge" ? reads(`badge:${key}`) : readsTimed(`quest:${key}`)),
+  inputs: ({ entity, key }) => {
+    if (entity === "badge") return reads(`badge:${key}`);
+    return readsTimed(`${entity === "adventure" ? entity : "quest"}:${key}`);
+  },
   compile: (condition) => {
     const states: ReadonlySet<string | undefined> = new Set(condition.states);
     return (turn) => states.has(stateOf(condition, turn));

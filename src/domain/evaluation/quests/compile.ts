@@ -103,7 +103,8 @@ const audienceOf = ({ audience }: Quest): Test => {
 };
 
 const mayStartOf = (definition: Quest): Test => {
-  const isOffered = audienceOf(definition);
+  const isForPlayer = audienceOf(definition);
+  const isOffered: Test = (turn) => turn.isQuestOpen(definition.key) && isForPlayer(turn);
   if (!definition.prerequisites) return isOffered;
   const isReady = compileGroup(definition.prerequisites);
   return (turn) => isOffered(turn) && isReady(turn);

@@ -1,6 +1,7 @@
 import { readerOf } from "../segments/inputs.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import type { InputReader } from "../player-state.ts";
+import type { AdventureIndex } from "../adventures/compile.ts";
 import type { CompiledQuest } from "./compile.ts";
 
 /** A quest that states can start or advance, and the indexes of what it reads in `readers`. */
@@ -21,10 +22,17 @@ const patternsOf = (quest: CompiledQuest): string[] =>
   );
 
 /** To be built once per config version. */
-export const indexQuests = (byKey: ReadonlyMap<string, CompiledQuest>): QuestIndex => {
+export const indexQuests = (
+  byKey: ReadonlyMap<string, CompiledQuest>,
+  adventures: AdventureIndex,
+): QuestIndex => {
   const quests = [...byKey.values()];
   const stateful = quests.filter(({ isStateful }) => isStateful);
-  const names = [...new Set(stateful.flatMap(({ inputs }) => inputs))];
+  const inputsOf = ({ key, inputs }: CompiledQuest): string[] => [
+    ...inputs,
+    ...adventures.ofQuest(key).map((adventure) => `adventure:${adventure.key}`),
+  ];
+  const names = [...new Set(stateful.flatMap(inputsOf))];
   const placeOf = new Map(names.map((name, place) => [name, place]));
   const listeners = quests.map((quest) => ({ quest, patterns: patternsOf(quest) }));
   return {
@@ -32,8 +40,8 @@ export const indexQuests = (byKey: ReadonlyMap<string, CompiledQuest>): QuestInd
     forEvent: createTypeIndex(listeners, (found) => found.map(({ quest }) => quest)),
     stateful: stateful.map((quest) => ({
       quest,
-      isTimed: quest.isTimed,
-      inputs: quest.inputs.map((name) => placeOf.get(name)!),
+      isTimed: quest.isTimed || adventures.ofQuest(quest.key).length > 0,
+      inputs: inputsOf(quest).map((name) => placeOf.get(name)!),
     })),
     readers: names.map(readerOf),
   };

@@ -112,9 +112,11 @@ const reasonOf = ({ type, op, expected, actual }: TraceNode): string =>
     .join(" ");
 
 /** Returns the conditions that keep a quest LOCKED for a player. */
-export const lockedBy = (turn: PlanTurn, { definition }: CompiledQuest): LockedBy[] => {
+export const lockedBy = (turn: PlanTurn, { key, definition }: CompiledQuest): LockedBy[] => {
   const { audience, prerequisites } = definition;
   const found: LockedBy[] = [];
+  if (!turn.isQuestOpen(key))
+    found.push({ path: "adventures", reason: "no running adventure has unlocked it" });
   if (prerequisites) {
     const nodes = failing(explainGroup(prerequisites, turn, "prerequisites"));
     found.push(...nodes.slice(0, SHOWN_MAX).map((node) => ({ path: node.path, reason: reasonOf(node) })));

@@ -26,6 +26,10 @@ export const subjectOf = ({ player }: Turn, quest: Pick<CompiledQuest, "key">, r
 export const emitQuest = <T extends QuestEvent>(turn: Turn, type: T, data: EventData<T>): void => {
   publish(turn, type, data, { isSilent: true });
   derive(turn, type, data);
+  const isCompleted = type === "quest.completed";
+  if (!isCompleted && type !== "quest.started") return;
+  const { questKey, playerQuestId } = data as EventData<"quest.started">;
+  (turn.root.questNews ??= []).push({ questKey, playerQuestId, isCompleted });
 };
 
 /** Stores a player's quest, and remembers what it was when the pass began. */

@@ -12,6 +12,7 @@ const optional = {
   streakFreezes: BUNDLE_PARTS.streakFreezes.schema.optional(),
   rewards: BUNDLE_PARTS.rewards.schema.optional(),
   addTags: BUNDLE_PARTS.addTags.schema.optional(),
+  premium: BUNDLE_PARTS.premium.schema.optional(),
 } satisfies Record<PartOfBundle, z.ZodOptional>;
 
 /** Items granted together: by levels, badges, streaks, the catalogue and manually. */

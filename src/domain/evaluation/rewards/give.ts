@@ -92,6 +92,10 @@ const GIVE: { [P in PartOfBundle]: Give<P> } = {
     const problem = updatePlayer(turn, { addTags }, cause);
     if (problem !== undefined) turn.warn(`${reason}: tags: ${problem}`);
   },
+  premium: (turn, { adventureKey }, { reason }) => {
+    const problem = turn.grantPremium(adventureKey);
+    if (problem !== undefined) turn.warn(`${reason}: premium of ${adventureKey}: ${problem}`);
+  },
 };
 
 const IN_ORDER = Object.keys(BUNDLE_PARTS) as PartOfBundle[];

@@ -5,10 +5,12 @@ import { namesOfBundle, type RewardBundle } from "./bundle.ts";
 export const BUNDLE_DEPTH_MAX = 5;
 /** Maximum bundles that one bundle may grant, including nested ones, each counted once. */
 export const BUNDLE_SIZE_MAX = 100;
+/** The same for all tiers of an adventure together. */
+const ADVENTURE_BUNDLES_MAX = 400;
 
 /** A definition that grants bundles. */
 export type Giver = {
-  kind: "badge" | "reward" | "level" | "streak" | "quest" | "grant";
+  kind: "badge" | "reward" | "level" | "streak" | "quest" | "adventure" | "grant";
   key: string;
   bundles: readonly RewardBundle[];
 };
@@ -174,7 +176,7 @@ export const checkGiving = (givers: readonly Giver[], given: Giving): void =>
 
 const problemOf = ({ depth, size, givesXp }: Reach, kind: Giver["kind"]): string | undefined => {
   if (depth > BUNDLE_DEPTH_MAX) return `rewards may be nested ${BUNDLE_DEPTH_MAX} deep, not ${depth}`;
-  if (size > BUNDLE_SIZE_MAX)
-    return `gives ${size} bundles with all in them; ${BUNDLE_SIZE_MAX} are the most`;
+  const max = kind === "adventure" ? ADVENTURE_BUNDLES_MAX : BUNDLE_SIZE_MAX;
+  if (size > max) return `gives ${size} bundles with all in them; ${max} are the most`;
   return kind === "level" && givesXp ? "a level cannot give XP, through other rewards either" : undefined;
 };

@@ -13,7 +13,10 @@ export const limitedKey = (projectId: string, kind: LimitedKind, key: string): S
   windowNo: 0,
 });
 
-type Part = Pick<CompiledDefinitions, "projectId" | "badges" | "rewards" | "hasLimited" | "levels">;
+type Part = Pick<
+  CompiledDefinitions,
+  "projectId" | "badges" | "rewards" | "adventures" | "hasLimited" | "levels"
+>;
 
 /** The bundles granted by a badge, reward or level, and its counter if it is limited. */
 type Given = { bundles: readonly RewardBundle[]; counter?: SharedKey };
@@ -36,6 +39,11 @@ const rewardOf = ({ projectId, rewards }: Part, key: string): Given => {
     : { bundles, counter: limitedKey(projectId, "reward", key) };
 };
 
+/** Premium opens tiers that are reached. */
+const adventureOf = ({ adventures }: Part, key: string): Given => ({
+  bundles: (adventures.byKey.get(key)?.definition.tiers ?? []).flatMap(({ premium }) => premium ?? []),
+});
+
 const levelsOf = ({ levels }: Part): Given => ({
   bundles: [...levels.values()].map(({ rewards }) => rewards),
 });
@@ -43,6 +51,7 @@ const levelsOf = ({ levels }: Part): Given => ({
 const GIVERS: Partial<Record<NamedKind, (plan: Part, key: string) => Given>> = {
   badge: badgeOf,
   reward: rewardOf,
+  adventure: adventureOf,
 };
 
 /** Returns what a bundle may grant, by name. XP may reach any level. */

@@ -1,4 +1,5 @@
 import type { PlayerEvents } from "./events.ts";
+import type { AdventureEvents } from "./adventure-events.ts";
 import type { QuestEvents } from "./quest-events.ts";
 import type { ChatEvents, LeaderboardEvents, LobbyEvents, NoticeEvents } from "./realtime-events.ts";
 
@@ -6,7 +7,13 @@ import type { ChatEvents, LeaderboardEvents, LobbyEvents, NoticeEvents } from ".
  * Domain events that commits write to the outbox, with the shape of `data`. Webhooks, the live player stream
  * and the rules use this list; `leaderboard.entries_changed` is internal and feeds the rank index.
  */
-export type Events = PlayerEvents & QuestEvents & LeaderboardEvents & LobbyEvents & ChatEvents & NoticeEvents;
+export type Events = PlayerEvents &
+  QuestEvents &
+  AdventureEvents &
+  LeaderboardEvents &
+  LobbyEvents &
+  ChatEvents &
+  NoticeEvents;
 
 export type EventType = keyof Events;
 export type EventData<T extends EventType> = Events[T];

@@ -15,11 +15,7 @@ type TypeFacts = {
 };
 
 /** Types reserved for features that this version does not have. */
-type PlannedType =
-  | "quest.approval_requested"
-  | `adventure.${"started" | "completed" | "quest_unlocked" | "tier_reached" | "claimed"}`
-  | "leaderboard.league_moved"
-  | "raffle.drawn";
+type PlannedType = "quest.approval_requested" | "leaderboard.league_moved" | "raffle.drawn";
 
 const DERIVED: TypeFacts = { triggers: "DERIVED", webhooks: "SENT" };
 const SENT: TypeFacts = { triggers: null, webhooks: "SENT" };
@@ -58,11 +54,11 @@ const OWN_TYPES: Readonly<Record<EventType | PlannedType | "lobby.result", TypeF
   "quest.expired": DERIVED,
   "quest.failed": DERIVED,
   "quest.approval_requested": SENT,
-  "adventure.started": SENT,
-  "adventure.completed": SENT,
-  "adventure.quest_unlocked": SENT,
-  "adventure.tier_reached": SENT,
-  "adventure.claimed": SENT,
+  "adventure.started": DERIVED,
+  "adventure.completed": DERIVED,
+  "adventure.quest_unlocked": DERIVED,
+  "adventure.tier_reached": DERIVED,
+  "adventure.claimed": DERIVED,
   "leaderboard.rank_changed": SENT,
   "leaderboard.new_leader": SENT,
   "leaderboard.period_started": SENT,
@@ -93,6 +89,7 @@ const OWN_TYPES: Readonly<Record<EventType | PlannedType | "lobby.result", TypeF
   "event.steps_exhausted": SENT,
   "event.uncounted": SENT,
   "quest.updated": INTERNAL,
+  "adventure.updated": INTERNAL,
   "inbox.message": INTERNAL,
   "player.notice": INTERNAL,
 };

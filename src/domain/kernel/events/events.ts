@@ -6,6 +6,7 @@ export const CAUSE_KINDS = [
   "BADGE",
   "STREAK",
   "QUEST",
+  "ADVENTURE",
   "LEVEL",
   "LEADERBOARD",
   "REWARD",
@@ -25,7 +26,7 @@ export type Cause = {
   ruleKey?: string;
   ruleVersion?: number;
   actionId?: string;
-  /** Key of the badge, streak, quest or reward. */
+  /** Key of the badge, streak, quest, adventure or reward. */
   refKey?: string;
   refId?: string;
   actor?: string;
@@ -188,7 +189,7 @@ export type PlayerEvents = {
   };
   /** The definition that took most of the steps of an event that exceeded its budget. */
   "event.steps_exhausted": {
-    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard" | "quest";
+    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard" | "quest" | "adventure";
     id: string;
     key: string;
     rootEventId: string;
@@ -196,7 +197,7 @@ export type PlayerEvents = {
   };
   /** A definition whose counter missed an event because the player's state document is full. */
   "event.uncounted": {
-    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard" | "quest";
+    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard" | "quest" | "adventure";
     id: string;
     key: string;
     playerId: string;

@@ -1,4 +1,5 @@
 import type { HoldingName } from "../../evaluation/player-state.ts";
+import { adventures } from "./adventures.ts";
 import { badges } from "./badges.ts";
 import { balances, lots } from "./balances.ts";
 import { boosts } from "./boosts.ts";
@@ -18,6 +19,7 @@ const HOLDING_PARTS: Readonly<Record<HoldingName, PlayerPart>> = {
   segments,
   boosts,
   quests,
+  adventures,
 };
 
 /** All state that players have besides their row. */

@@ -10,6 +10,7 @@ const SCOPES: Readonly<Record<string, string>> = {
   rules: "rules:manage",
   leaderboards: "leaderboards:manage",
   quests: "quests:manage",
+  adventures: "adventures:manage",
 };
 
 /**

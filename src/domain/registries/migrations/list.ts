@@ -22,6 +22,7 @@ import { Migration20261123000004 } from "./20261123000004-recorded-scores.ts";
 import { Migration20261123000005 } from "./20261123000005-short-lines.ts";
 import { Migration20261124000001 } from "./20261124000001-quests.ts";
 import { Migration20261124000016 } from "./20261124000016-at-rest.ts";
+import { Migration20261124000020 } from "./20261124000020-adventures.ts";
 import { Migration20261124000026 } from "./20261124000026-clocks.ts";
 
 /** Every migration, in order. */
@@ -50,5 +51,6 @@ export const migrations = [
   { name: "20261123000005-short-lines", class: Migration20261123000005 },
   { name: "20261124000001-quests", class: Migration20261124000001 },
   { name: "20261124000016-at-rest", class: Migration20261124000016 },
+  { name: "20261124000020-adventures", class: Migration20261124000020 },
   { name: "20261124000026-clocks", class: Migration20261124000026 },
 ];

@@ -42,6 +42,7 @@ export type ShownNeeds = {
   segments: string[];
   rewards: string[];
   quests: string[];
+  adventures: string[];
 };
 
 export type Validation = {
@@ -128,6 +129,7 @@ const showNeeds = (rule: RuleDocument): ShownNeeds => {
     segments: keysOf("segment"),
     rewards: keysOf("reward"),
     quests: keysOf("quest"),
+    adventures: keysOf("adventure"),
   };
 };
 

@@ -8,6 +8,7 @@ import { leaderboardTypes } from "./leaderboard.ts";
 import { lobbyTypes } from "./lobby.ts";
 import { chatTypes, ruleTypes } from "./other.ts";
 import { playerTypes } from "./player.ts";
+import { adventureTypes } from "./adventure.ts";
 import { questTypes } from "./quest.ts";
 import { CauseShape, Data, PLAYER, Text } from "./shapes.ts";
 import type { WebhookEvent } from "./webhook-event.ts";
@@ -38,6 +39,7 @@ const customType: Entry<CustomData> = {
 const ENTRIES: Readonly<Record<string, Entry>> = {
   ...playerTypes,
   ...questTypes,
+  ...adventureTypes,
   ...leaderboardTypes,
   ...lobbyTypes,
   ...chatTypes,

@@ -92,7 +92,7 @@ export const ruleTypes: EntriesOf<RuleType> = {
   "event.steps_exhausted": {
     occurs: "an event would have taken more steps than it may; this definition took the most",
     data: z.object({
-      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard", "quest"]),
+      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard", "quest", "adventure"]),
       id: Id,
       key: Text,
       rootEventId: Id,
@@ -103,7 +103,7 @@ export const ruleTypes: EntriesOf<RuleType> = {
     occurs:
       "a player's counters take all the room there is, and one of this definition did not count an event",
     data: z.object({
-      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard", "quest"]),
+      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard", "quest", "adventure"]),
       id: Id,
       key: Text,
       playerId: Id,

@@ -1,0 +1,137 @@
+import { checkActive } from "../../evaluation/active.ts";
+import { givePremium, joinNow, premiumProblem } from "../../evaluation/adventures/change.ts";
+import { bundlesOf, type CompiledAdventure } from "../../evaluation/adventures/compile.ts";
+import { rowOf } from "../../evaluation/adventures/context.ts";
+import {
+  bundleOf,
+  claimAdventure,
+  claimTier,
+  expireAdventure,
+  isClaimed,
+} from "../../evaluation/adventures/progress.ts";
+import type { Track } from "../../evaluation/adventures/row.ts";
+import { type PlayerAdventure, showAdventure } from "../../evaluation/adventures/show.ts";
+import { adjustCurrency } from "../../evaluation/currencies/adjust.ts";
+import type { PlanTurn } from "../../evaluation/project-plan.ts";
+import { conflict, notFound } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
+import { changePlayer } from "../../progression/change.ts";
+import { lockPlan } from "../../progression/locked-plan.ts";
+import { adventureOf } from "./player-adventures.ts";
+
+type Ref = { projectId: string; id: string };
+
+/** Changes an adventure of a player after settling what is over. */
+const changeAdventure = async (
+  work: Work,
+  player: Ref,
+  adventureRef: string,
+  change: (turn: PlanTurn, adventure: CompiledAdventure, key: string) => void,
+): Promise<PlayerAdventure> => {
+  // Locked, so that the limits of rewards that may be given are locked too.
+  const gives = bundlesOf(adventureOf(await lockPlan(work, player.projectId), adventureRef));
+  const applied = (turn: PlanTurn, key: string) => {
+    const adventure = adventureOf(turn.project, adventureRef);
+    checkActive(turn.player);
+    expireAdventure(turn, adventure);
+    change(turn, adventure, key);
+    return () => showAdventure(turn, adventure);
+  };
+  return (await changePlayer(work, player, applied, { gives })).value;
+};
+
+/** Makes a player join. @throws DomainError NOT_FOUND; CONFLICT: ADVENTURE_NOT_AVAILABLE, PLAYER_INACTIVE */
+export const joinPlayerAdventure = (
+  work: Work,
+  player: Ref,
+  adventureRef: string,
+): Promise<PlayerAdventure> =>
+  changeAdventure(work, player, adventureRef, (turn, adventure) => {
+    const problem = joinNow(turn, adventure);
+    if (problem !== undefined) throw conflict("ADVENTURE_NOT_AVAILABLE", problem);
+  });
+
+const refuseLate = ({ event }: PlanTurn, { claimMs }: CompiledAdventure): void => {
+  if (event.at >= claimMs) throw conflict("CLAIM_EXPIRED", "the time to claim rewards is over");
+};
+
+/**
+ * Claims the rewards of a completed adventure.
+ * @throws DomainError NOT_FOUND; CONFLICT: ALREADY_CLAIMED, CLAIM_EXPIRED, INVALID_STATE
+ */
+export const claimPlayerAdventure = (
+  work: Work,
+  player: Ref,
+  adventureRef: string,
+): Promise<PlayerAdventure> =>
+  changeAdventure(work, player, adventureRef, (turn, adventure) => {
+    const row = rowOf(turn, adventure);
+    if (row?.state === "CLAIMED") throw conflict("ALREADY_CLAIMED", "the rewards have been claimed");
+    if (row?.completedMs !== undefined && row.completedMs !== null) refuseLate(turn, adventure);
+    if (row?.state !== "COMPLETED") throw conflict("INVALID_STATE", "the adventure is not completed");
+    claimAdventure(turn, adventure);
+  });
+
+/**
+ * Claims the rewards of a tier on one track.
+ * @throws DomainError NOT_FOUND; CONFLICT: ALREADY_CLAIMED, CLAIM_EXPIRED, PREMIUM_REQUIRED, INVALID_STATE
+ */
+export const claimPlayerTier = (
+  work: Work,
+  player: Ref,
+  { adventureRef, tier: number, track }: { adventureRef: string; tier: number; track: Track },
+): Promise<PlayerAdventure> =>
+  changeAdventure(work, player, adventureRef, (turn, adventure) => {
+    const tier = adventure.definition.tiers.find((one) => one.tier === number);
+    if (!tier) throw notFound(`tier ${number}`);
+    const row = rowOf(turn, adventure);
+    const reached = row?.tiers[number];
+    if (isClaimed(reached, track)) throw conflict("ALREADY_CLAIMED", "the rewards have been claimed");
+    if (!bundleOf(tier, track))
+      throw conflict("INVALID_STATE", `tier ${number} has no rewards on the ${track} track`);
+    if (!reached) throw conflict("INVALID_STATE", `tier ${number} is not reached`);
+    refuseLate(turn, adventure);
+    if (track === "PREMIUM" && row?.premiumMs === null)
+      throw conflict("PREMIUM_REQUIRED", "the player does not have premium");
+    claimTier(turn, adventure, tier, track);
+  });
+
+const pay = (turn: PlanTurn, { key: adventureKey, definition }: CompiledAdventure, key: string): void => {
+  const { premiumPrice: price } = definition;
+  if (!price) throw conflict("NOT_FOR_SALE", `premium of ${adventureKey} has no price`);
+  const { problem } = adjustCurrency(turn, {
+    currencyKey: price.currencyKey,
+    amount: -price.amount,
+    cause: { kind: "ADVENTURE", refKey: adventureKey },
+    key: `${key}:price`,
+    reason: `premium:${adventureKey}`,
+  });
+  if (problem === "UNKNOWN_CURRENCY")
+    throw conflict("NOT_FOR_SALE", `the currency ${price.currencyKey} is archived`);
+  if (problem !== undefined) throw conflict(problem, `premium costs ${price.amount} ${price.currencyKey}`);
+};
+
+/**
+ * Gives a player premium: for its price, or granted. One who has it already gets it granted without effect.
+ * @throws DomainError NOT_FOUND; CONFLICT: ADVENTURE_NOT_AVAILABLE, ALREADY_PREMIUM, NOT_FOR_SALE,
+ * INSUFFICIENT_FUNDS
+ */
+export const givePlayerPremium = (
+  work: Work,
+  player: Ref,
+  { adventureRef, isGranted }: { adventureRef: string; isGranted: boolean },
+): Promise<PlayerAdventure> =>
+  changeAdventure(work, player, adventureRef, (turn, adventure, key) => {
+    const row = rowOf(turn, adventure);
+    const hasPremium = row !== undefined && row.premiumMs !== null;
+    if (hasPremium && isGranted) return;
+    if (hasPremium) throw conflict("ALREADY_PREMIUM", "the player has premium already");
+    const problem = premiumProblem(turn, adventure);
+    if (problem !== undefined) throw conflict("ADVENTURE_NOT_AVAILABLE", problem);
+    if (!isGranted) {
+      if (!row && !adventure.isForPlayer(turn))
+        throw conflict("ADVENTURE_NOT_AVAILABLE", "it is LOCKED for the player, who is not in its audience");
+      pay(turn, adventure, key);
+    }
+    givePremium(turn, adventure);
+  });

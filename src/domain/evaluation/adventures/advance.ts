@@ -1,0 +1,132 @@
+import { refreshQuests } from "../quests/advance.ts";
+import type { PlanTurn } from "../project-plan.ts";
+import type { QuestNews } from "../turn.ts";
+import type { CompiledAdventure } from "./compile.ts";
+import { rowOf } from "./context.ts";
+import {
+  addPoints,
+  countItem,
+  expireAdventure,
+  joinAdventure,
+  joinProblem,
+  settleProgress,
+  takesPart,
+  unlockItems,
+} from "./progress.ts";
+import { hasJoined } from "./row.ts";
+import { updateAdventure } from "./store.ts";
+
+const ADVENTURE_STEPS = 40;
+const ITEMS_PER_STEP = 2;
+
+/** Runs something for an adventure and charges its steps. @returns false when the steps do not suffice */
+const paid = ({ root, warn }: PlanTurn, adventure: CompiledAdventure, run: () => void): boolean => {
+  const { upkeep } = root.accounts;
+  if (upkeep.isSpent) {
+    warn(`out of steps: adventure ${adventure.key} and what follows do not count`);
+    return false;
+  }
+  const before = upkeep.spent;
+  const { items, definition } = adventure;
+  upkeep.spend(ADVENTURE_STEPS + (items.size + definition.tiers.length) / ITEMS_PER_STEP);
+  run();
+  upkeep.recordSpender(adventure.spender, before);
+  return true;
+};
+
+/** Returns whether the player takes part; who can, joins by progress where `join` is AUTO. */
+const joinsIn = (turn: PlanTurn, adventure: CompiledAdventure): boolean => {
+  if (hasJoined(rowOf(turn, adventure))) return takesPart(turn, adventure);
+  const isAuto = adventure.definition.join === "AUTO" && turn.player.status === "ACTIVE";
+  if (!isAuto || joinProblem(turn, adventure) !== undefined) return false;
+  joinAdventure(turn, adventure);
+  return true;
+};
+
+/** Returns the points that the turn's event gives; points never fall. */
+const pointsOf = (turn: PlanTurn, adventure: CompiledAdventure): number => {
+  let points = 0;
+  for (const { sampleOf, pointsPerUnit, cost } of adventure.sourcesFor(turn.event.type)) {
+    turn.root.accounts.upkeep.spend(cost);
+    const sample = sampleOf(turn);
+    if (typeof sample === "number" && sample > 0) points += sample * pointsPerUnit;
+  }
+  return points;
+};
+
+const countEvent = (turn: PlanTurn, adventure: CompiledAdventure): void => {
+  expireAdventure(turn, adventure);
+  const points = pointsOf(turn, adventure);
+  if (points <= 0 || !joinsIn(turn, adventure)) return;
+  addPoints(turn, adventure, points);
+  settleProgress(turn, adventure);
+};
+
+const countNews = (turn: PlanTurn, adventure: CompiledAdventure, news: QuestNews): void => {
+  expireAdventure(turn, adventure);
+  if (!joinsIn(turn, adventure)) return;
+  if (news.isCompleted) countItem(turn, adventure, news);
+  settleProgress(turn, adventure);
+};
+
+/** Counts what quests have done since the last time. @returns whether there was anything */
+const followQuests = (turn: PlanTurn): boolean => {
+  const news = turn.root.questNews;
+  if (!news || news.length === 0) return false;
+  turn.root.questNews = [];
+  let isFollowed = false;
+  for (const one of news) {
+    for (const adventure of turn.project.adventures.ofQuest(one.questKey)) {
+      if (!paid(turn, adventure, () => countNews(turn, adventure, one))) return false;
+      isFollowed = true;
+    }
+  }
+  return isFollowed;
+};
+
+/** Maximum rounds in which quests and adventures follow one another; later turns continue a longer chain. */
+const ROUNDS_MAX = 10;
+
+const followInRounds = (turn: PlanTurn): void => {
+  for (let round = 0; round < ROUNDS_MAX && followQuests(turn); round++) refreshQuests(turn);
+};
+
+/** Evaluates quests whose inputs have changed, adventures that they belong to, and what these unlock. */
+export const refreshGoals = (turn: PlanTurn): void => {
+  refreshQuests(turn);
+  followInRounds(turn);
+};
+
+/** Applies the passing of time to a player's adventure. */
+export const settleAdventure = (turn: PlanTurn, adventure: CompiledAdventure): void => {
+  expireAdventure(turn, adventure);
+  unlockItems(turn, adventure);
+};
+
+const isDue = (dueMs: number | null, atMs: number): boolean => dueMs !== null && dueMs <= atMs;
+
+/**
+ * Settles the player's adventures of which something is due at the turn's time. One that is not due, because
+ * its times have changed, gets its new due time.
+ */
+export const settleDue = (turn: PlanTurn): void => {
+  const { player, project, event } = turn;
+  for (const [key, row] of player.adventures) {
+    if (!isDue(row.dueMs, event.at)) continue;
+    const adventure = project.adventures.byKey.get(key);
+    if (!adventure) continue;
+    const isSettled = paid(turn, adventure, () => settleAdventure(turn, adventure));
+    if (!isSettled) return;
+    if (player.adventures.get(key) === row) updateAdventure(turn, adventure, {});
+  }
+};
+
+/** Step 4 of evaluation, after the quests: events that give points, and what quests have started or done. */
+export const advanceAdventures = (turn: PlanTurn): void => {
+  const { adventures } = turn.project;
+  if (adventures.byKey.size === 0) return;
+  settleDue(turn);
+  for (const adventure of adventures.forEvent(turn.event.type))
+    if (!paid(turn, adventure, () => countEvent(turn, adventure))) return;
+  followInRounds(turn);
+};

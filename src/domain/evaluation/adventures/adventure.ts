@@ -1,0 +1,237 @@
+import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
+import { isIanaName } from "../../kernel/zones.ts";
+import { Key } from "../language/syntax.ts";
+import { WindowlessMetric } from "../metrics/metric.ts";
+import { RewardBundle } from "../rewards/bundle.ts";
+import { Metadata } from "../quests/step.ts";
+import { whatCannotEnd } from "./reach.ts";
+
+/** Maximum adventures of one project that are not archived. */
+export const ADVENTURES_MAX = 100;
+/** Maximum items of one adventure. */
+export const ITEMS_MAX = 100;
+/** Maximum tiers of one adventure. */
+export const TIERS_MAX = 100;
+const SOURCES_MAX = 10;
+const SEGMENTS_MAX = 20;
+const POINTS_MAX = 1_000_000_000;
+const ITEM_POINTS_MAX = 1_000_000;
+const DAYS_MAX = 3_660;
+const PRICE_MAX = 1_000_000_000;
+
+const UNLOCK_MODES = [
+  "IMMEDIATE",
+  "AFTER_PREVIOUS",
+  "AFTER_QUESTS",
+  "AT_DATE",
+  "DAY_OFFSET",
+  "POINTS",
+] as const;
+
+const Unlock = z
+  .discriminatedUnion(
+    "mode",
+    [
+      z.strictObject({ mode: z.literal("IMMEDIATE") }),
+      z.strictObject({ mode: z.literal("AFTER_PREVIOUS") }),
+      z.strictObject({
+        mode: z.literal("AFTER_QUESTS"),
+        questKeys: z.array(Key).min(1).max(ITEMS_MAX),
+      }),
+      z.strictObject({ mode: z.literal("AT_DATE"), at: IsoTime }),
+      z.strictObject({ mode: z.literal("DAY_OFFSET"), days: z.int().min(0).max(DAYS_MAX) }),
+      z.strictObject({ mode: z.literal("POINTS"), points: z.int().min(1).max(POINTS_MAX) }),
+    ],
+    { error: `must have a mode of ${UNLOCK_MODES.join(", ")}` },
+  )
+  .meta({ id: "AdventureUnlock" });
+
+const Item = z.strictObject({
+  questKey: Key,
+  order: z.int().min(0).max(1_000_000).describe("Items follow one another by it; each has its own"),
+  chapter: z.string().min(1).max(64).optional(),
+  optional: z.boolean().default(false).describe("Whether ALL_REQUIRED completes without it"),
+  points: z.int().min(0).max(ITEM_POINTS_MAX).default(0).describe("For each completion of the quest"),
+  unlock: Unlock.default({ mode: "IMMEDIATE" }).describe(
+    "When the quest is open to the player: at once, after the item before it, after other items, from a " +
+      "time on, from a local midnight so many days after the player joined, or with so many points",
+  ),
+});
+
+const Tier = z.strictObject({
+  tier: z.int().min(1).max(10_000),
+  points: z.int().min(1).max(POINTS_MAX),
+  free: RewardBundle.optional(),
+  premium: RewardBundle.optional().describe("For players with premium only"),
+});
+
+/** Aggregates whose events each give points. */
+const COUNTING: ReadonlySet<string> = new Set(["count", "sum"]);
+
+const Source = z.strictObject({
+  metric: WindowlessMetric.refine(
+    ({ aggregate }) => COUNTING.has(aggregate),
+    "must have an aggregate of count or sum",
+  ),
+  pointsPerUnit: z.number().min(0.000001).max(ITEM_POINTS_MAX),
+});
+
+const Completion = z.strictObject({
+  mode: z
+    .enum(["ALL_REQUIRED", "COUNT", "POINTS"])
+    .default("ALL_REQUIRED")
+    .describe("All items that are not optional; `value` items; or `value` points"),
+  value: z.int().min(1).max(POINTS_MAX).optional().describe("COUNT and POINTS only"),
+});
+
+export const adventureShape = z.strictObject({
+  key: Key,
+  name: z.string().min(1).max(100),
+  description: z.string().max(2_000).optional(),
+  imageUrl: z
+    .url({ protocol: /^https$/ })
+    .max(2_048)
+    .optional(),
+  season: z.string().min(1).max(64).optional(),
+  startsAt: IsoTime,
+  endsAt: IsoTime,
+  claimUntil: IsoTime.optional().describe("Until when what was reached can be claimed; default: 7 days more"),
+  timezone: z
+    .string()
+    .max(64)
+    .refine(isIanaName, "must be an IANA time zone")
+    .optional()
+    .describe("The zone of DAY_OFFSET; default: the player's, else the project's"),
+  join: z
+    .enum(["AUTO", "MANUAL"])
+    .default("AUTO")
+    .describe("AUTO: with the first quest that starts or event that gives points"),
+  audience: z
+    .strictObject({
+      segmentKeys: z.array(Key).min(1).max(SEGMENTS_MAX),
+      match: z.enum(["ANY", "ALL", "NONE"]).default("ANY"),
+    })
+    .optional()
+    .describe("The players to whom it is offered"),
+  items: z.array(Item).min(1).max(ITEMS_MAX),
+  completion: Completion.default({ mode: "ALL_REQUIRED" }),
+  tiers: z.array(Tier).max(TIERS_MAX).default([]),
+  premiumPrice: z
+    .strictObject({ currencyKey: Key, amount: z.int().min(1).max(PRICE_MAX) })
+    .optional()
+    .describe("For which players can buy premium; without it, premium is only granted"),
+  pointsFrom: z
+    .array(Source)
+    .max(SOURCES_MAX)
+    .default([])
+    .describe("Events that give points since the player joined; the one that makes the player join included"),
+  claim: z
+    .enum(["AUTO", "MANUAL"])
+    .default("AUTO")
+    .describe("Whether rewards of tiers and of the whole are granted at once, or when they are claimed"),
+  rewards: RewardBundle.default({}),
+  sortOrder: z.int().min(-1_000_000).max(1_000_000).default(0),
+  metadata: Metadata.optional(),
+});
+type Shape = z.output<typeof adventureShape>;
+type Refuse = (path: (string | number)[], message: string) => void;
+
+/** Default of `claimUntil` after the end. */
+export const CLAIM_MS = 7 * 86_400_000;
+
+const checkTimes = ({ startsAt, endsAt, claimUntil, items }: Shape, refuse: Refuse): void => {
+  const [from, until] = [Date.parse(startsAt), Date.parse(endsAt)];
+  if (until <= from) refuse(["endsAt"], "must be after startsAt");
+  if (claimUntil !== undefined && Date.parse(claimUntil) < until)
+    refuse(["claimUntil"], "must not be before endsAt");
+  items.forEach(({ unlock }, i) => {
+    if (unlock.mode === "AT_DATE" && Date.parse(unlock.at) >= until)
+      refuse(["items", i, "unlock", "at"], "must be before endsAt");
+    if (unlock.mode === "DAY_OFFSET" && unlock.days * 86_400_000 > until - from)
+      refuse(["items", i, "unlock", "days"], "is longer than the adventure");
+  });
+};
+
+const checkItems = ({ items }: Shape, refuse: Refuse): void => {
+  const [keys, orders] = [new Set<string>(), new Set<number>()];
+  items.forEach(({ questKey, order }, i) => {
+    if (keys.has(questKey)) refuse(["items", i, "questKey"], "is that of another item");
+    if (orders.has(order)) refuse(["items", i, "order"], "is that of another item");
+    keys.add(questKey);
+    orders.add(order);
+  });
+  items.forEach(({ questKey, unlock }, i) => {
+    if (unlock.mode !== "AFTER_QUESTS") return;
+    unlock.questKeys.forEach((key, n) => {
+      const path = ["items", i, "unlock", "questKeys", n];
+      if (key === questKey) refuse(path, "an item cannot wait for itself");
+      else if (!keys.has(key)) refuse(path, `the quest ${key} is not an item`);
+    });
+  });
+};
+
+const checkTiers = ({ tiers, premiumPrice }: Shape, refuse: Refuse): void => {
+  tiers.forEach(({ tier, points, free, premium }, i) => {
+    const before = tiers[i - 1];
+    if (before && tier <= before.tier)
+      refuse(["tiers", i, "tier"], "must be more than that of the tier before");
+    if (before && points <= before.points)
+      refuse(["tiers", i, "points"], "must be more than those of the tier before");
+    if (!free && !premium) refuse(["tiers", i], "has neither free nor premium rewards");
+  });
+  if (premiumPrice && !tiers.some(({ premium }) => premium))
+    refuse(["premiumPrice"], "no tier has premium rewards");
+};
+
+const checkCompletion = ({ completion, items }: Shape, refuse: Refuse): void => {
+  const { mode, value } = completion;
+  if ((mode !== "ALL_REQUIRED") !== (value !== undefined))
+    refuse(
+      ["completion", "value"],
+      value === undefined ? `is needed for ${mode}` : "is for COUNT and POINTS",
+    );
+  if (mode === "COUNT" && value !== undefined && value > items.length)
+    refuse(["completion", "value"], `cannot end: there are only ${items.length} items`);
+  if (mode === "ALL_REQUIRED" && items.every(({ optional }) => optional))
+    refuse(["completion"], "cannot end: every item is optional");
+};
+
+/** Zod check of constraints between fields, with those that decide whether the adventure can end. */
+const checkAdventure = (adventure: Shape, context: z.RefinementCtx): void => {
+  let isRefused = false;
+  const refuse: Refuse = (path, message) => {
+    isRefused = true;
+    context.addIssue({ code: "custom", path, message });
+  };
+  for (const check of [checkTimes, checkItems, checkTiers, checkCompletion]) check(adventure, refuse);
+  // Whether quests repeat is known when it is published.
+  if (!isRefused) for (const { path, message } of whatCannotEnd(adventure, () => true)) refuse(path, message);
+};
+
+/** A seasonal collection of quests of a project. */
+export const Adventure = adventureShape.superRefine(checkAdventure).meta({
+  example: {
+    key: "winter",
+    name: "Winter season",
+    season: "2026-winter",
+    startsAt: "2026-12-01T00:00:00Z",
+    endsAt: "2027-03-01T00:00:00Z",
+    items: [
+      { questKey: "first-week", order: 1, points: 50 },
+      { questKey: "second-week", order: 2, points: 50, unlock: { mode: "AFTER_PREVIOUS" } },
+    ],
+    pointsFrom: [
+      {
+        metric: { eventTypes: ["player.xp_granted"], aggregate: "sum", property: "amount" },
+        pointsPerUnit: 0.1,
+      },
+    ],
+    tiers: [
+      { tier: 1, points: 50, free: { xp: 10 }, premium: { xp: 50 } },
+      { tier: 2, points: 100, premium: { xp: 100 } },
+    ],
+    rewards: { xp: 500 },
+  },
+});
+export type Adventure = z.output<typeof Adventure>;

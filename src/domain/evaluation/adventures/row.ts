@@ -1,0 +1,63 @@
+/** States of a player's adventure that are stored. WAITING: the player has premium, and has not joined. */
+const STORED_ADVENTURE_STATES = ["WAITING", "IN_PROGRESS", "COMPLETED", "CLAIMED", "EXPIRED"] as const;
+export type StoredAdventureState = (typeof STORED_ADVENTURE_STATES)[number];
+
+/** States as the API shows them: LOCKED and AVAILABLE are never stored. */
+export const ADVENTURE_STATES = [
+  "LOCKED",
+  "AVAILABLE",
+  "IN_PROGRESS",
+  "COMPLETED",
+  "CLAIMED",
+  "EXPIRED",
+] as const;
+export type PlayerAdventureState = (typeof ADVENTURE_STATES)[number];
+
+export const TRACKS = ["FREE", "PREMIUM"] as const;
+export type Track = (typeof TRACKS)[number];
+
+/** What a player has done of an item: when first, how often, and the id of the last player's quest. */
+export type ItemDone = { doneMs: number; times: number; last: string };
+
+/** A tier that a player has reached, and when its rewards were granted. Times are in ms. */
+export type TierReached = { reachedMs: number; freeMs?: number; premiumMs?: number };
+
+/** A player's adventure. Every value is replaced, never edited. */
+export type AdventureRow = {
+  id: string;
+  /** The version of the adventure that was published when the row was last changed. */
+  version: number;
+  state: StoredAdventureState;
+  /** With fractions, to six decimals; players see whole points. */
+  points: number;
+  /** When the player joined; null while WAITING. */
+  startedMs: number | null;
+  completedMs: number | null;
+  claimedMs: number | null;
+  /** Since when the player has premium; null without. */
+  premiumMs: number | null;
+  /** When time alone will next change it; null for never. */
+  dueMs: number | null;
+  /** By key of the quest. */
+  items: Readonly<Record<string, ItemDone>>;
+  /** Keys of the quests that are unlocked. */
+  unlocked: readonly string[];
+  /** By number of the tier. */
+  tiers: Readonly<Record<string, TierReached>>;
+  /** Whether it must be saved. */
+  isChanged?: true;
+};
+
+/** Returns the whole points of a row. */
+export const wholePoints = ({ points }: Pick<AdventureRow, "points">): number => Math.floor(points);
+
+/** Returns whether a player has joined. */
+export const hasJoined = (row: AdventureRow | undefined): row is AdventureRow =>
+  row !== undefined && row.startedMs !== null;
+
+/** Returns whether an unfinished row that has expired runs again, since the end was put off. */
+export const isReopened = (
+  { state, completedMs }: AdventureRow,
+  { endMs }: { endMs: number },
+  nowMs: number,
+): boolean => state === "EXPIRED" && completedMs === null && nowMs < endMs;

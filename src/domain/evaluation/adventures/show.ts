@@ -1,0 +1,153 @@
+import type { PlanTurn } from "../project-plan.ts";
+import type { PlayerQuestState } from "../quests/row.ts";
+import type { AdventureStanding } from "../turn.ts";
+import type { CompiledAdventure } from "./compile.ts";
+import { completionOf, doneItems, isRunning, isUnlocked, rowOf, unlocksMs } from "./context.ts";
+import { type AdventureRow, hasJoined, isReopened, type PlayerAdventureState, wholePoints } from "./row.ts";
+
+export type PlayerAdventureTier = {
+  tier: number;
+  points: number;
+  reached: boolean;
+  /** Whether the rewards of the free track were granted, and those of the premium track. */
+  claimed: boolean;
+  premiumClaimed: boolean;
+};
+
+export type PlayerAdventureItem = {
+  questKey: string;
+  unlocked: boolean;
+  /** When time alone unlocks it; null where that is not known or over. */
+  unlocksAt: string | null;
+  state: PlayerQuestState;
+  /** How often its quest was completed in the adventure. */
+  completions: number;
+};
+
+/** A player's adventure as the API shows it; `id` is null without a row. Times are ISO 8601. */
+export type PlayerAdventure = {
+  id: string | null;
+  adventureKey: string;
+  adventureId: string;
+  name: string;
+  season: string | null;
+  state: PlayerAdventureState;
+  points: number;
+  questsCompleted: number;
+  questsRequired: number;
+  percent: number;
+  premium: boolean;
+  startsAt: string;
+  endsAt: string;
+  claimUntil: string;
+  startedAt: string | null;
+  completedAt: string | null;
+  claimedAt: string | null;
+  tiers: PlayerAdventureTier[];
+  items: PlayerAdventureItem[];
+};
+
+const isoOf = (ms: number | null): string | null =>
+  ms === null || !Number.isFinite(ms) ? null : new Date(ms).toISOString();
+
+/** Returns the state of a row at a moment: what is over by then is EXPIRED, settled or not. */
+const stateOf = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventureState => {
+  const row = rowOf(turn, adventure);
+  const { at } = turn.event;
+  if (hasJoined(row)) {
+    if (isReopened(row, adventure, turn.nowMs)) return "IN_PROGRESS";
+    const untilMs =
+      row.state === "COMPLETED" ? Math.max(adventure.endMs, adventure.claimMs) : adventure.endMs;
+    const isOpen = row.state === "IN_PROGRESS" || row.state === "COMPLETED";
+    return isOpen && at >= untilMs ? "EXPIRED" : (row.state as PlayerAdventureState);
+  }
+  return isRunning(adventure, at) && adventure.isForPlayer(turn) ? "AVAILABLE" : "LOCKED";
+};
+
+const percentOf = (adventure: CompiledAdventure, row: AdventureRow | undefined): number => {
+  if (row?.completedMs !== undefined && row.completedMs !== null) return 100;
+  const { has, needs } = completionOf(adventure, row);
+  return Math.min(99, Math.floor((100 * has) / needs));
+};
+
+/** Returns where the turn's player stands in an adventure; undefined for an unknown one. */
+export const adventureStanding = (turn: PlanTurn, key: string): AdventureStanding | undefined => {
+  const adventure = turn.project.adventures.byKey.get(key);
+  if (!adventure) return undefined;
+  return { state: stateOf(turn, adventure), percent: percentOf(adventure, rowOf(turn, adventure)) };
+};
+
+const showItems = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventureItem[] => {
+  const row = rowOf(turn, adventure);
+  const items = [...adventure.items.values()].toSorted((a, b) => a.definition.order - b.definition.order);
+  return items.map((item) => {
+    const { questKey } = item.definition;
+    const unlocked = row?.unlocked.includes(questKey) === true || canUnlock(turn, adventure, item);
+    return {
+      questKey,
+      unlocked,
+      unlocksAt: unlocked ? null : isoOf(unlocksMs(turn, adventure, { row, item })),
+      state: turn.questStanding(questKey)?.state ?? "LOCKED",
+      completions: row?.items[questKey]?.times ?? 0,
+    };
+  });
+};
+
+/** Nothing is unlocked before the start, after the end, or for those to whom it is not offered. */
+const canUnlock = (turn: PlanTurn, adventure: CompiledAdventure, item: Parameters<typeof isUnlocked>[2]) =>
+  isRunning(adventure, turn.event.at) &&
+  (hasJoined(rowOf(turn, adventure)) || adventure.isForPlayer(turn)) &&
+  isUnlocked(turn, adventure, item);
+
+const showTiers = (adventure: CompiledAdventure, row: AdventureRow | undefined): PlayerAdventureTier[] =>
+  adventure.definition.tiers.map(({ tier, points }) => {
+    const reached = row?.tiers[tier];
+    return {
+      tier,
+      points,
+      reached: reached !== undefined,
+      claimed: reached?.freeMs !== undefined,
+      premiumClaimed: reached?.premiumMs !== undefined,
+    };
+  });
+
+const questsRequired = ({ definition: { completion, items } }: CompiledAdventure): number =>
+  completion.mode === "COUNT" ? completion.value! : items.filter(({ optional }) => !optional).length;
+
+/** What is shown of a row where there is none. */
+const NOTHING = { id: null, points: 0, premiumMs: null, startedMs: null, completedMs: null, claimedMs: null };
+
+/** Returns a player's adventure without its items and tiers. */
+export const showOutline = (
+  turn: PlanTurn,
+  adventure: CompiledAdventure,
+): Omit<PlayerAdventure, "items" | "tiers"> => {
+  const row = rowOf(turn, adventure);
+  const { id, points, premiumMs, startedMs, completedMs, claimedMs } = row ?? NOTHING;
+  return {
+    id,
+    adventureKey: adventure.key,
+    adventureId: adventure.id,
+    name: adventure.definition.name,
+    season: adventure.definition.season ?? null,
+    state: stateOf(turn, adventure),
+    points: wholePoints({ points }),
+    questsCompleted: doneItems(adventure, row).length,
+    questsRequired: questsRequired(adventure),
+    percent: percentOf(adventure, row),
+    premium: premiumMs !== null,
+    startsAt: new Date(adventure.fromMs).toISOString(),
+    endsAt: new Date(adventure.endMs).toISOString(),
+    claimUntil: new Date(adventure.claimMs).toISOString(),
+    startedAt: isoOf(startedMs),
+    completedAt: isoOf(completedMs),
+    claimedAt: isoOf(claimedMs),
+  };
+};
+
+/** Returns a player's adventure at the turn's time. */
+export const showAdventure = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventure => ({
+  ...showOutline(turn, adventure),
+  tiers: showTiers(adventure, rowOf(turn, adventure)),
+  items: showItems(turn, adventure),
+});

@@ -1,0 +1,140 @@
+import { z } from "zod";
+import { DRAFT_STATUSES } from "../../domain/economy/definitions/drafts.ts";
+import { adventureShape } from "../../domain/evaluation/adventures/adventure.ts";
+import { ADVENTURE_STATES } from "../../domain/evaluation/adventures/row.ts";
+import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+
+const common = { tag: "Adventures", project: "caller" } as const;
+
+/** Properties shared by operations on adventures. */
+export const readAdventures = { ...common, access: { scope: "adventures:read", roles: EVERY_ROLE } } as const;
+export const manageAdventures = {
+  ...common,
+  access: { scope: "adventures:manage", roles: DESIGNERS },
+} as const;
+/** Players' adventures are changed by the game's server. */
+export const writeAdventures = { ...common, access: { scope: "adventures:write" } } as const;
+
+export const AdventureParams = z.object({
+  adventureId: z.string().max(64).meta({ description: "The adventure's UUID or its key", example: "winter" }),
+});
+
+/** An adventure as it was published; stored ones may be of an earlier version of the service. */
+const StoredAdventure = z.record(z.string(), z.unknown());
+
+export const AdventureBody = adventureShape
+  .extend({
+    id: z.uuid(),
+    status: z.enum(DRAFT_STATUSES).meta({
+      description: "SCHEDULED and ENDED also follow from `startsAt` and `endsAt`",
+    }),
+    draftVersion: z.int().meta({ description: "Counts the edits of the draft" }),
+    publishedVersion: z.int().nullable(),
+    published: StoredAdventure.nullable().meta({
+      description: "What runs; the other fields are those of the draft",
+    }),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "Adventure" });
+
+export const AdventureVersionBody = z
+  .object({
+    version: z.int(),
+    definition: StoredAdventure,
+    publishedAt: z.iso.datetime(),
+    isPublished: z.boolean().meta({ description: "The one that runs" }),
+  })
+  .meta({ id: "AdventureVersion" });
+
+export const AdventureStatsBody = z
+  .object({
+    adventureKey: z.string(),
+    players: z.int().meta({ description: "Those who have joined" }),
+    states: z.record(z.string(), z.int()).meta({ description: "How many are in each state" }),
+    premium: z.int().meta({ description: "How many of them have premium" }),
+    averagePoints: z.int().nullable(),
+    items: z
+      .array(z.object({ questKey: z.string(), done: z.int() }))
+      .meta({ description: "How many have done each item" }),
+    tiers: z
+      .array(z.object({ tier: z.int(), reached: z.int() }))
+      .meta({ description: "How many have reached each tier" }),
+  })
+  .meta({ id: "AdventureStats" });
+
+const TierBody = z
+  .object({
+    tier: z.int(),
+    points: z.int(),
+    reached: z.boolean(),
+    claimed: z.boolean().meta({ description: "Whether the rewards of the free track were granted" }),
+    premiumClaimed: z.boolean().meta({ description: "Whether those of the premium track were" }),
+  })
+  .meta({ id: "PlayerAdventureTier" });
+
+const ItemBody = z
+  .object({
+    questKey: z.string(),
+    unlocked: z.boolean(),
+    unlocksAt: z.iso.datetime().nullable().meta({ description: "When time alone unlocks it" }),
+    state: z.enum(QUEST_STATES).meta({ description: "Of the player's quest in its current cycle" }),
+    completions: z.int().meta({ description: "Of the quest, since the player joined" }),
+  })
+  .meta({ id: "PlayerAdventureItem" });
+
+export const PlayerAdventureBody = z
+  .object({
+    id: z.uuid().nullable().meta({ description: "Null while the player has neither joined nor premium" }),
+    adventureKey: z.string(),
+    adventureId: z.uuid(),
+    name: z.string(),
+    season: z.string().nullable(),
+    state: z.enum(ADVENTURE_STATES).meta({
+      description: "LOCKED: before its start, while it is paused, or not offered to the player",
+    }),
+    points: z.int(),
+    questsCompleted: z.int(),
+    questsRequired: z.int(),
+    percent: z.int(),
+    premium: z.boolean(),
+    startsAt: z.iso.datetime(),
+    endsAt: z.iso.datetime(),
+    claimUntil: z.iso.datetime(),
+    startedAt: z.iso.datetime().nullable().meta({ description: "When the player joined" }),
+    completedAt: z.iso.datetime().nullable(),
+    claimedAt: z.iso.datetime().nullable(),
+    tiers: z.array(TierBody),
+    items: z.array(ItemBody).meta({ description: "In their order" }),
+  })
+  .meta({
+    id: "PlayerAdventure",
+    example: {
+      id: "019ba9d2-4c00-7000-8000-000000000001",
+      adventureKey: "winter",
+      adventureId: "019ba9d2-4c00-7000-8000-000000000002",
+      name: "Winter season",
+      season: "2026-winter",
+      state: "IN_PROGRESS",
+      points: 60,
+      questsCompleted: 1,
+      questsRequired: 2,
+      percent: 50,
+      premium: false,
+      startsAt: "2026-12-01T00:00:00.000Z",
+      endsAt: "2027-03-01T00:00:00.000Z",
+      claimUntil: "2027-03-08T00:00:00.000Z",
+      startedAt: "2026-12-02T18:00:00.000Z",
+      completedAt: null,
+      claimedAt: null,
+      tiers: [
+        { tier: 1, points: 50, reached: true, claimed: true, premiumClaimed: false },
+        { tier: 2, points: 100, reached: false, claimed: false, premiumClaimed: false },
+      ],
+      items: [
+        { questKey: "first-week", unlocked: true, unlocksAt: null, state: "CLAIMED", completions: 1 },
+        { questKey: "second-week", unlocked: true, unlocksAt: null, state: "AVAILABLE", completions: 0 },
+      ],
+    },
+  });

@@ -1,0 +1,122 @@
+import { z } from "zod";
+import {
+  claimPlayerAdventure,
+  claimPlayerTier,
+  givePlayerPremium,
+  joinPlayerAdventure,
+} from "../../domain/economy/adventures/change-adventures.ts";
+import {
+  listPlayerAdventures,
+  readPlayerAdventure,
+} from "../../domain/economy/adventures/player-adventures.ts";
+import { ADVENTURE_STATES, TRACKS } from "../../domain/evaluation/adventures/row.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import { route } from "../route.ts";
+import { AdventureParams, PlayerAdventureBody, readAdventures, writeAdventures } from "./adventure-bodies.ts";
+import { PlayerParams } from "./player-params.ts";
+
+const Params = PlayerParams.extend(AdventureParams.shape);
+const TierParams = Params.extend({
+  tier: z
+    .string()
+    .regex(/^[1-9]\d{0,4}$/, "must be the number of a tier")
+    .meta({ description: "The number of the tier", example: "1" }),
+});
+
+const write = {
+  ...writeAdventures,
+  method: "post",
+  params: Params,
+  response: PlayerAdventureBody,
+} as const;
+
+export const playerAdventureRoutes = [
+  route({
+    ...readAdventures,
+    method: "get",
+    path: "/players/{playerId}/adventures",
+    id: "listPlayerAdventures",
+    summary: "List a player's adventures",
+    description:
+      "Those that run or are to come, also where the player has not joined; and those that are over if the " +
+      "player has taken part.",
+    params: PlayerParams,
+    query: z.object({ state: z.enum(ADVENTURE_STATES).optional() }),
+    response: z.object({ data: z.array(PlayerAdventureBody) }),
+    run: (app, { projectId, params, query: { state } }) =>
+      app.transact(async (work) => {
+        const all = await listPlayerAdventures(work, await getPlayer(work, projectId, params.playerId));
+        return { data: all.filter((one) => state === undefined || one.state === state) };
+      }),
+  }),
+  route({
+    ...readAdventures,
+    method: "get",
+    path: "/players/{playerId}/adventures/{adventureId}",
+    id: "getPlayerAdventure",
+    summary: "Get a player's adventure",
+    params: Params,
+    response: PlayerAdventureBody,
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        return readPlayerAdventure(work, player, params.adventureId);
+      }),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/adventures/{adventureId}/join",
+    id: "joinPlayerAdventure",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Make a player join an adventure",
+    description:
+      "409 ADVENTURE_NOT_AVAILABLE if it does not run, is LOCKED for the player, or was joined before.",
+    run: (app, { projectId, params: { playerId, adventureId } }) =>
+      app.transact(async (work) => joinPlayerAdventure(work, { projectId, id: playerId }, adventureId)),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/adventures/{adventureId}/claim",
+    id: "claimPlayerAdventure",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Claim the rewards of an adventure for a player",
+    description:
+      "Of one that is COMPLETED, once: 409 ALREADY_CLAIMED afterwards, CLAIM_EXPIRED after `claimUntil`.",
+    run: (app, { projectId, params: { playerId, adventureId } }) =>
+      app.transact(async (work) => claimPlayerAdventure(work, { projectId, id: playerId }, adventureId)),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/adventures/{adventureId}/tiers/{tier}/claim",
+    id: "claimPlayerAdventureTier",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Claim the rewards of a tier for a player",
+    description:
+      "On one track, once: 409 ALREADY_CLAIMED afterwards, PREMIUM_REQUIRED without premium, INVALID_STATE " +
+      "while the tier is not reached, CLAIM_EXPIRED after `claimUntil`.",
+    params: TierParams,
+    body: z.strictObject({ track: z.enum(TRACKS).default("FREE") }).meta({ example: { track: "FREE" } }),
+    run: (app, { projectId, params: { playerId, adventureId: adventureRef, tier }, body: { track } }) =>
+      app.transact(async (work) =>
+        claimPlayerTier(work, { projectId, id: playerId }, { adventureRef, tier: Number(tier), track }),
+      ),
+  }),
+  route({
+    ...write,
+    access: { scope: "adventures:write", roles: ADMINS },
+    path: "/players/{playerId}/adventures/{adventureId}/premium",
+    id: "givePlayerAdventurePremium",
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Sell or grant a player premium of an adventure",
+    description:
+      "For `premiumPrice`, or without paying with `grant`. Tiers that are reached open. It is possible " +
+      "before the start, and after the end as long as rewards can be claimed. 409: INSUFFICIENT_FUNDS, " +
+      "NOT_FOR_SALE, ALREADY_PREMIUM, ADVENTURE_NOT_AVAILABLE.",
+    body: z.strictObject({ grant: z.literal(true).optional() }).meta({ example: { grant: true } }),
+    run: (app, { projectId, params: { playerId, adventureId: adventureRef }, body: { grant } }) =>
+      app.transact(async (work) =>
+        givePlayerPremium(work, { projectId, id: playerId }, { adventureRef, isGranted: grant === true }),
+      ),
+  }),
+];
