@@ -1,4 +1,5 @@
 import type { RawBuilder } from "kysely";
+import { DUE_ADVENTURES, settlePlayersAdventures } from "../../economy/adventures/due.ts";
 import { DUE_BOOSTS, endPlayersBoosts } from "../../economy/boosts/sweep.ts";
 import {
   DUE_HOLDS,
@@ -69,6 +70,7 @@ export const DUE_KINDS = {
     settle: async (work, projectId) => counted(await openWindows(work, projectId)),
   },
   questsExpired: ofPlayers(DUE_QUESTS, settlePlayersQuests),
+  adventuresSettled: ofPlayers(DUE_ADVENTURES, settlePlayersAdventures),
   streaksSettled: ofPlayers(DUE_STREAKS, settlePlayersStreaks),
   holdsReleased: ofPlayers(DUE_HOLDS, expirePlayersHolds),
   lotsExpired: ofPlayers(DUE_LOTS, expirePlayersLots),
