@@ -11,6 +11,7 @@ import { definitionKind } from "../definitions/kind.ts";
 import { sharedDefinitions } from "../definitions/project-definitions.ts";
 import { isActiveKey, type Reference, UnknownReference } from "../definitions/references.ts";
 import { checkBundles } from "../rewards/references.ts";
+import { startCounting } from "../rewards/start-counting.ts";
 import { circleThrough } from "./prerequisites.ts";
 
 const mentionsIn = (group: Group, field: string): Mention[] => {
@@ -30,7 +31,10 @@ const mentionsIn = (group: Group, field: string): Mention[] => {
 };
 
 /** Returns the definitions that a quest names outside its rewards, with the fields that name them. */
-export const mentionsOfQuest = ({ audience, prerequisites, steps }: Quest): Mention[] => [
+export const mentionsOfQuest = ({ audience, prerequisites, start, steps }: Quest): Mention[] => [
+  ...(start.cost
+    ? [{ kind: "currency", key: start.cost.currencyKey, path: "start.cost.currencyKey" } as const]
+    : []),
   ...(audience?.segmentKeys ?? []).map((key, i): Mention => {
     return { kind: "segment", key, path: `audience.segmentKeys.${i}` };
   }),
@@ -74,7 +78,12 @@ const readQuests = async (work: Work, projectId: string): Promise<Quest[]> => {
 };
 
 /** Refuses unknown names, and prerequisites through which quests wait for one another. */
-const check = async (work: Work, projectId: string, quest: Quest): Promise<void> => {
+const check = async (
+  work: Work,
+  projectId: string,
+  quest: Quest,
+  before: Quest | undefined,
+): Promise<void> => {
   const circle = quest.prerequisites && circleThrough(quest, await readQuests(work, projectId));
   if (circle)
     throw invalid("prerequisites", `quests wait for one another: ${circle.join(" → ")}`, "QUEST_CYCLE");
@@ -87,6 +96,8 @@ const check = async (work: Work, projectId: string, quest: Quest): Promise<void>
     ),
   ];
   await checkBundles(work, projectId, { kind: "quest", key, bundles });
+  if (quest.maxParticipants !== undefined && before?.maxParticipants === undefined)
+    await startCounting(work, { projectId, kind: "quest", key });
 };
 
 export const questKind = definitionKind<Quest>({

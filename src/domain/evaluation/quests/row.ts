@@ -58,6 +58,12 @@ export type QuestRow = {
   steps: Readonly<Record<string, StepProgress>>;
   /** Keys of the steps whose rewards were granted in this cycle. */
   rewarded: readonly string[];
+  /** The tracked event that it began with. */
+  eventId?: string;
+  /** Whether its entry cost was paid. */
+  isPaid?: true;
+  /** How often reverts have taken back rewards of it: these can be given again, under another key. */
+  again?: number;
   /** Whether it must be saved. */
   isChanged?: true;
 };
