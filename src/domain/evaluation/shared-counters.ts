@@ -16,7 +16,7 @@ export type SharedCounters = {
   /** Firing times in ms, ascending, of a rolling limit. */
   times(key: SharedKey): readonly number[];
   setTimes(key: SharedKey, times: readonly number[]): void;
-  /** Returns whether the counter was locked for this transaction. */
+  /** Returns whether the counter was locked for this transaction, or may be counted without a lock. */
   has(key: SharedKey): boolean;
   /** Saves the current state and returns a function that restores it. */
   save(): () => void;
@@ -54,7 +54,7 @@ export const createSharedCounters = (
     },
     times: (key) => find(key).state.times ?? [],
     setTimes: (key, times) => set(key, { ...find(key).state, times }),
-    has: (key) => states.has(counterIdOf(key)),
+    has: (key) => isOpen || states.has(counterIdOf(key)),
     save: () => {
       const { length } = changed;
       return () => {

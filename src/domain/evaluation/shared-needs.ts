@@ -2,6 +2,7 @@ import { badgesFollowing } from "./badges/follow.ts";
 import { DERIVED_EVENT_TYPES } from "../kernel/events/event-types.ts";
 import { type AdventureIndex, bundlesOf, type CompiledAdventure } from "./adventures/compile.ts";
 import type { CompiledQuest } from "./quests/compile.ts";
+import { placesKey } from "./quests/places.ts";
 import type { RewardBundle } from "./rewards/bundle.ts";
 import { limitedKeysOf } from "./rewards/shared-keys.ts";
 import type { Pieces } from "../kernel/pace.ts";
@@ -79,7 +80,13 @@ const isShared = ({ globalLimits, budgets }: CompiledRule): boolean =>
   globalLimits.length > 0 || budgets.length > 0;
 
 const sharesAnything = (plan: ProjectPlan): boolean =>
-  plan.rules.all.some(isShared) || limitedKeysOf(plan, [everything(plan)]).length > 0;
+  plan.rules.all.some(isShared) ||
+  limitedKeysOf(plan, [everything(plan)]).length > 0 ||
+  placesOf(plan, plan.quests.byKey.values()).length > 0;
+
+/** Returns the counters of the players who may start quests. */
+const placesOf = ({ projectId }: ProjectPlan, quests: Iterable<CompiledQuest>): SharedKey[] =>
+  [...quests].flatMap((quest) => placesKey(projectId, quest) ?? []);
 
 const remember = (plan: ProjectPlan): NeedsOf => {
   const byType = new Map<string, Needs>();
@@ -103,14 +110,23 @@ const everything = ({ badges, rewards }: ProjectPlan): RewardBundle => ({
 function* workOut(plan: ProjectPlan, eventType: string): Pieces<Needs> {
   // A sent action may be of an earlier version of a rule.
   if (SPAWNED_TYPES.has(eventType))
-    return { keys: limitedKeysOf(plan, [everything(plan)]), rules: plan.rules.all.filter(isShared) };
+    return {
+      keys: [...limitedKeysOf(plan, [everything(plan)]), ...placesOf(plan, plan.quests.byKey.values())],
+      rules: plan.rules.all.filter(isShared),
+    };
   const reached = yield* reach(plan, eventType);
   const rules = [...reached.rules].filter(isShared);
-  return { keys: limitedKeysOf(plan, reached.bundles), rules };
+  const places = placesOf(plan, reached.quests);
+  return { keys: [...limitedKeysOf(plan, reached.bundles), ...places], rules };
 }
 
 /** Everything that evaluation may reach; grows while it is iterated. */
-type Reached = { types: Set<string>; rules: Set<CompiledRule>; bundles: RewardBundle[] };
+type Reached = {
+  types: Set<string>;
+  rules: Set<CompiledRule>;
+  quests: Set<CompiledQuest>;
+  bundles: RewardBundle[];
+};
 
 /** Steps of visiting a definition, and what it grants or causes. */
 const LOOK_STEPS = 2;
@@ -128,13 +144,19 @@ function* giveOfAdventures(
   }
 }
 
+type ByQuests = { reached: Reached; quests: readonly CompiledQuest[]; give: (bundle: RewardBundle) => void };
+
+/** A start may take a currency: that is told as a gain of it is. */
+const COST: RewardBundle = { currencies: {} };
+
 /** Passes on what quests and their steps may give, also by versions that players still do. */
 function* giveOfQuests(
   { adventures }: { adventures: AdventureIndex },
-  quests: readonly CompiledQuest[],
-  give: (bundle: RewardBundle) => void,
+  { reached, quests, give }: ByQuests,
 ): Pieces<void> {
   for (const quest of quests) {
+    reached.quests.add(quest);
+    if (quest.definition.start.cost) give(COST);
     yield* giveOfAdventures(adventures.ofQuest(quest.key), give);
     for (const { definition } of [quest, ...quest.earlier.values()]) {
       yield GIVE_STEPS;
@@ -153,25 +175,27 @@ function* reachByRule(plan: ProjectPlan, { reached, rule, give }: ByRule): Piece
     addTypes(plan, reached, types);
     bundles.forEach(give);
     const named = quests.flatMap((key) => plan.quests.byKey.get(key) ?? []);
-    yield* giveOfQuests(plan, named, give);
+    yield* giveOfQuests(plan, { reached, quests: named, give });
   }
 }
 
 function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
   // Any change by REST may include XP; its other grants are named by the caller.
   const given: RewardBundle[] = eventType === "system.change" ? [{ xp: 1 }] : [];
-  const reached: Reached = { types: new Set(firstTypes(eventType)), rules: new Set(), bundles: given };
+  const reached: Reached = {
+    types: new Set(firstTypes(eventType)),
+    rules: new Set(),
+    quests: new Set(),
+    bundles: given,
+  };
   const levelsGive = [...plan.levels.values()].some(({ rewards }) => Object.keys(rewards).length > 0);
   const give = (bundle: RewardBundle): void => {
     reached.bundles.push(bundle);
     addTypes(plan, reached, typesOfBundle(bundle, levelsGive));
   };
   // A state may change with any event.
-  yield* giveOfQuests(
-    plan,
-    plan.quests.stateful.map(({ quest }) => quest),
-    give,
-  );
+  const stateful = plan.quests.stateful.map(({ quest }) => quest);
+  yield* giveOfQuests(plan, { reached, quests: stateful, give });
   // A growing set is iterated to its new end.
   for (const type of reached.types) {
     addTypes(plan, reached, ALWAYS);
@@ -183,7 +207,7 @@ function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
     for (const streak of plan.streaks.values()) {
       if (streak.listensTo(type)) for (const { rewards } of streak.definition.milestones) give(rewards);
     }
-    yield* giveOfQuests(plan, plan.quests.forEvent(type), give);
+    yield* giveOfQuests(plan, { reached, quests: plan.quests.forEvent(type), give });
     yield* giveOfAdventures(plan.adventures.forEvent(type), give);
     for (const rule of rulesOf(plan, type)) {
       if (reached.rules.has(rule)) continue;

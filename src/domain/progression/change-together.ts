@@ -6,7 +6,7 @@ import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
-import { counterIdOf, type SharedCounters } from "../evaluation/shared-counters.ts";
+import { counterIdOf, type SharedCounters, type SharedKey } from "../evaluation/shared-counters.ts";
 import { sharedKeysOf } from "../evaluation/shared-needs.ts";
 import { saveTurn } from "../evaluation/snapshot.ts";
 import { newId } from "../kernel/ids.ts";
@@ -35,6 +35,8 @@ export type PlayerChange<T> = {
   change: (turn: PlanTurn, key: string) => () => T;
   /** Bundles that the change may give besides XP, so that the counters they share are locked. */
   gives?: readonly RewardBundle[] | undefined;
+  /** Further counters to be locked. */
+  counters?: readonly SharedKey[] | undefined;
   /** Loads only what the active definitions may touch. */
   isOfActive?: boolean | undefined;
   /** Times of the change whose lists are loaded, in ms; default: now. */
@@ -96,17 +98,18 @@ const openTurns = async (work: Work, plan: ProjectPlan, located: readonly Locate
     if (change.timesMs) player.timesMs = [...player.timesMs, ...change.timesMs];
   await loadStates(work, players, [plan], partsOf(plan, located));
   const event = changeEvent(newId(), work.now.getTime());
-  const limited = limitedKeysOf(
-    plan,
-    located.flatMap(({ change: { gives = [] } }) => gives),
-  );
+  const keysOf = ({ gives = [], counters = [] }: PlayerChange<unknown>): SharedKey[] => [
+    ...limitedKeysOf(plan, gives),
+    ...counters,
+  ];
+  const limited = located.flatMap(({ change }) => keysOf(change));
   const ofRules = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
   const { counters: shared, held } = work.isShared
     ? await lockFreeCounters(work, [...ofRules, ...limited])
     : { counters: await lockSharedCounters(work, [...ofRules, ...limited]), held: NONE };
   /** Whether a change may count something that others have locked. */
-  const isHeld = ({ gives = [] }: PlayerChange<unknown>): boolean =>
-    held.size > 0 && [...ofRules, ...limitedKeysOf(plan, gives)].some((key) => held.has(counterIdOf(key)));
+  const isHeld = (change: PlayerChange<unknown>): boolean =>
+    held.size > 0 && [...ofRules, ...keysOf(change)].some((key) => held.has(counterIdOf(key)));
   const asked = located.flatMap(({ change: { reference }, player }) =>
     reference === undefined ? [] : [{ playerId: player.id, reference }],
   );

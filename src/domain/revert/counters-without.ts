@@ -33,7 +33,11 @@ export type Touched = {
 };
 
 /** Returns the player's counter as stored. */
-export const storedCounter = ({ player }: Owner, { id }: CompiledMetric): CounterState | undefined =>
+export const storedCounter = (owner: Owner, { id }: CompiledMetric): CounterState | undefined =>
+  storedCounterById(owner, id);
+
+/** As `storedCounter`, by the id of the metric. */
+export const storedCounterById = ({ player }: Owner, id: string): CounterState | undefined =>
   player.doc.c?.[id] as CounterState | undefined;
 
 type Touching = Omit<Touched, "moments" | "by"> & { moments: Map<number, Moment>; by: Set<string> };

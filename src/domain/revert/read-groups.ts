@@ -4,6 +4,8 @@ import type { Work } from "../kernel/work.ts";
 import { awardOfKey, isLost, keepAwards } from "./award-log.ts";
 import type { OwnedAward } from "./read-awards.ts";
 import { type Followed, openFollowing } from "./read-followed.ts";
+import { rewardOfQuest } from "./quests/outcome.ts";
+import { NO_QUESTS, openQuests, type QuestsWithout, readQuestCycles } from "./quests/read-quests.ts";
 import { visitHistories } from "./read-history.ts";
 import { readLost } from "./read-lost.ts";
 import { readHasOtherXp } from "./read-other-xp.ts";
@@ -12,7 +14,7 @@ import { openOtherScores } from "./read-scores.ts";
 import { openStreakDays, readStreakStarts, type StreakStarts } from "./read-streak-days.ts";
 import { type OthersOfLists, readSubmitted, submittedBy } from "./read-submitted.ts";
 import type { Rewards } from "./read-tier-rewards.ts";
-import type { PlayerRecord, Reversal, RevertedTogether } from "./record.ts";
+import type { PlayerRecord, QuestsOfRecord, Reversal, RevertedTogether } from "./record.ts";
 import { pastEvents } from "./reverse.ts";
 import type { EventPart, RevertState } from "./revert-state.ts";
 
@@ -29,6 +31,7 @@ type PlayerGroup = {
   together: RevertedTogether;
   /** Keys of the badges that follow counters of an event reverted so far. */
   seen: Set<string>;
+  quests: QuestsOfRecord;
   /** What cannot be determined, in words, until it was noted. */
   left: string[];
 };
@@ -51,6 +54,7 @@ export const readGroups = async (
   const computed = await compute(work, state, { byPlayer, starts });
   const logOf = (player: PlayerState): readonly OwnedAward[] => state.caused.logs.get(player) ?? [];
   const lost = await readLost(work, plan, {
+    ofQuests: new Map(computed.map(({ player, quests }) => [player.id, lostOfQuests(quests)])),
     players: computed.map(({ player, followed: { followed, left } }) => ({
       player,
       followed,
@@ -69,7 +73,7 @@ export const readGroups = async (
   const owners = byPlayer.filter(([, own]) => own.some(({ isOwn }) => isOwn)).map(([{ id }]) => id);
   const longestRuns = await readLongestRuns(work, plan.projectId, owners);
   return new Map(
-    computed.map(({ player, followed, scores, days }) => {
+    computed.map(({ player, followed, scores, days, quests }) => {
       const log = logOf(player);
       return [
         player,
@@ -82,12 +86,16 @@ export const readGroups = async (
           log,
           together: togetherOf(log, { followed: followed.followed, lost: lost.get(player.id)?.awards }),
           seen: new Set(),
+          quests: { ...quests, lost: lostOfQuests(quests) },
           left: [...followed.left],
         },
       ];
     }),
   );
 };
+
+const lostOfQuests = ({ outcomes }: QuestsWithout): Set<string> =>
+  new Set(outcomes.flatMap(({ lost }) => [...lost]));
 
 const togetherOf = (
   log: readonly OwnedAward[],
@@ -109,7 +117,11 @@ const togetherOf = (
 const pastOf = ({ plan }: RevertState, { event, own, isOwn }: EventPart): PastEvent[] =>
   pastEvents({ project: plan }, { event, emitted: own.emitted, isOwn });
 
-type Computed = Pick<PlayerRecord, "scores" | "days"> & { player: PlayerState; followed: Followed };
+type Computed = Pick<PlayerRecord, "scores" | "days"> & {
+  player: PlayerState;
+  followed: Followed;
+  quests: QuestsWithout;
+};
 
 type Computing = {
   byPlayer: readonly (readonly [PlayerState, readonly Part[]])[];
@@ -122,6 +134,11 @@ const compute = async (
   { plan, counterStarts, boardStarts, steps }: RevertState,
   { byPlayer, starts }: Computing,
 ): Promise<Computed[]> => {
+  const cycles = await readQuestCycles(
+    work,
+    plan,
+    byPlayer.map(([player, parts]) => ({ player, parts })),
+  );
   const opened = [];
   for (const [player, parts] of byPlayer) {
     steps.charge(stepsOf(plan, parts));
@@ -132,29 +149,42 @@ const compute = async (
     const ownEvents = own.map(({ event }) => event);
     const scoring = openOtherScores({ plan, player, events: ownEvents, starts: boardStarts });
     const gathering = openStreakDays({ plan, player, parts: own, starts });
-    opened.push({ player, following, scoring, gathering });
+    const questing = openQuests(
+      { plan, player, parts, starts: counterStarts, nowMs: work.now.getTime() },
+      cycles,
+    );
+    opened.push({ player, following, scoring, gathering, questing });
   }
   const readings = opened
-    .filter(({ following, scoring, gathering }) => following.recounting ?? scoring ?? gathering)
-    .map(({ player: { id: playerId }, following, scoring, gathering }) => ({
+    .filter(
+      ({ following, scoring, gathering, questing }) =>
+        following.recounting ?? scoring ?? gathering ?? questing,
+    )
+    .map(({ player: { id: playerId }, following, scoring, gathering, questing }) => ({
       playerId,
       visit: (...event: Parameters<NonNullable<typeof scoring>["visit"]>): void => {
         following.recounting?.visit(...event);
         scoring?.visit(...event);
         gathering?.visit(...event);
+        questing?.visit(...event);
       },
     }));
   const read = await visitHistories(work, plan.projectId, readings);
-  return opened.map(({ player, following, scoring, gathering }) => {
+  return opened.map(({ player, following, scoring, gathering, questing }) => {
     const isKnown = read.has(player.id);
     return {
       player,
       followed: following.result(isKnown ? following.recounting?.result() : undefined),
-      scores: (isKnown ? scoring?.result() : undefined) ?? new Map(),
-      days: (isKnown ? gathering?.result() : undefined) ?? new Map(),
+      scores: resultOf(scoring, isKnown) ?? new Map(),
+      days: resultOf(gathering, isKnown) ?? new Map(),
+      quests: resultOf(questing, isKnown) ?? NO_QUESTS,
     };
   });
 };
+
+/** Nothing is known of a player with too many events. */
+const resultOf = <T>(found: { result(): T } | undefined, isKnown: boolean): T | undefined =>
+  isKnown ? found?.result() : undefined;
 
 const stepsOf = ({ metrics, boardIndex }: RevertState["plan"], parts: readonly Part[]): number => {
   let steps = 0;
@@ -205,7 +235,11 @@ export const nextRecord = (
   const keys = followed.badgesOf.get(event.id) ?? new Set();
   const ofAwards = group.log.filter(({ isOfEvent, eventId }) => isOfEvent && eventId === event.id);
   const keysNow = new Set([...keys, ...ofAwards.map(({ badgeKey }) => badgeKey)]);
+  const outcomes = group.quests.outcomes.filter(({ by }) => by.has(event.id));
+  group.quests.outcomes = group.quests.outcomes.filter((one) => !outcomes.includes(one));
   const isNew = ({ key }: { key: string }): boolean => {
+    const reward = rewardOfQuest(key);
+    if (reward !== undefined) return outcomes.some((one) => one.lost.has(reward));
     const badgeKey = awardOfKey(key)?.badgeKey ?? "";
     return keysNow.has(badgeKey) && !seen.has(badgeKey);
   };
@@ -225,6 +259,7 @@ export const nextRecord = (
     submitted: submittedBy(plan, { player, firings: own.firings }, group.others),
     hasOtherXp,
     grants,
+    quests: { ...group.quests, outcomes },
     awards: group.log
       .filter(({ key }) => !together.taken.has(key))
       .map((award) => ({ ...award, isOfEvent: award.eventId === event.id && award.isOfEvent })),

@@ -5,6 +5,7 @@ import { loadStates } from "../progression/load-states.ts";
 import { entries } from "../progression/parts/entries.ts";
 import { lostAwards } from "./award-log.ts";
 import { readOtherTiers } from "./read-followed.ts";
+import { readQuestRewards } from "./quests/read-quest-rewards.ts";
 import { type LostOfBadge, readRewardsOfTiers, type Rewards } from "./read-tier-rewards.ts";
 import type { FollowedBadge, LoggedAward, LostRewards } from "./record.ts";
 
@@ -17,7 +18,12 @@ type Following = {
   /** Awards by the events, with those that the badges have otherwise. */
   log: readonly LoggedAward[];
 };
-type Query = { players: readonly Following[]; eventIds: readonly string[] };
+type Query = {
+  players: readonly Following[];
+  /** Rewards of quests, as `rewardOfQuest` names them, by player. */
+  ofQuests: ReadonlyMap<string, ReadonlySet<string>>;
+  eventIds: readonly string[];
+};
 
 /** What is lost of badges: by the events, and with them by others. */
 export type Lost = {
@@ -38,7 +44,7 @@ const fallingOf = (one: Following): string[] => [...one.followed.keys()].filter(
 export const readLost = async (
   work: Work,
   plan: ProjectPlan,
-  { players, eventIds }: Query,
+  { players, ofQuests, eventIds }: Query,
 ): Promise<Map<string, Lost>> => {
   const keysOf = new Map(
     players.map((one) => [one.player.id, fallingOf(one)] as const).filter(([, keys]) => keys.length > 0),
@@ -51,9 +57,21 @@ export const readLost = async (
     for (const [key, tier] of others.get(one.player.id) ?? []) raise(plan, one, { key, tier });
   const lostBy = new Map(players.map((one) => [one.player.id, lostOfPlayer(one)]));
   const lostOf = new Map([...lostBy].map(([id, { badges }]) => [id, badges]));
-  const rewards = await readRewardsOfTiers(work, plan.projectId, { lostOf, eventIds });
+  const rewards = joined(
+    await readRewardsOfTiers(work, plan.projectId, { lostOf, eventIds }),
+    await readQuestRewards(work, plan.projectId, { lostOf: ofQuests, eventIds }),
+  );
   await loadListsOf(work, plan, { players: players.map(({ player }) => player), rewards });
   return new Map([...lostBy].map(([id, { awards }]) => [id, { rewards: rewards.get(id), awards }]));
+};
+
+const joined = (a: Map<string, Rewards>, b: Map<string, Rewards>): Map<string, Rewards> => {
+  const all = new Map(a);
+  for (const [id, { lost, grants }] of b) {
+    const known = all.get(id) ?? { lost: [], grants: [] };
+    all.set(id, { lost: [...known.lost, ...lost], grants: [...known.grants, ...grants] });
+  }
+  return all;
 };
 
 /** A badge that was awarded otherwise too: how often the counter has awarded it depends on the order. */

@@ -183,11 +183,14 @@ const isUnseen = (action: Action): action is EmitEvent =>
 export const readCounterStarts = async (
   { db }: Work,
   projectId: string,
-  { badges, segments, rules }: ProjectPlan,
+  { badges, segments, quests, rules }: ProjectPlan,
 ): Promise<CounterStarts> => {
   const made = await sql<{ id: string; at: Date | string }>`
     select id, created_at as at from definitions
     where project_id = ${projectId} and kind in ('badge', 'segment') and status = 'ACTIVE'
+    union all
+    select v.definition_id, min(v.published_at) from definition_versions v
+    where v.project_id = ${projectId} group by v.definition_id
     union all
     select v.rule_id, case when exists (
         select 1 from project_jobs j where j.project_id = ${projectId} and j.kind = 'BACKFILL'
@@ -203,7 +206,9 @@ export const readCounterStarts = async (
       starts.set(key, Math.min(starts.get(key) ?? Infinity, madeMs.get(id) ?? -Infinity));
     }
   };
-  await mapInSlices([...badges.values(), ...segments.values()], ({ id, metrics }) => note(id, metrics));
+  await mapInSlices([...badges.values(), ...segments.values(), ...quests.byKey.values()], ({ id, metrics }) =>
+    note(id, metrics),
+  );
   await mapInSlices(rules.all, ({ id, definition }) => note(id, needsOf(definition).metrics));
   return starts;
 };

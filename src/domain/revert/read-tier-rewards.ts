@@ -8,6 +8,7 @@ import { tooLarge } from "./too-large.ts";
 
 /** What a player was given for tiers of badges by other events. */
 export type Rewards = { lost: LostRewards[]; grants: CausedGrant[] };
+export type OwnedGrant = CausedGrant & { playerId: string };
 /** Tiers and repeated awards of a badge whose rewards are taken back. */
 export type LostOfBadge = {
   badgeKey: string;
@@ -33,7 +34,8 @@ const NUMBER_MAX = 2_147_483_647;
 const TIMES = "^bdg:[^:]+:([0-9]+)";
 const TIER = "^bdg:[^:]+:[0-9]+:([0-9]+)";
 
-type Line = Omit<CausedLine, "seq" | "amount" | "cause"> & {
+/** A ledger entry of a reward as it is read. */
+export type RewardLine = Omit<CausedLine, "seq" | "amount" | "cause"> & {
   seq: string | number;
   amount: string | number;
   cause: Cause;
@@ -41,7 +43,7 @@ type Line = Omit<CausedLine, "seq" | "amount" | "cause"> & {
   at: Date | string;
 };
 
-const lineOf = ({ id, seq, asset, currencyKey, amount, key, cause }: Line): CausedLine => ({
+const lineOf = ({ id, seq, asset, currencyKey, amount, key, cause }: RewardLine): CausedLine => ({
   id,
   seq: Number(seq),
   asset,
@@ -83,7 +85,7 @@ export const readRewardsOfTiers = async (
         and e.event_id = ${sql.ref(`${table}.event_id`)} and e.status = 'REVERTED')))`;
   const isOther = (column: string) => sql`(${sql.ref(column)} is null
     or ${sql.ref(column)} <> all(${`{${eventIds.join(",")}}`}::uuid[]))`;
-  const lines = await sql<Line>`
+  const lines = await sql<RewardLine>`
     select l.id, l.seq, l.asset, l.currency_key as "currencyKey", l.amount, l.idempotency_key as key,
       ${lineCause("l")} as cause, l.player_id as "playerId",
       coalesce(least(e.occurred_at, e.received_at), l.created_at) as at
@@ -93,7 +95,7 @@ export const readRewardsOfTiers = async (
       and not exists (select 1 from ledger_entries r where r.project_id = l.project_id
         and r.player_id = l.player_id and r.idempotency_key = 'rev:' || l.id)
     limit ${sql.lit(CAUSED_ROWS_MAX + 1)}`.execute(db);
-  const grants = await sql<CausedGrant & { playerId: string }>`
+  const grants = await sql<OwnedGrant>`
     select g.id, g.reward_key as "rewardKey", g.quantity, g.status, g.idempotency_key as key, g.code,
       g.player_id as "playerId"
     from ${those} join reward_grants g on g.project_id = ${projectId} and g.player_id = w.i
@@ -102,13 +104,14 @@ export const readRewardsOfTiers = async (
     limit ${sql.lit(CAUSED_ROWS_MAX + 1)}`.execute(db);
   if (Math.max(lines.rows.length, grants.rows.length) > CAUSED_ROWS_MAX)
     throw tooLarge("too much was given for a tier of a badge");
-  return byPlayer([...lostOf.keys()], lines.rows, grants.rows);
+  return rewardsByPlayer([...lostOf.keys()], lines.rows, grants.rows);
 };
 
-const byPlayer = (
+/** Sorts what was read by player, and by the time at which it was given. */
+export const rewardsByPlayer = (
   playerIds: readonly string[],
-  lines: readonly Line[],
-  grants: readonly (CausedGrant & { playerId: string })[],
+  lines: readonly RewardLine[],
+  grants: readonly OwnedGrant[],
 ): Map<string, Rewards> => {
   const linesOf = Map.groupBy(lines, ({ playerId }) => playerId);
   const grantsOf = Map.groupBy(grants, ({ playerId }) => playerId);

@@ -2,6 +2,9 @@ import type { AggregateState } from "../evaluation/metrics/aggregates.ts";
 import type { CounterState } from "../evaluation/metrics/counters.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import type { Board } from "../evaluation/boards/board.ts";
+import type { StepCount } from "../evaluation/player-state.ts";
+import type { CompiledQuest } from "../evaluation/quests/compile.ts";
+import type { QuestRow } from "../evaluation/quests/row.ts";
 import type { LedgerRow, RecordedScore } from "../evaluation/effects.ts";
 
 /** A tracked event to revert, as evaluation saw it. */
@@ -100,6 +103,34 @@ export type RevertedTogether = {
   followed: ReadonlyMap<string, FollowedBadge>;
 };
 
+/** What a player's quest is without events that are reverted together. */
+export type QuestOutcome = {
+  quest: CompiledQuest;
+  /** Ids of the events that are taken back. */
+  by: ReadonlySet<string>;
+  /** The cycles that differ, as they are to be stored, with what their steps have counted. */
+  rows: readonly { row: QuestRow; counts: Readonly<Record<string, StepCount>> | undefined }[];
+  /** The row by which the quest goes on; undefined: by the one that is the latest. */
+  latest: QuestRow | undefined;
+  /** How many completions are lost, and when the last of the others was, as far as it is known. */
+  fewer: number;
+  lastCompletedMs: number | null;
+  /** Keys of the rewards that are taken back, as `rewardOfQuest` names them. */
+  lost: ReadonlySet<string>;
+  /** What stays, in words. */
+  left: readonly string[];
+};
+
+/** What becomes of a player's quests. */
+export type QuestsOfRecord = {
+  /** Of the quests that the event has changed, each once. */
+  outcomes: readonly QuestOutcome[];
+  /** Keys of the quests of which it is known what they are without the events. */
+  known: ReadonlySet<string>;
+  /** Rewards that are taken back, as `rewardOfQuest` names them. */
+  lost: ReadonlySet<string>;
+};
+
 /** Everything that one event has caused for one player, as far as it was stored. */
 export type PlayerRecord = {
   event: RevertedEvent;
@@ -121,6 +152,7 @@ export type PlayerRecord = {
   /** The score of the player's other events by list, where it is known; see read-scores.ts. */
   scores: ReadonlyMap<string, OtherScores>;
   submitted: readonly SubmittedScores[];
+  quests: QuestsOfRecord;
   /** Whether the player has XP that something else has given or taken. */
   hasOtherXp: boolean;
   /** Whether the event itself is this player's, and not only an effect of it. */
@@ -139,6 +171,8 @@ export type Reversal = {
   lives: number;
   badges: Set<string>;
   scores: Set<string>;
+  /** Keys of the quests whose progress has been taken back. */
+  quests: Set<string>;
   streaks: Set<string>;
   /** Grants of rewards. */
   grants: { playerId: string; id: string }[];
@@ -159,6 +193,7 @@ export const newReversal = (
   lives: 0,
   badges: new Set(),
   scores: new Set(),
+  quests: new Set(),
   streaks: new Set(),
   grants: [],
   shortfall: {},

@@ -71,7 +71,7 @@ export const openRecount = (owner: Owner, { metrics, starts, eventIds }: Recount
     result: () => {
       const found = new Map<string, Recounted>();
       for (const [id, { metric, withEvent, without, due }] of countings)
-        if (isSame(withEvent, storedCounter(owner, metric))) found.set(id, { state: without, due });
+        if (isSameCounter(withEvent, storedCounter(owner, metric))) found.set(id, { state: without, due });
       return found;
     },
   };
@@ -122,5 +122,6 @@ const meaning = (state: CounterState | undefined): string => {
 const isNothing = (state: unknown): boolean =>
   state === 0 || (Array.isArray(state) && state.length === 2 && state[0] === 0 && state[1] === 0);
 
-const isSame = (a: CounterState | undefined, b: CounterState | undefined): boolean =>
+/** Returns whether two states of a counter mean the same. */
+export const isSameCounter = (a: CounterState | undefined, b: CounterState | undefined): boolean =>
   meaning(a) === meaning(b);

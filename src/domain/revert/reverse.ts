@@ -15,6 +15,8 @@ import { type FiredRules, reverseCaps, reverseFirings, reverseGrants } from "./r
 import { reverseHoldings, reverseXp } from "./reverse-ledger.ts";
 import { levelOfKey, takeLevelsBack } from "./reverse-levels.ts";
 import { type BoardStarts, leaveEmptied, reverseScores } from "./reverse-scores.ts";
+import { rewardOfQuest } from "./quests/outcome.ts";
+import { reverseQuests } from "./quests/reverse-quests.ts";
 import { reverseSubmitted } from "./reverse-submitted.ts";
 import { reverseStreaks, streakOfKey } from "./reverse-streaks.ts";
 
@@ -61,11 +63,13 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
     const award = awardOfKey(key);
     return award !== undefined && !isLost(event.id, award, together);
   };
-  leaveQuests(turn, record, reversal);
-  const keptAtFirst: IsKept = (key) => isOfQuest(key) || keptByStreak(key) || keptByBadge(key);
+  reverseQuests(turn, record, { past, reversal });
+  leaveAdventures(turn, record, reversal);
+  const keptByGoal: IsKept = (key) => isOfAdventure(key) || isKeptOfQuest(record, key);
+  const keptAtFirst: IsKept = (key) => keptByGoal(key) || keptByStreak(key) || keptByBadge(key);
   yield* reverseXp(turn, linesOf(record, "XP", keptAtFirst), reversal);
   const lost = takeLevelsBack(turn, record.emitted, reversal);
-  const kept: IsKept = (key) => isOfQuest(key) || keptByStreak(key) || isOfKeptLevel(key, lost);
+  const kept: IsKept = (key) => keptByGoal(key) || keptByStreak(key) || isOfKeptLevel(key, lost);
   keepAwards(log, together.lost, kept);
   const isStanding: IsKept = (key) => kept(key) || keptByBadge(key);
   const awards = log.map((award) => (isStanding(award.key) ? { ...award, isOfEvent: false } : award));
@@ -121,19 +125,23 @@ export const pastEvents = (
   return [...own, ...derived.slice(0, COUNTED_MAX)];
 };
 
-/** Whether a key is that of a quest's or an adventure's reward, which stays with the progress. */
-const isOfQuest: IsKept = (key) => key.startsWith("q:") || key.startsWith("adv:");
+/** Whether a key is that of an adventure's reward, which stays with the progress. */
+const isOfAdventure: IsKept = (key) => key.startsWith("adv:");
 
-/** Quests and adventures are not taken back: tells which the event has counted for. */
-const leaveQuests = ({ project, player }: PlanTurn, { event }: PlayerRecord, reversal: Reversal): void => {
-  for (const { key } of project.quests.forEvent(event.type))
-    if (player.quests.has(key)) reversal.left.add(`quest ${key}: its progress and rewards stay`);
+/** Adventures are not taken back: tells which the event has counted for. */
+const leaveAdventures = (turn: PlanTurn, { event }: PlayerRecord, reversal: Reversal): void => {
+  const { project, player } = turn;
   const counting = [
     ...project.adventures.forEvent(event.type),
     ...project.quests.forEvent(event.type).flatMap(({ key }) => project.adventures.ofQuest(key)),
   ];
   for (const { key } of counting)
     if (player.adventures.has(key)) reversal.left.add(`adventure ${key}: its progress and rewards stay`);
+};
+
+const isKeptOfQuest = ({ quests }: PlayerRecord, key: string): boolean => {
+  const reward = rewardOfQuest(key);
+  return reward !== undefined && !quests.lost.has(reward);
 };
 
 const linesOf = ({ ledger }: PlayerRecord, asset: string, isKept: IsKept): CausedLine[] =>
@@ -155,8 +163,8 @@ const BY_ITSELF: Readonly<Record<HoldingName, ((turn: Turn, record: PlayerRecord
   badges: null,
   streaks: null,
   segments: null,
-  // Not taken back: reported by `leaveQuests`.
   quests: null,
+  // Not taken back: reported by `leaveAdventures`.
   adventures: null,
   boosts: (turn, record) => endBoosts(turn, record),
 };

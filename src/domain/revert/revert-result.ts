@@ -43,10 +43,16 @@ export const resultOf = (
 });
 
 /** Returns what was reverted, as it is told. */
-export const reversedOf = ({ xp, currencies, badges, scores }: Reversal): RevertResult["reversed"] => ({
+export const reversedOf = ({
+  xp,
+  currencies,
+  badges,
+  quests,
+  scores,
+}: Reversal): RevertResult["reversed"] => ({
   xp,
   currencies,
   badges: [...badges].toSorted(),
-  quests: [],
+  quests: [...quests].toSorted(),
   scores: [...scores].toSorted(),
 });

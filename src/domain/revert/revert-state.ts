@@ -8,6 +8,7 @@ import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { SharedCounters, SharedKey } from "../evaluation/shared-counters.ts";
 import { lockSharedCounters } from "../progression/lock-shared-counters.ts";
 import type { Effects } from "../evaluation/effects.ts";
+import type { CompiledQuest } from "../evaluation/quests/compile.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
 import { type PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
 import type { Work } from "../kernel/work.ts";
@@ -175,8 +176,17 @@ function* sharedKeysOf(
   const ofRewards = caused.grants
     .filter(({ rewardKey }) => rewards.get(rewardKey)?.definition.stock !== undefined)
     .map(({ rewardKey }) => limitedKey(projectId, "reward", rewardKey));
-  return [...keys, ...ofBadges, ...ofRewards];
+  const ofQuests = new Set(done.flatMap(({ type }) => plan.quests.forEvent(type)));
+  return [...keys, ...ofBadges, ...ofRewards, ...[...ofQuests].flatMap((quest) => stockOf(plan, quest))];
 }
+
+/** Returns the counters of the stock that a quest's rewards take from: other events may have given them. */
+const stockOf = ({ projectId, rewards }: ProjectPlan, { definition, earlier }: CompiledQuest): SharedKey[] =>
+  [definition, ...[...earlier.values()].map((one) => one.definition)]
+    .flatMap(({ rewards: bundle, steps }) => [bundle, ...steps.map((step) => step.rewards ?? {})])
+    .flatMap((bundle) => bundle.rewards ?? [])
+    .filter(({ rewardKey }) => rewards.get(rewardKey)?.definition.stock !== undefined)
+    .map(({ rewardKey }) => limitedKey(projectId, "reward", rewardKey));
 
 /** What one event has caused for one player. */
 export type EventPart = { event: RevertedEvent; player: PlayerState; isOwn: boolean; own: OfPlayer };

@@ -90,7 +90,9 @@ export const playerQuestRoutes = [
     id: "startPlayerQuest",
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Start a quest for a player",
-    description: "409 QUEST_NOT_AVAILABLE if it is LOCKED, not offered, or its cycle is taken.",
+    description:
+      "409 QUEST_NOT_AVAILABLE if it is LOCKED, not offered, or its cycle is taken; LIMIT_REACHED if all " +
+      "places are taken, INSUFFICIENT_FUNDS without its `start.cost`.",
     run: (app, { projectId, params: { playerId, questId: questRef } }) =>
       app.transact(async (work) =>
         startPlayerQuest(work, { projectId, id: playerId }, { questRef, startedBy: "API" }),

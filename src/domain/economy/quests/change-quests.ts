@@ -6,6 +6,8 @@ import type { CompiledQuest } from "../../evaluation/quests/compile.ts";
 import { doneBy } from "../../evaluation/quests/context.ts";
 import { abandonQuest, claimQuest, failQuest, resetQuest } from "../../evaluation/quests/finish.ts";
 import type { QuestRow, StartedBy } from "../../evaluation/quests/row.ts";
+import { placesKey } from "../../evaluation/quests/places.ts";
+import type { StartProblem } from "../../evaluation/quests/start.ts";
 import { settleQuest } from "../../evaluation/quests/settle.ts";
 import { type PlayerQuest, showRow } from "../../evaluation/quests/show.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
@@ -38,7 +40,9 @@ const changeQuest = async (
 ): Promise<PlayerQuest> => {
   // Locked, so that the limits of rewards that may be given are locked too.
   const plan = await lockPlan(work, player.projectId);
-  const gives = bundlesOf(plan, questOf(plan, questRef));
+  const named = questOf(plan, questRef);
+  const places = placesKey(player.projectId, named);
+  const locks = { gives: bundlesOf(plan, named), counters: places ? [places] : [] };
   const applied = (turn: PlanTurn) => {
     const quest = questOf(turn.project, questRef);
     checkActive(turn.player);
@@ -50,7 +54,7 @@ const changeQuest = async (
       return showRow(turn, quest, now);
     };
   };
-  return (await changePlayer(work, player, applied, { gives })).value;
+  return (await changePlayer(work, player, applied, locks)).value;
 };
 
 /** Throws why a change is not possible. */
@@ -58,9 +62,14 @@ const refuse = (problem: string | undefined, reason: string): void => {
   if (problem !== undefined) throw conflict(reason, problem);
 };
 
+const refuseStart = (problem: StartProblem | undefined): void => {
+  if (problem) throw conflict(problem.reason, problem.message);
+};
+
 /**
  * Starts a quest for a player.
- * @throws DomainError NOT_FOUND; CONFLICT: QUEST_NOT_AVAILABLE, PLAYER_INACTIVE
+ * @throws DomainError NOT_FOUND; CONFLICT: QUEST_NOT_AVAILABLE, LIMIT_REACHED, INSUFFICIENT_FUNDS,
+ * PLAYER_INACTIVE
  */
 export const startPlayerQuest = (
   work: Work,
@@ -68,7 +77,7 @@ export const startPlayerQuest = (
   { questRef, startedBy }: { questRef: string; startedBy: StartedBy },
 ): Promise<PlayerQuest> =>
   changeQuest(work, player, questRef, (turn, quest) => {
-    refuse(startNow(turn, quest, startedBy), "QUEST_NOT_AVAILABLE");
+    refuseStart(startNow(turn, quest, startedBy));
     return undefined;
   });
 
@@ -148,10 +157,10 @@ export const failPlayerQuest = (
 
 /**
  * Completes a quest whatever its steps have counted, with all rewards; it is started where it may be.
- * @throws DomainError NOT_FOUND; CONFLICT QUEST_NOT_AVAILABLE
+ * @throws DomainError NOT_FOUND; CONFLICT: QUEST_NOT_AVAILABLE, LIMIT_REACHED
  */
 export const completePlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
   changeQuest(work, player, questRef, (turn, quest) => {
-    refuse(completeNow(turn, quest, "API"), "QUEST_NOT_AVAILABLE");
+    refuseStart(completeNow(turn, quest, "API"));
     return undefined;
   });

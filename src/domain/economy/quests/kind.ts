@@ -10,6 +10,7 @@ import type { Work } from "../../kernel/work.ts";
 import { definitionKind } from "../definitions/kind.ts";
 import { isActiveKey, type Reference, UnknownReference } from "../definitions/references.ts";
 import { checkBundles } from "../rewards/references.ts";
+import { startCounting } from "../rewards/start-counting.ts";
 import { circleThrough, readGoals } from "./circles.ts";
 
 const mentionsIn = (group: Group, field: string): Mention[] => {
@@ -29,7 +30,10 @@ const mentionsIn = (group: Group, field: string): Mention[] => {
 };
 
 /** Returns the definitions that a quest names outside its rewards, with the fields that name them. */
-export const mentionsOfQuest = ({ audience, prerequisites, steps }: Quest): Mention[] => [
+export const mentionsOfQuest = ({ audience, prerequisites, start, steps }: Quest): Mention[] => [
+  ...(start.cost
+    ? [{ kind: "currency", key: start.cost.currencyKey, path: "start.cost.currencyKey" } as const]
+    : []),
   ...(audience?.segmentKeys ?? []).map((key, i): Mention => {
     return { kind: "segment", key, path: `audience.segmentKeys.${i}` };
   }),
@@ -64,7 +68,12 @@ const checkMentions = async (work: Work, projectId: string, quest: Quest): Promi
 };
 
 /** Refuses unknown names, and prerequisites through which quests wait for one another. */
-const check = async (work: Work, projectId: string, quest: Quest): Promise<void> => {
+const check = async (
+  work: Work,
+  projectId: string,
+  quest: Quest,
+  before: Quest | undefined,
+): Promise<void> => {
   const changed = { kind: "quest", definition: quest } as const;
   const circle = quest.prerequisites && circleThrough(await readGoals(work, projectId), changed);
   if (circle)
@@ -78,6 +87,8 @@ const check = async (work: Work, projectId: string, quest: Quest): Promise<void>
     ),
   ];
   await checkBundles(work, projectId, { kind: "quest", key, bundles });
+  if (quest.maxParticipants !== undefined && before?.maxParticipants === undefined)
+    await startCounting(work, { projectId, kind: "quest", key });
 };
 
 export const questKind = definitionKind<Quest>({

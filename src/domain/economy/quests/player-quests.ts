@@ -3,7 +3,8 @@ import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import type { CompiledQuest } from "../../evaluation/quests/compile.ts";
 import type { PlayerQuestState, QuestRow } from "../../evaluation/quests/row.ts";
 import { type PlayerQuest, showQuest, showRow } from "../../evaluation/quests/show.ts";
-import { noSharedCounters } from "../../evaluation/shared-counters.ts";
+import { placesKey } from "../../evaluation/quests/places.ts";
+import { readSharedCounters } from "../../progression/lock-shared-counters.ts";
 import { notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -19,7 +20,9 @@ export const readTurn = async (work: Work, player: Player): Promise<PlanTurn> =>
   await loadStates(work, [state], [plan]);
   const nowMs = work.now.getTime();
   const event = changeEvent(newId(), nowMs);
-  const parts = { plan, player: state, event, nowMs, effects: noEffects(), shared: noSharedCounters() };
+  const places = [...plan.quests.byKey.values()].flatMap((quest) => placesKey(plan.projectId, quest) ?? []);
+  const shared = await readSharedCounters(work, places);
+  const parts = { plan, player: state, event, nowMs, effects: noEffects(), shared };
   return openTurn(parts);
 };
 

@@ -5,6 +5,7 @@ import { type LimitedKind, limitedKey } from "../../evaluation/rewards/shared-ke
 const GIVEN = {
   badge: sql`select sum(times_awarded) as n from player_badges`,
   reward: sql`select sum(quantity) as n from reward_grants`,
+  quest: sql`select count(distinct player_id) as n from player_quests`,
 } as const;
 
 /**

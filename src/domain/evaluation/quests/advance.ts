@@ -1,6 +1,7 @@
 import type { PlayerState } from "../player-state.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import type { CompiledQuest, CompiledStep } from "./compile.ts";
+import { hasPlaceNow } from "./places.ts";
 import { countEventFor, settleSteps } from "./progress.ts";
 import type { QuestIndex, StatefulQuest } from "./quest-index.ts";
 import { inProgress, settleQuest } from "./settle.ts";
@@ -26,13 +27,13 @@ const paid = ({ root, warn }: PlanTurn, quest: CompiledQuest, run: () => void): 
 const NOTHING_DONE = (): boolean => false;
 
 /** Returns the steps that are active as soon as the quest has started, or count from then on. */
-const firstSteps = ({ definition, steps }: CompiledQuest): CompiledStep[] => {
+export const firstSteps = ({ definition, steps }: CompiledQuest): CompiledStep[] => {
   const active = activeSteps(definition, NOTHING_DONE);
   return steps.filter((_step, i) => active[i] === true);
 };
 
 /** Returns whether the turn's event counts for a step that is active at the start. */
-const beginsByEvent = (turn: PlanTurn, quest: CompiledQuest): boolean => {
+export const beginsByEvent = (turn: PlanTurn, quest: CompiledQuest): boolean => {
   const counting = new Set(quest.stepsFor(turn.event.type).map((place) => quest.steps[place]));
   if (counting.size === 0) return false;
   return firstSteps(quest).some(
@@ -55,7 +56,8 @@ const startByItself = (turn: PlanTurn, quest: CompiledQuest, begins: Begins): vo
   // What the player has abandoned is not started again by itself.
   if (!next || next.again?.state === "ABANDONED") return;
   root.accounts.upkeep.spend(quest.mayStartCost);
-  if (begins(turn, quest) && quest.mayStart(turn)) startQuest(turn, quest, next, "AUTO");
+  if (begins(turn, quest) && quest.mayStart(turn) && hasPlaceNow(turn, quest))
+    startQuest(turn, quest, next, "AUTO");
 };
 
 /** Applies the turn's event to one quest. */

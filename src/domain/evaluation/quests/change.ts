@@ -2,33 +2,47 @@ import type { Cause } from "../../kernel/events/events.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import type { QuestOrder } from "../turn.ts";
 import type { CompiledQuest } from "./compile.ts";
+import type { NextCycle } from "./context.ts";
 import { failQuest, resetQuest } from "./finish.ts";
 import { addToStep, forceSteps, settleSteps } from "./progress.ts";
 import type { StartedBy, StoredState } from "./row.ts";
 import { inProgress, settleQuest } from "./settle.ts";
-import { freeCycle, startQuest } from "./start.ts";
+import { hasPlace } from "./places.ts";
+import { freeCycle, startPaid, startQuest, type StartProblem } from "./start.ts";
 
 /** States from which a quest can be put back. */
 export const RESETTABLE: ReadonlySet<StoredState> = new Set(["IN_PROGRESS", "FAILED", "EXPIRED"]);
 
-type Change = (turn: PlanTurn, quest: CompiledQuest, startedBy: StartedBy) => string | undefined;
-
 const NOT_IN_PROGRESS = "it is not in progress";
 
-/** Starts a quest where the player may start it, and finishes the steps that are done already. */
+type Change = (turn: PlanTurn, quest: CompiledQuest, startedBy: StartedBy) => StartProblem | undefined;
+
+const unavailable = (message: string): StartProblem => ({ reason: "QUEST_NOT_AVAILABLE", message });
+
+const TAKEN = unavailable("it cannot be started now: it is not offered, or its cycle is taken");
+const FULL: StartProblem = { reason: "LIMIT_REACHED", message: "all places of the quest are taken" };
+
+const nextOf = (turn: PlanTurn, quest: CompiledQuest): NextCycle | undefined =>
+  freeCycle(quest, turn, turn.player.quests.get(quest.key), turn.event.at);
+
+/** Starts a quest where the player may start it and can pay, and finishes the steps that are done already. */
 export const startNow: Change = (turn, quest, startedBy) => {
-  const next = freeCycle(quest, turn, turn.player.quests.get(quest.key), turn.event.at);
-  if (!next) return "it cannot be started now: it is not offered, or its cycle is taken";
-  if (!quest.mayStart(turn)) return "it is LOCKED for the player";
-  settleSteps(turn, quest, startQuest(turn, quest, next, startedBy));
+  const next = nextOf(turn, quest);
+  if (!next) return TAKEN;
+  if (!quest.mayStart(turn)) return unavailable("it is LOCKED for the player");
+  if (!hasPlace(turn, quest)) return FULL;
+  const started = startPaid(turn, quest, next, startedBy);
+  if ("reason" in started) return started;
+  settleSteps(turn, quest, started);
   return undefined;
 };
 
-/** Completes a quest whatever its steps have counted; it is started where it is offered. */
+/** Completes a quest whatever its steps have counted; it is started where it is offered, at no cost. */
 export const completeNow: Change = (turn, quest, startedBy) => {
   if (!inProgress(turn, quest)) {
-    const next = freeCycle(quest, turn, turn.player.quests.get(quest.key), turn.event.at);
-    if (!next) return "it cannot be started now: it is not offered, or its cycle is taken";
+    const next = nextOf(turn, quest);
+    if (!next) return TAKEN;
+    if (!hasPlace(turn, quest)) return FULL;
     startQuest(turn, quest, next, startedBy);
   }
   const { version, row } = inProgress(turn, quest)!;
@@ -75,9 +89,9 @@ export const changeQuest = (turn: PlanTurn, order: QuestOrder, cause: Cause): st
   if (quest.phase === "PAUSED") return "it is PAUSED";
   switch (order.operation) {
     case "START":
-      return startNow(turn, quest, "RULE");
+      return startNow(turn, quest, "RULE")?.message;
     case "COMPLETE":
-      return completeNow(turn, quest, "RULE");
+      return completeNow(turn, quest, "RULE")?.message;
     case "FAIL":
       return failNow(turn, quest, cause);
     case "RESET":

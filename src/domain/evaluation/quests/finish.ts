@@ -1,31 +1,12 @@
 import type { Cause } from "../../kernel/events/events.ts";
-import type { RewardBundle } from "../rewards/bundle.ts";
-import { isEmptyBundle } from "../rewards/bundle.ts";
-import { grantBundle } from "../rewards/grant-bundle.ts";
 import type { Turn } from "../turn.ts";
 import type { CompiledQuest } from "./compile.ts";
+import { giveRewards } from "./rewards.ts";
 import type { QuestRow, StepProgress } from "./row.ts";
 import { dropCounts, emitQuest, storeRow, subjectOf } from "./store.ts";
 import { shownValue } from "./values.ts";
 
 const isoOf = (ms: number): string => new Date(ms).toISOString();
-
-/** Returns the cause of what a quest gives. */
-const causeOf = ({ root }: Turn, { key }: CompiledQuest): Cause => ({
-  kind: "QUEST",
-  refKey: key,
-  ...(root.isTracked ? { rootEventId: root.id } : {}),
-});
-
-/** Grants a bundle of a quest. Its key names the row, so that a cycle gives it once. */
-export const giveRewards = (
-  turn: Turn,
-  quest: CompiledQuest,
-  { bundle, key }: { bundle: RewardBundle; key: string },
-): void => {
-  if (isEmptyBundle(bundle)) return;
-  grantBundle(turn, { bundle, cause: causeOf(turn, quest), key, reason: `quest:${quest.key}` });
-};
 
 /** Returns the steps of a row with their last values, which are all that is kept once it is over. */
 const finalSteps = (turn: Turn, quest: CompiledQuest, row: QuestRow): QuestRow["steps"] =>
@@ -74,7 +55,7 @@ export const completeQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow): 
 export const claimQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => {
   const { rewards } = quest.definition;
   storeRow(turn, quest.key, { ...row, state: "CLAIMED", claimedMs: turn.event.at });
-  giveRewards(turn, quest, { bundle: rewards, key: `q:${row.id}:complete` });
+  giveRewards(turn, quest, { bundle: rewards, row, what: "complete" });
   emitQuest(turn, "quest.claimed", { ...subjectOf(turn, quest, row), rewards });
 };
 

@@ -25,7 +25,11 @@ export const questStanding = (turn: PlanTurn, key: string): QuestStanding | unde
   const current = currentOf(turn, quest);
   if (!current) return NOT_OFFERED;
   if (!("row" in current))
-    return { state: quest.mayStart(turn) ? "AVAILABLE" : "LOCKED", percent: 0, doneSteps: [] };
+    return {
+      state: quest.mayStart(turn) ? "AVAILABLE" : "LOCKED",
+      percent: 0,
+      doneSteps: [],
+    };
   const { row } = current;
   const version = doneBy(quest, row);
   return {

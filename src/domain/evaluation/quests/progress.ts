@@ -6,7 +6,8 @@ import { periodAt } from "../streaks/periods.ts";
 import type { Turn } from "../turn.ts";
 import type { CompiledQuest, CompiledStep } from "./compile.ts";
 import { zoneFor } from "./context.ts";
-import { completeQuest, giveRewards } from "./finish.ts";
+import { completeQuest } from "./finish.ts";
+import { giveRewards } from "./rewards.ts";
 import type { QuestRow } from "./row.ts";
 import { activeSteps, isComplete } from "./step-graph.ts";
 import type { EventStep } from "./step.ts";
@@ -151,7 +152,7 @@ const finishStep = (turn: Turn, quest: CompiledQuest, before: QuestRow, step: Co
     stepKey: key,
     rewards: isPaid ? null : rewards,
   });
-  if (!isPaid) giveRewards(turn, quest, { bundle: rewards, key: `q:${row.id}:s:${key}` });
+  if (!isPaid) giveRewards(turn, quest, { bundle: rewards, row, what: `s:${key}` });
   return row;
 };
 

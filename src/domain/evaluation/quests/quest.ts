@@ -17,6 +17,8 @@ const LOCALES_MAX = 50;
 const SEGMENTS_MAX = 20;
 const YEAR_SECONDS = 31_536_000;
 const COMPLETIONS_MAX = 1_000_000;
+const COST_MAX = 9_000_000_000;
+const PARTICIPANTS_MAX = 1_000_000_000;
 
 /** Conditions that need no event: of these, prerequisites consist. */
 const PREREQUISITES: ReadonlySet<string> = new Set([
@@ -63,6 +65,10 @@ const Start = z.strictObject({
     .enum(["AUTO", "MANUAL"])
     .default("AUTO")
     .describe("AUTO: with the first event or state that counts, which then counts already"),
+  cost: z
+    .strictObject({ currencyKey: Key, amount: z.int().min(1).max(COST_MAX) })
+    .optional()
+    .describe("MANUAL only: what a start takes from the player, once in a cycle"),
 });
 
 const Translation = z.strictObject({
@@ -118,6 +124,12 @@ export const questShape = z.strictObject({
     .optional()
     .describe("MANUAL only: rewards are lost after it"),
   rewards: RewardBundle.default({}),
+  maxParticipants: z
+    .int()
+    .min(1)
+    .max(PARTICIPANTS_MAX)
+    .optional()
+    .describe("How many players may start it: each has one place, for all cycles"),
   onVersionChange: z
     .enum(["KEEP", "RESTART", "CARRY_OVER"])
     .default("KEEP")
@@ -141,6 +153,7 @@ const isEmptySpan = ({ availableFrom: from, availableUntil: until }: QuestShape)
   from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from);
 
 const checkTimes = (quest: QuestShape, refuse: Refuse): void => {
+  if (quest.start.cost && quest.start.mode === "AUTO") refuse(["start", "cost"], "is for a start of MANUAL");
   checkRepeat(quest.repeat, refuse);
   if (quest.claim === "AUTO" && quest.claimWindowSeconds !== undefined)
     refuse(["claimWindowSeconds"], "is for a claim of MANUAL");

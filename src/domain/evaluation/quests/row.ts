@@ -60,6 +60,12 @@ export type QuestRow = {
   rewarded: readonly string[];
   /** When a sweep looks at it, as it was stored; null for never. */
   dueMs?: number | null;
+  /** The tracked event that it began with. */
+  eventId?: string;
+  /** Whether its entry cost was paid. */
+  isPaid?: true;
+  /** How often reverts have taken back rewards of it: these can be given again, under another key. */
+  again?: number;
   /** Whether it must be saved. */
   isChanged?: true;
 };

@@ -3,6 +3,7 @@ import type { PlanTurn } from "../project-plan.ts";
 import type { CompiledQuest } from "./compile.ts";
 import { deadlineOf, doneBy, type NextCycle, zoneFor } from "./context.ts";
 import { cycleAt, hasPeriods } from "./cycles.ts";
+import { hasPlace } from "./places.ts";
 import type { PlayerQuestState, QuestRow } from "./row.ts";
 import { activeSteps } from "./step-graph.ts";
 import { freeCycle } from "./start.ts";
@@ -144,8 +145,11 @@ export const currentOf = (turn: PlanTurn, quest: CompiledQuest): Current | undef
   return next && { next };
 };
 
+const FULL: LockedBy = { path: "maxParticipants", reason: "all places are taken" };
+
 const showVirtual = (turn: PlanTurn, quest: CompiledQuest, { cycle }: NextCycle): PlayerQuest => {
-  const mayStart = quest.mayStart(turn);
+  const isFull = !hasPlace(turn, quest);
+  const mayStart = quest.mayStart(turn) && !isFull;
   return {
     id: null,
     questKey: quest.key,
@@ -161,7 +165,7 @@ const showVirtual = (turn: PlanTurn, quest: CompiledQuest, { cycle }: NextCycle)
     completedAt: null,
     claimedAt: null,
     resetsAt: resetsAt(turn, quest),
-    ...(mayStart ? {} : { lockedBy: lockedBy(turn, quest) }),
+    ...(mayStart ? {} : { lockedBy: isFull ? [FULL] : lockedBy(turn, quest) }),
   };
 };
 

@@ -3,10 +3,10 @@ import type { SharedKey } from "../shared-counters.ts";
 import type { NamedKind } from "../language/mention.ts";
 import { namesOfBundle, type RewardBundle } from "./bundle.ts";
 
-/** Kinds that may be limited across all players: awards of a badge, pieces of a reward. */
-export type LimitedKind = "badge" | "reward";
+/** Kinds that may be limited across players: awards of a badge, pieces of a reward, places in a quest. */
+export type LimitedKind = "badge" | "reward" | "quest";
 
-/** Returns the shared counter of a limited badge or reward. */
+/** Returns the shared counter of a limited badge, reward or quest. */
 export const limitedKey = (projectId: string, kind: LimitedKind, key: string): SharedKey => ({
   projectId,
   scope: `${kind}:${key}`,

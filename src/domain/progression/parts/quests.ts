@@ -14,7 +14,8 @@ const LATE_SECONDS = 3_600;
 
 const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
 
-type Loaded = [
+/** A cycle as `QUEST_ROW_JSON` reads it. */
+export type StoredQuestRow = [
   id: string,
   version: number,
   cycleKey: string,
@@ -28,17 +29,22 @@ type Loaded = [
   claimUntilMs: number | null,
   completions: number,
   lastCompletedMs: number | null,
-  doc: Pick<QuestRow, "steps" | "rewarded">,
+  doc: Pick<QuestRow, "steps" | "rewarded" | "eventId" | "isPaid" | "again">,
   dueMs: number | null,
 ];
 
-const rowOf = (loaded: Loaded): QuestRow => {
+/** Reads a cycle of a player's quest. */
+export const readQuestRow = (loaded: StoredQuestRow): QuestRow => {
   const [id, version, cycleKey, state, percent, startedMs, startedBy, expiresMs, ...rest] = loaded;
   const [completedMs, claimedMs, claimUntilMs, completions, lastCompletedMs, doc, dueMs] = rest;
-  const { steps, rewarded } = doc;
   const times = { startedMs, expiresMs, completedMs, claimedMs, claimUntilMs, lastCompletedMs, dueMs };
-  return { id, version, cycleKey, state, percent, startedBy, completions, steps, rewarded, ...times };
+  return { id, version, cycleKey, state, percent, startedBy, completions, ...doc, ...times };
 };
+
+/** A row `s` of `player_quests` as a `StoredQuestRow`. */
+export const QUEST_ROW_JSON = sql`jsonb_build_array(s.id, s.quest_version, s.cycle_key, s.state, s.percent,
+  ${ms("started_at")}, s.started_by, ${ms("expires_at")}, ${ms("completed_at")}, ${ms("claimed_at")},
+  ${ms("claim_until")}, s.completions, ${ms("last_completed_at")}, s.doc, ${ms("due_at")})`;
 
 /** When the row is looked at: at its end, or some time after this write if that is past. */
 const dueAt = (now: RawBuilder<unknown>) => sql`
@@ -51,7 +57,7 @@ const changedRows = (player: PlayerState) =>
     if (!state) return [];
     return [state.latest, ...state.older].flatMap((row) => {
       if (!row.isChanged) return [];
-      const { isChanged: _flag, steps, rewarded, ...columns } = row;
+      const { isChanged: _flag, steps, rewarded, eventId, isPaid, again, ...columns } = row;
       const isLatest = row === state.latest;
       return [
         {
@@ -60,7 +66,7 @@ const changedRows = (player: PlayerState) =>
           k: key,
           ...columns,
           dueMs: dueOf(row),
-          doc: { steps, rewarded },
+          doc: { steps, rewarded, eventId, isPaid, again },
           isLatest,
           isLive: isLatest || row.state === "COMPLETED",
         },
@@ -78,16 +84,14 @@ export const quests: PlayerPart = {
   load: () => sql`
     select 'qu', r.p, r.i, s.quest_key, s.cycles
     from r cross join lateral (
-      select s.quest_key, jsonb_agg(jsonb_build_array(s.id, s.quest_version, s.cycle_key, s.state, s.percent,
-        ${ms("started_at")}, s.started_by, ${ms("expires_at")}, ${ms("completed_at")}, ${ms("claimed_at")},
-        ${ms("claim_until")}, s.completions, ${ms("last_completed_at")}, s.doc, ${ms("due_at")})
+      select s.quest_key, jsonb_agg(${QUEST_ROW_JSON}
         order by s.is_latest desc, s.started_at) as cycles
       from (
         select * from player_quests s
         where s.project_id = r.p and s.player_id = r.i and s.is_live limit ${HELD_MAX}) s
       group by s.quest_key) s`,
   read: (player, key, value) => {
-    const [latest, ...older] = (value as Loaded[]).map(rowOf);
+    const [latest, ...older] = (value as StoredQuestRow[]).map(readQuestRow);
     player.quests.set(key, { latest: latest!, older });
   },
   arms: (players) => [

@@ -1,0 +1,227 @@
+import type { CompiledQuest } from "../../evaluation/quests/compile.ts";
+import { deadlineOf } from "../../evaluation/quests/context.ts";
+import type { QuestRow, StoredState } from "../../evaluation/quests/row.ts";
+import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
+import { NIL_ID } from "../../kernel/ids.ts";
+import { type Owner, storedCounterById } from "../counters-without.ts";
+import { isSameCounter } from "../recount.ts";
+import type { QuestOutcome } from "../record.ts";
+import type { Played, PlayedCycle } from "./replay.ts";
+
+const REWARD_KEY = /^(q:[^:]+:(?:complete|start|s:[^:~]+))[:~]?/;
+
+/** Returns the reward of a quest that a ledger, award or grant key belongs to, however often it was given. */
+export const rewardOfQuest = (key: string): string | undefined => REWARD_KEY.exec(key)?.[1];
+
+type Known = { quest: CompiledQuest; version: CompiledQuest; rows: readonly QuestRow[]; nowMs: number };
+
+const doneIn = ({ steps }: Pick<QuestRow, "steps">): Map<string, number> =>
+  new Map(
+    Object.entries(steps).flatMap(([key, { doneMs }]): [string, number][] =>
+      doneMs === undefined ? [] : [[key, doneMs]],
+    ),
+  );
+
+/** The state of a row once what is over by now has expired. */
+const settledState = ({ quest, nowMs }: Known, row: QuestRow): StoredState => {
+  const { state, claimUntilMs } = row;
+  if (state === "IN_PROGRESS") return deadlineOf(quest, row) <= nowMs ? "EXPIRED" : state;
+  if (state === "COMPLETED") return (claimUntilMs ?? Infinity) <= nowMs ? "EXPIRED" : state;
+  return state;
+};
+
+const isSameState = (known: Known, stored: QuestRow, played: QuestRow): boolean => {
+  if (stored.completedMs !== played.completedMs) return false;
+  // Claims are not among the events.
+  return stored.state === "CLAIMED" || settledState(known, stored) === played.state;
+};
+
+const sameSteps = (a: QuestRow, b: QuestRow): boolean => {
+  const [mine, theirs] = [doneIn(a), doneIn(b)];
+  return mine.size === theirs.size && [...mine].every(([key, doneMs]) => theirs.get(key) === doneMs);
+};
+
+/** A count of nothing is as good as none: reverts leave such. */
+const meaning = (counts: PlayedCycle["counts"] = {}): string =>
+  JSON.stringify(
+    Object.entries(counts)
+      .filter(([, count]) => count !== 0 && !(Array.isArray(count) && count[0] === 0 && count[1] === 0))
+      .toSorted(([a], [b]) => (a < b ? -1 : 1)),
+  );
+
+const isReproduced = (known: Known, { player }: Owner, stored: QuestRow, played: PlayedCycle): boolean =>
+  stored.startedMs === played.row.startedMs &&
+  isSameState(known, stored, played.row) &&
+  sameSteps(stored, played.row) &&
+  (settledState(known, stored) !== "IN_PROGRESS" ||
+    meaning(player.doc.q?.[stored.id]) === meaning(played.counts));
+
+/** Returns whether the player's events alone give what is stored. */
+export const isExplained = (known: Known, owner: Owner, { cycles, counters }: Played): boolean =>
+  cycles.size === known.rows.length &&
+  known.rows.every((row) => {
+    const played = cycles.get(row.cycleKey);
+    return played !== undefined && isReproduced(known, owner, row, played);
+  }) &&
+  [...counters].every(([id, state]) => isSameCounter(state, storedCounterById(owner, id)));
+
+/** Whether a cycle has something without the events that it does not have with them. */
+const isFurther = (all: QuestRow, rest: QuestRow): boolean => {
+  const done = doneIn(all);
+  const isNew = [...doneIn(rest).keys()].some((key) => !done.has(key));
+  return isNew || (rest.completedMs !== null && all.completedMs === null);
+};
+
+const NEVER: Pick<QuestRow, "state" | "percent" | "steps"> = { state: "RESET", percent: 0, steps: {} };
+const OPEN = { expiresMs: null, completedMs: null, claimedMs: null, claimUntilMs: null };
+
+const claimedOr = (stored: QuestRow, { completedMs, state, claimedMs }: QuestRow) => {
+  const isClaimed = stored.state === "CLAIMED" && completedMs !== null;
+  return isClaimed
+    ? { state: stored.state, claimedMs: claimedMs ?? stored.claimedMs }
+    : { state, claimedMs: null };
+};
+
+const NOTHING: Pick<QuestRow, "steps" | "completedMs"> = { steps: {}, completedMs: null };
+
+const rewardsLost = (
+  { version }: Known,
+  stored: QuestRow,
+  { all, rest }: { all: QuestRow; rest: QuestRow | undefined },
+): Map<string, RewardBundle> => {
+  const [before, after] = [doneIn(all), doneIn(rest ?? NOTHING)];
+  const lost = new Map<string, RewardBundle>();
+  for (const { definition } of version.steps) {
+    const { key, rewards } = definition;
+    if (rewards && before.has(key) && !after.has(key)) lost.set(`q:${stored.id}:s:${key}`, rewards);
+  }
+  const isLost = stored.claimedMs !== null && (rest ?? NOTHING).completedMs === null;
+  if (!rest && stored.isPaid) lost.set(`q:${stored.id}:start`, {});
+  if (isLost) lost.set(`q:${stored.id}:complete`, version.definition.rewards);
+  return lost;
+};
+
+type Cycle = { stored: QuestRow; all: PlayedCycle; rest: PlayedCycle | undefined };
+
+const withoutEvents = (known: Known, { stored, all, rest }: Cycle) => {
+  const lost = rewardsLost(known, stored, { all: all.row, rest: rest?.row });
+  const rewarded = stored.rewarded.filter((key) => !lost.has(`q:${stored.id}:s:${key}`));
+  const again = lost.size === 0 ? {} : { again: (stored.again ?? 0) + 1 };
+  const base: QuestRow = { ...stored, ...again, rewarded, isChanged: true };
+  if (!rest) {
+    const { isPaid: _paid, ...unpaid } = base;
+    return { row: { ...unpaid, ...NEVER, ...OPEN }, counts: undefined, lost };
+  }
+  const { startedMs, eventId, expiresMs, steps, percent, completedMs, claimUntilMs } = rest.row;
+  const times = { startedMs, expiresMs, completedMs, claimUntilMs };
+  const row = {
+    ...base,
+    ...times,
+    ...(eventId === undefined ? {} : { eventId }),
+    steps,
+    percent,
+    ...claimedOr(stored, rest.row),
+  };
+  return { row, counts: row.state === "IN_PROGRESS" ? rest.counts : undefined, lost };
+};
+
+const differs = ({ all, rest }: Cycle): boolean =>
+  rest === undefined ||
+  all.row.state !== rest.row.state ||
+  all.row.startedMs !== rest.row.startedMs ||
+  all.row.eventId !== rest.row.eventId ||
+  all.row.percent !== rest.row.percent ||
+  !sameSteps(all.row, rest.row) ||
+  meaning(all.counts) !== meaning(rest.counts);
+
+const REMAINING = ["badges", "boosts", "streakFreezes", "addTags"] as const;
+
+const remainderOf = (bundle: RewardBundle, isOfReverted: boolean): string[] =>
+  REMAINING.filter((part) => {
+    const isThere = Object.keys(bundle[part] ?? {}).length > 0;
+    return isThere && !(isOfReverted && (part === "badges" || part === "boosts"));
+  });
+
+type Differing = Known & {
+  all: Played;
+  rest: Played;
+  /** All reverted events, with their times in ms. */
+  reverted: ReadonlyMap<string, number>;
+  /** Ids of those that have changed the quest. */
+  by: ReadonlySet<string>;
+  hasListeners: boolean;
+};
+
+/** Of states only the time is known at which they completed a cycle. */
+const isByReverted = ({ reverted, all }: Differing, cycleKey: string, eventId: string): boolean => {
+  const completedMs = all.cycles.get(cycleKey)!.row.completedMs;
+  return (
+    reverted.has(eventId) || (eventId === NIL_ID && [...reverted.values()].some((at) => at === completedMs))
+  );
+};
+
+const leftOf = (
+  of: Differing,
+  lost: ReadonlyMap<string, RewardBundle>,
+  cycles: readonly Cycle[],
+): string[] => {
+  const { quest, all, rest, reverted } = of;
+  const giverOf = new Map([...all.given].map(([key, { eventId }]) => [key, eventId]));
+  const parts = cycles.flatMap(({ stored, all: { row } }) =>
+    [...lost].flatMap(([key, bundle]) => {
+      if (!key.startsWith(`q:${stored.id}:`)) return [];
+      const giver = giverOf.get(key.replace(stored.id, row.id)) ?? "";
+      return remainderOf(bundle, reverted.has(giver));
+    }),
+  );
+  const left = [...new Set(parts)].map((part) => `quest ${quest.key}: ${part} of its rewards`);
+  const isFollowed = [...all.completedBy].some(
+    ([cycleKey, id]) => !rest.completedBy.has(cycleKey) && !isByReverted(of, cycleKey, id),
+  );
+  if (isFollowed && of.hasListeners) left.push(`quest ${quest.key}: what followed its completion`);
+  return left;
+};
+
+/** Cycles that follow one another end with the last one that has begun. */
+const latestOf = ({ version, rows, rest }: Differing): QuestRow | undefined => {
+  if (version.definition.repeat.mode !== "UNLIMITED") return undefined;
+  return rows.findLast(({ cycleKey }) => rest.cycles.has(cycleKey)) ?? rows[0]!;
+};
+
+/** Compares what all events give with what they give without the reverted ones. */
+export const outcomeOf = (of: Differing): QuestOutcome => {
+  const { quest, rows, all, rest, by } = of;
+  const cycles = rows.map((stored): Cycle => {
+    const [played, left] = [all.cycles.get(stored.cycleKey)!, rest.cycles.get(stored.cycleKey)];
+    return { stored, all: played, rest: left };
+  });
+  const nothing = {
+    quest,
+    by,
+    rows: [],
+    latest: undefined,
+    fewer: 0,
+    lastCompletedMs: null,
+    lost: new Set<string>(),
+  };
+  // A revert takes back, and gives nothing.
+  if (cycles.some((one) => one.rest && isFurther(one.all.row, one.rest.row)))
+    return {
+      ...nothing,
+      left: [`quest ${quest.key}: it would be further without the event, and stays as it is`],
+    };
+  const without = cycles.map((cycle) => ({ ...withoutEvents(of, cycle), cycle }));
+  const lost = new Map(without.flatMap((one) => [...one.lost]));
+  const fewer = (all.latest?.completions ?? 0) - (rest.latest?.completions ?? 0);
+  const changed = without.filter(({ cycle }) => differs(cycle));
+  return {
+    quest,
+    by,
+    rows: changed.map(({ row, counts }) => ({ row, counts })),
+    latest: latestOf(of),
+    fewer,
+    lastCompletedMs: rest.latest?.lastCompletedMs ?? null,
+    lost: new Set(lost.keys()),
+    left: leftOf(of, lost, cycles),
+  };
+};
