@@ -85,7 +85,7 @@ const play = (events: readonly Sent[], cuts: ReadonlySet<number> = new Set()) =>
     told.push(...effects.outbox.map((row) => `${i} ${row.type}`));
   });
   const rows = [...player.quests].map(([key, { latest }]) => {
-    const { id: _id, isChanged: _flag, ...row } = latest;
+    const { id: _id, eventId: _event, isChanged: _flag, ...row } = latest;
     return [key, row] as const;
   });
   return { xp: player.xp, rows, told };
