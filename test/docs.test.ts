@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
+import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { sql } from "kysely";
@@ -13,8 +12,8 @@ import { createMetrics } from "../src/metrics.ts";
 import { anAdmin } from "./support/app/admin.ts";
 import { aTenant, startApp, type TestApp } from "./support/app/app.ts";
 import { blocksOf, runSteps, stepsOf } from "./support/documents/steps.ts";
+import { watchPlayer } from "./support/documents/watcher.ts";
 import { namesIn, root, rowsIn, rowsOf, textOf } from "./support/documents/documents.ts";
-import { eventuallyHolds } from "./support/eventually.ts";
 import { freePort } from "./support/processes/process.ts";
 import { readSourceFiles } from "./support/source/source-files.ts";
 
@@ -291,20 +290,6 @@ describe("the commands of the documents", function () {
     }
     const env = { ...environment, URL: api.url, KEY: key };
     await runSteps(README, env);
-
-    const watcher = spawn(process.execPath, ["docs/examples/watch.mjs", "ada"], { cwd: root, env });
-    let seen = "";
-    for (const stream of [watcher.stdout, watcher.stderr])
-      stream.on("data", (chunk: Buffer) => (seen += chunk.toString()));
-    try {
-      await eventuallyHolds(() => assert.match(seen, /^state\.snapshot \{"seq":\d+/m));
-      const properties = { level: 2, stars: 1 };
-      const event = { externalUserId: "ada", eventType: "level_finished", properties };
-      assert.equal((await api.post("/api/v1/events", event, { key })).status, 200);
-      await eventuallyHolds(() => assert.match(seen, /^player\.xp \{"amount":\d+/m));
-    } finally {
-      watcher.kill();
-      await once(watcher, "close");
-    }
+    await watchPlayer(api, "ada", { key, env });
   });
 });

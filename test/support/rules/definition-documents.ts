@@ -20,6 +20,7 @@ const LEAST: Record<string, Json> = {
     ],
   },
   adventure: {
+    name: "An adventure",
     startsAt: "2026-01-01T00:00:00Z",
     endsAt: "2126-01-01T00:00:00Z",
     items: [{ questKey: "act", order: 1 }],

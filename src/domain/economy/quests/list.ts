@@ -42,8 +42,8 @@ const statusAt = (now: Date) => sql`
 
 const isItemOf = (projectId: string, adventureKey: string) => sql`exists (
   select 1 from definitions a
-  where a.project_id = ${projectId} and a.kind = 'adventure' and a.key = ${adventureKey} and a.status = 'ACTIVE'
-    and a.definition @> jsonb_build_object('items',
+  where a.project_id = ${projectId} and a.kind = 'adventure' and a.key = ${adventureKey}
+    and a.status = 'ACTIVE' and a.definition @> jsonb_build_object('items',
       jsonb_build_array(jsonb_build_object('questKey', definitions.key))))`;
 
 /** Lists the quests of a project. */

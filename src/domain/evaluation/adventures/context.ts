@@ -39,8 +39,8 @@ const meets = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem)
 };
 
 /**
- * Returns whether an item is unlocked for the turn's player at its time. Once unlocked, it stays so; what time
- * unlocks follows the event's time, also where a later one was seen already.
+ * Returns whether an item is unlocked for the turn's player at its time. Once unlocked, it stays so; what
+ * time unlocks follows the event's time, also where a later one was seen already.
  */
 export const isUnlocked = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): boolean => {
   const row = rowOf(turn, adventure);

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { counting } from "../support/quests/quest-game.ts";
+
+const DAY_MS = 86_400_000;
+
+describe("a season, lived by the clock of a sandbox", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let key: string;
+  let beginMs: number;
+
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    key = await aKey(api, { ...tenant, environment: "test" });
+    beginMs = Date.now();
+  });
+
+  const days = (n: number): string => new Date(beginMs + n * DAY_MS).toISOString();
+  const get = async (path: string) => must(await api.get(`/api/v1${path}`, { key }), 200);
+  const post = (path: string, body: unknown = {}) => api.post(`/api/v1${path}`, body, { key });
+  const track = async (eventType: string) =>
+    must(await post("/events?wait=true", { externalUserId: "ann", eventType }), 200);
+  /** Advances to so many days after the beginning. @returns how often adventures were settled on the way */
+  const goTo = async (n: number): Promise<number> => {
+    const path = `/api/v1/projects/${tenant.projectId}/sandbox/clock`;
+    const { lastAdvance } = must(await api.put(path, { to: days(n) }, { key }), 200);
+    assert.equal(lastAdvance.status, "SUCCEEDED");
+    return lastAdvance.happened.counts.adventuresSettled ?? 0;
+  };
+  const season = () => get("/players/ext:ann/adventures/season");
+  const unlocked = async () => (await season()).items.map((one: Json) => one["unlocked"]);
+
+  it("unlocks by time, ends, and can be claimed for a while", async () => {
+    for (const quest of ["first", "second", "third"]) {
+      const document = { key: quest, name: quest, steps: [counting("do", `${quest}.done`, 1)] };
+      must(await post("/quests", document), 201);
+      must(await post(`/quests/${quest}/publish`), 200);
+    }
+    const adventure = {
+      key: "season",
+      name: "Season",
+      startsAt: days(1),
+      endsAt: days(10),
+      claimUntil: days(12),
+      timezone: "Asia/Tokyo",
+      items: [
+        { questKey: "first", order: 1, points: 10 },
+        { questKey: "second", order: 2, points: 10, unlock: { mode: "DAY_OFFSET", days: 2 } },
+        { questKey: "third", order: 3, points: 10, unlock: { mode: "AT_DATE", at: days(6) } },
+      ],
+      tiers: [
+        { tier: 1, points: 10, free: { xp: 1 } },
+        { tier: 2, points: 20, free: { xp: 10 } },
+      ],
+      claim: "MANUAL",
+    };
+    must(await post("/adventures", adventure), 201);
+    assert.equal(must(await post("/adventures/season/publish"), 200).status, "SCHEDULED");
+    await track("first.done");
+    assert.equal((await season()).state, "LOCKED");
+    assert.equal(await goTo(1.5), 0);
+    assert.equal((await get("/adventures/season")).status, "ACTIVE");
+    assert.equal((await season()).state, "AVAILABLE");
+    await track("first.done");
+    await track("second.done");
+    assert.deepEqual(await unlocked(), [true, false, false]);
+    assert.equal(await goTo(4), 1, "the second local midnight after the player joined");
+    assert.deepEqual(await unlocked(), [true, true, false]);
+    await track("second.done");
+    assert.equal(await goTo(7), 1);
+    assert.deepEqual(await unlocked(), [true, true, true]);
+    assert.equal(await goTo(11), 1);
+    const over = await season();
+    assert.deepEqual([over.state, over.points], ["EXPIRED", 20]);
+    assert.equal((await get("/adventures/season")).status, "ENDED");
+    await track("third.done");
+    assert.equal((await season()).points, 20);
+    must(await post("/players/ext:ann/adventures/season/tiers/1/claim"), 200);
+    await goTo(13);
+    assertError(await post("/players/ext:ann/adventures/season/tiers/2/claim"), 409, "CLAIM_EXPIRED");
+    assert.equal((await get("/players/ext:ann")).xp, 1);
+  });
+});
