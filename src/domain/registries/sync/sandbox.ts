@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
 import { audit } from "../../accounts/audit/audit.ts";
-import { inProjectTime } from "../../accounts/projects/clock.ts";
 import { awaitConfigLane, changeConfig, shareConfig } from "../../kernel/config-lock.ts";
 import { changeRunning } from "../../economy/definitions/running.ts";
 import { syncDefinitions } from "./definitions.ts";
@@ -8,6 +7,7 @@ import { syncLeaderboards } from "../../leaderboards/sync.ts";
 import { getCurve, putCurve } from "../../progression/level-curves.ts";
 import type { CurveInput } from "../../evaluation/xp/levels.ts";
 import { syncRules } from "../../rules/lifecycle/sync.ts";
+import { atProjectTime } from "../../kernel/project-time.ts";
 import type { Work } from "../../kernel/work.ts";
 import { Project, settingsOf } from "../../accounts/projects/project.ts";
 import { lowerLevels } from "../../economy/levels/change-project.ts";
@@ -45,8 +45,8 @@ export const syncSandbox = async (outer: Work, sync: Sync): Promise<Synced> => {
   // In the locking order of batches, to prevent deadlocks.
   for (const id of [from, to].toSorted())
     await (id === to ? changeConfig(outer, id) : shareConfig(outer, [id]));
-  const work = await inProjectTime(outer, to);
-  const { tenantId } = await copySettings(work, sync);
+  const { project, sandbox } = await copySettings(outer, sync);
+  const work = atProjectTime(outer, sandbox);
   const levelCurve = await copyCurve(work, sync);
   const change = { projectId: to, reason: "DEFINITION_LIMIT", copied: from, isLong: true } as const;
   const copied = await changeRunning(work, change, async () => ({
@@ -63,6 +63,7 @@ export const syncSandbox = async (outer: Work, sync: Sync): Promise<Synced> => {
     ...boards.skipped.map((one) => ({ type: "leaderboard", ...one })),
     ...rules.skipped.map((one) => ({ type: "rule", ...one })),
   ];
+  const { tenantId } = project;
   const target = { type: "project", id: to };
   const data = { projectId: from, ...counts, skipped: skipped.length };
   await audit(work, { action: "sandbox.synced", target, tenantId, data });
@@ -70,7 +71,9 @@ export const syncSandbox = async (outer: Work, sync: Sync): Promise<Synced> => {
   return { ...counts, skipped, closedPeriodIds };
 };
 
-const copySettings = async (work: Work, { from, to, actor }: Sync): Promise<Project> => {
+type Pair = { project: Project; sandbox: Project };
+
+const copySettings = async (work: Work, { from, to, actor }: Sync): Promise<Pair> => {
   const { em, now } = work;
   // Read again: the state read before the locks may have changed since.
   const project = await em.findOneOrFail(Project, { id: from }, { refresh: true });
@@ -85,7 +88,7 @@ const copySettings = async (work: Work, { from, to, actor }: Sync): Promise<Proj
   } satisfies Partial<Project>);
   await em.flush();
   if (!couldFall && settingsOf(sandbox).allowLevelDown) await lowerLevels(work, to, actor);
-  return project;
+  return { project, sandbox };
 };
 
 /** Moves players of the sandbox to the levels of the new curve at once, without events. */
