@@ -63,9 +63,7 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
     const award = awardOfKey(key);
     return award !== undefined && !isLost(event.id, award, together);
   };
-  reverseQuests(turn, record, { past, reversal });
-  leaveAdventures(turn, record, reversal);
-  const keptByGoal: IsKept = (key) => isOfAdventure(key) || isKeptOfQuest(record, key);
+  const keptByGoal = reverseGoals(turn, record, { past, reversal });
   const keptAtFirst: IsKept = (key) => keptByGoal(key) || keptByStreak(key) || keptByBadge(key);
   yield* reverseXp(turn, linesOf(record, "XP", keptAtFirst), reversal);
   const lost = takeLevelsBack(turn, record.emitted, reversal);
@@ -137,6 +135,17 @@ const leaveAdventures = (turn: PlanTurn, { event }: PlayerRecord, reversal: Reve
   ];
   for (const { key } of counting)
     if (player.adventures.has(key)) reversal.left.add(`adventure ${key}: its progress and rewards stay`);
+};
+
+/** Takes quests back, and leaves adventures. @returns whether a key is that of a reward which stays */
+const reverseGoals = (
+  turn: PlanTurn,
+  record: PlayerRecord,
+  { past, reversal }: { past: readonly PastEvent[]; reversal: Reversal },
+): IsKept => {
+  reverseQuests(turn, record, { past, reversal });
+  leaveAdventures(turn, record, reversal);
+  return (key) => isOfAdventure(key) || isKeptOfQuest(record, key);
 };
 
 const isKeptOfQuest = ({ quests }: PlayerRecord, key: string): boolean => {
