@@ -151,6 +151,25 @@ describe("quests of which events were reverted", function () {
     assert.deepEqual(await findingsOf(domain, projectId), []);
   });
 
+  it("are held against their rows by reconciliation", async () => {
+    await play(domain, projectId, { user: "broken", events: now("a", "a") });
+    const break_ = (state: string) =>
+      domain.transact(({ db }) =>
+        sql`update player_quests q set state = ${state} from players p where p.project_id = q.project_id
+          and p.id = q.player_id and p.external_user_id = 'broken' and q.quest_key = 'daily'`.execute(db),
+      );
+    await break_("EXPIRED");
+    const found = await findingsOf(domain, projectId);
+    assert.deepEqual(
+      found.map(
+        (text) => /^I15 quest daily, .*: (EXPIRED at 100|it is EXPIRED, but gave q:)/.exec(text)?.[1],
+      ),
+      ["EXPIRED at 100", "it is EXPIRED, but gave q:"],
+    );
+    await break_("CLAIMED");
+    assert.deepEqual(await findingsOf(domain, projectId), []);
+  });
+
   it("stay, and are named, where they would be further without the event", async () => {
     const [first] = await play(domain, projectId, { user: "further", events: now("c", "d") });
     assert.equal((await has("further")).xp, 1);

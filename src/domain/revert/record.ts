@@ -127,6 +127,8 @@ export type QuestsOfRecord = {
   outcomes: readonly QuestOutcome[];
   /** Keys of the quests of which it is known what they are without the events. */
   known: ReadonlySet<string>;
+  /** Keys of the quests of cycles at the times of the events, by the id of the row. */
+  keys: ReadonlyMap<string, string>;
   /** Rewards that are taken back, as `rewardOfQuest` names them. */
   lost: ReadonlySet<string>;
 };

@@ -6,6 +6,7 @@ import { checkBadges } from "./badge-checks.ts";
 import type { Check, Finding, Page } from "./finding.ts";
 import { checkLedger } from "./ledger-checks.ts";
 import { checkExecutions, checkLevels, checkStream, checkXpBoards } from "./player-checks.ts";
+import { checkQuests } from "./quest-checks.ts";
 import { checkResults } from "./result-checks.ts";
 
 /** Number of players per transaction: they are locked meanwhile, so their events wait. */
@@ -20,6 +21,7 @@ const CHECKS: readonly Check[] = [
   checkXpBoards,
   checkResults,
   checkBadges,
+  checkQuests,
 ];
 
 export type Reconciliation = { projects: number; players: number; findings: number };
@@ -35,8 +37,8 @@ export type ReconcileOptions = {
 
 /**
  * Checks players' data against its invariants: ledger, balances, levels, stream, executions, XP boards,
- * results of closed periods, badges that follow counters. Runs beside a server: each page of players is
- * locked during its check.
+ * results of closed periods, badges that follow counters, quests. Runs beside a server: each page of players
+ * is locked during its check.
  * @throws DomainError NOT_FOUND for an unknown project
  */
 export const reconcile = async (transact: Transact, options: ReconcileOptions): Promise<Reconciliation> => {

@@ -82,20 +82,22 @@ const claimedOr = (stored: QuestRow, { completedMs, state, claimedMs }: QuestRow
     : { state, claimedMs: null };
 };
 
-const NOTHING: Pick<QuestRow, "steps" | "completedMs"> = { steps: {}, completedMs: null };
+const NO_STEPS: Pick<QuestRow, "steps"> = { steps: {} };
+
+const isCompleted = (row: QuestRow | undefined): boolean => row !== undefined && row.completedMs !== null;
 
 const rewardsLost = (
   { version }: Known,
   stored: QuestRow,
   { all, rest }: { all: QuestRow; rest: QuestRow | undefined },
 ): Map<string, RewardBundle> => {
-  const [before, after] = [doneIn(all), doneIn(rest ?? NOTHING)];
+  const [before, after] = [doneIn(all), doneIn(rest ?? NO_STEPS)];
   const lost = new Map<string, RewardBundle>();
   for (const { definition } of version.steps) {
     const { key, rewards } = definition;
     if (rewards && before.has(key) && !after.has(key)) lost.set(`q:${stored.id}:s:${key}`, rewards);
   }
-  const isLost = stored.claimedMs !== null && (rest ?? NOTHING).completedMs === null;
+  const isLost = stored.claimedMs !== null && !isCompleted(rest);
   if (!rest && stored.isPaid) lost.set(`q:${stored.id}:start`, {});
   if (isLost) lost.set(`q:${stored.id}:complete`, version.definition.rewards);
   return lost;

@@ -70,9 +70,11 @@ export type QuestsWithout = {
   outcomes: readonly QuestOutcome[];
   /** Keys of the quests of which the events are known to explain everything. */
   known: ReadonlySet<string>;
+  /** Keys of the quests of all cycles that were read, by the id of the row. */
+  keys: ReadonlyMap<string, string>;
 };
 
-export const NO_QUESTS: QuestsWithout = { outcomes: [], known: new Set() };
+export const NO_QUESTS: QuestsWithout = { outcomes: [], known: new Set(), keys: new Map() };
 
 /** Finds out what a player's quests are without events, from the player's others. */
 export type QuestGathering = HistoryVisitor & {
@@ -111,8 +113,10 @@ export const readQuestCycles = (
  */
 export const openQuests = (gathering: Gathering, cycles: CyclesOf): QuestGathering | undefined => {
   const { plan, player, parts } = gathering;
+  const keys = new Map<string, string>();
   const replays = [...touchedBy(plan, player, parts)].flatMap(([quest, by]) => {
     const rows = cycles.get(nameOf(player.id, quest.key)) ?? [];
+    for (const { id } of rows) keys.set(id, quest.key);
     const opened = openBoth(gathering, quest, rows);
     return opened ? [{ ...opened, by }] : [];
   });
@@ -126,7 +130,7 @@ export const openQuests = (gathering: Gathering, cycles: CyclesOf): QuestGatheri
     },
     result: () => {
       const known = replays.flatMap((one) => one.result(one.by) ?? []);
-      return { outcomes: known, known: new Set(known.map(({ quest }) => quest.key)) };
+      return { outcomes: known, known: new Set(known.map(({ quest }) => quest.key)), keys };
     },
   };
 };

@@ -31,7 +31,8 @@ const rewardsThatStay = (turn: PlanTurn, { quests, ledger, grants }: PlayerRecor
   [...ledger, ...grants].flatMap(({ key }) => {
     const reward = rewardOfQuest(key);
     if (reward === undefined || quests.lost.has(reward)) return [];
-    const questKey = keyOfRow(turn, reward.split(":")[1]!);
+    const id = reward.split(":")[1]!;
+    const questKey = quests.keys.get(id) ?? keyOfRow(turn, id);
     if (questKey === undefined) return ["rewards of quests"];
     return quests.known.has(questKey) ? [] : [`quest ${questKey}: ${STAYS}`];
   });
