@@ -181,6 +181,18 @@ describe("adventures and the rest of a game", () => {
     assert.equal((await game.get(`/players/${target}`)).xp, 60 + 500);
   });
 
+  it("keep points and rewards when an event is reverted, and give none again for its quest", async () => {
+    const { eventId } = await game.send("one.done");
+    const { id } = must(await game.post(`/events/${eventId}/revert`, { reason: "a test" }), 200);
+    await eventually(async () => (await game.get(`/jobs/${id}`)).status === "SUCCEEDED");
+    const { left } = await game.get(`/jobs/${id}/result`);
+    assert.ok(left.includes("adventure season: its progress and rewards stay"), JSON.stringify(left));
+    assert.equal((await game.questOf("one")).state, "AVAILABLE");
+    assert.equal(await game.xp(), 5);
+    await game.send("one.done");
+    assert.deepEqual([(await game.adventureOf("season")).points, await game.xp()], [10, 5]);
+  });
+
   it("are erased with the player", async () => {
     await game.send("one.done");
     const rows = () =>
