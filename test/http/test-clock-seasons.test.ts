@@ -94,7 +94,7 @@ describe("a season in a sandbox", function () {
     api = await startApp();
   });
 
-  it("is as its events say when they are sent with their times, and as plain loops say of what falls due", () =>
+  it("is as its events say when sent with their times, and as plain loops say of what falls due", () =>
     fc.assert(
       fc.asyncProperty(season, async (days) => {
         const [lived, told] = [await aGame(api), await aGame(api)];
