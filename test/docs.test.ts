@@ -224,14 +224,6 @@ describe("the commands of the documents", function () {
     assert.equal((await api.get("/api/v1/players/ext:uma", { key: KEY })).body.xp, 155);
   });
 
-  it("of the guide to the clock of a sandbox play a week, of which the project sees nothing", async () => {
-    assert.ok(stepsOf(TEST_CLOCK).length > 5);
-    const { KEY = "", LIVE_KEY = "" } = await runSteps(TEST_CLOCK, await started());
-    const { body } = await api.get("/api/v1/players/ext:lou", { key: KEY });
-    assert.equal(body.xp, 20);
-    assert.equal((await api.get("/api/v1/players/ext:lou", { key: LIVE_KEY })).status, 404);
-  });
-
   it("of the guide to lobbies lead from an open lobby to the results of its game", async () => {
     assert.ok(stepsOf(LOBBIES).length > 3);
     const { key } = await aTenant(api);

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
+import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 
 const DAY_MS = 86_400_000;
@@ -202,6 +203,60 @@ describe("the clock of a sandbox", () => {
     const { lastAdvance } = await advance({ advance: "P5D" });
     assert.equal(lastAdvance.happened.counts.scheduledRuns, 5);
     assert.equal((await get(`/players/ext:${user}`)).xp, 15);
+  });
+
+  it("releases holds, ends boosts, refills lives and lets delayed events come", async () => {
+    const user = await player();
+    await define("/currencies", { key: "gems", initialBalance: 10 });
+    must(await api.patch("/api/v1/project-settings", { lives: { enabled: true } }, { key }), 200);
+    await publish("/rules", {
+      key: "later",
+      triggers: [{ kind: "EVENT", eventTypes: ["sown"] }],
+      actions: [
+        { type: "emit_event", eventType: "ripe", channels: ["rules"], delaySeconds: 3 * 86_400 },
+        { type: "apply_boost", boostKey: "b", applies: "xp", factor: 2, durationSeconds: 3_600 },
+      ],
+    });
+    await publish("/rules", {
+      key: "ripe",
+      triggers: [{ kind: "EVENT", eventTypes: ["ripe"] }],
+      actions: [{ type: "grant_xp", amount: 8 }],
+    });
+    await track(user, "sown");
+    await post(`/players/ext:${user}/balances/gems/holds`, { amount: 4, expiresInSeconds: 3_600 }, 201);
+    await post(`/players/ext:${user}/lives/consume`, { amount: 5 });
+    const { lastAdvance } = await advance({ advance: "P2D" });
+    const { counts } = lastAdvance.happened;
+    assert.deepEqual([counts.holdsReleased, counts.boostsEnded, counts.eventsDelayed], [1, 1, 0]);
+    const then = await get(`/players/ext:${user}`);
+    assert.deepEqual([then.lives.current, then.xp], [5, 0]);
+    const balances = (await get(`/players/ext:${user}/balances`)).data;
+    assert.equal(balances[0].available, 10);
+    const last = await advance({ advance: "P1DT1M" });
+    assert.equal(last.lastAdvance.happened.counts.eventsDelayed, 1);
+    assert.equal((await get(`/players/ext:${user}`)).xp, 8, "the boost is over");
+  });
+
+  it("stays where it is when its advance is cancelled, and is not set back meanwhile", async () => {
+    await player();
+    await publish("/rules", {
+      key: "hourly",
+      triggers: [{ kind: "SCHEDULE", cron: "0 * * * *" }],
+      actions: [{ type: "grant_xp", amount: 1 }],
+    });
+    const asked = put({ advance: "P700D" });
+    const moving = await eventually(async (): Promise<Json | false> => {
+      const found = await clock();
+      return found.aheadSeconds > 0 && found;
+    });
+    assertError(await put({ reset: true }), 409, "INVALID_STATE");
+    const { jobId } = moving["lastAdvance"] as { jobId: string };
+    await post(`/jobs/${jobId}/cancel`, {});
+    const answer = must(await asked, 200);
+    assert.equal(answer.lastAdvance.status, "CANCELLED");
+    assert.ok(answer.aheadSeconds > 0 && answer.aheadSeconds < 700 * 86_400);
+    assert.equal((await clock()).aheadSeconds, answer.aheadSeconds);
+    assert.equal(must(await put({ reset: true }), 200).aheadSeconds, 0);
   });
 
   it("is not that of the project beside it", async () => {

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { startApp, type TestApp } from "./support/app/app.ts";
+import { runSteps, stepsOf } from "./support/documents/steps.ts";
+
+const START = "docs/guides/getting-started.md";
+const TEST_CLOCK = "docs/guides/test-clock.md";
+
+describe("the commands of the guide to the clock of a sandbox", function () {
+  this.timeout(60_000);
+  let api: TestApp;
+  before(async function () {
+    const isHere = (command: string) => spawnSync(command, ["--version"]).status === 0;
+    if (!["bash", "curl"].every(isHere)) this.skip();
+    api = await startApp();
+  });
+
+  it("play a week, of which the project beside it sees nothing", async () => {
+    assert.ok(stepsOf(TEST_CLOCK).length > 5);
+    const environment = { PATH: process.env["PATH"], HOME: process.env["HOME"], URL: api.url };
+    const { KEY = "", LIVE_KEY = "" } = await runSteps(TEST_CLOCK, await runSteps(START, environment));
+    const { body } = await api.get("/api/v1/players/ext:lou", { key: KEY });
+    assert.equal(body.xp, 20);
+    assert.equal((await api.get("/api/v1/players/ext:lou", { key: LIVE_KEY })).status, 404);
+  });
+});

@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sql } from "kysely";
+import { processPartitions } from "../../src/domain/progression/claim.ts";
+import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
+import type { Database } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { ALL_PARTS, processParts, userIn } from "../support/domain/process-parts.ts";
+import { publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+
+const DAY_MS = 86_400_000;
+
+describe("a claim with events of projects whose clocks differ", function () {
+  this.timeout(120_000);
+  let database: Database;
+  let domain: Domain;
+  const onError = (error: unknown): never => assert.fail(String(error));
+
+  before(async () => {
+    database = await openMemoryDatabase();
+    domain = openDomain(database);
+  });
+  after(() => database.close());
+
+  const aProject = async (): Promise<string> => {
+    const id = await domain.addProject();
+    await publish(domain, id, { key: "gift", actions: [{ type: "grant_xp", amount: 1 }] });
+    return id;
+  };
+  /** A sandbox beside another project, `days` ahead. */
+  const aSandbox = async (days: number): Promise<string> => {
+    const [id, of] = [await aProject(), await domain.addProject()];
+    const ahead = sql`update projects set sandbox_of = ${of}::uuid, clock_ahead_ms = ${days * DAY_MS}
+      where id = ${id}::uuid`;
+    await domain.transact(({ db }) => ahead.execute(db));
+    return id;
+  };
+  const options = (claimLimit = 100) => ({
+    transact: domain.transact,
+    plans: createPlanCache(),
+    claimLimit,
+    onError,
+  });
+  type Row = { project: string; xp: number; early: Date; late: Date };
+  /** XP of a project's players, and between what times it was given, in days from now. */
+  const ledger = async (ids: readonly string[]): Promise<Map<string, [xp: number, days: number[]]>> => {
+    const rows = await rowsOf<Row>(
+      domain,
+      sql`select project_id as project, sum(amount)::int as xp, min(created_at) as early,
+        max(created_at) as late
+        from ledger_entries where project_id = any(${`{${ids.join(",")}}`}::uuid[]) group by project_id`,
+    );
+    const days = (time: Date): number => Math.round((new Date(time).getTime() - Date.now()) / DAY_MS) || 0;
+    return new Map(rows.map(({ project, xp, early, late }) => [project, [xp, [days(early), days(late)]]]));
+  };
+
+  it("evaluates each at the time of its project, in one claim", async () => {
+    const [live, near, far] = [await aProject(), await aSandbox(3), await aSandbox(300)];
+    for (const id of [live, near, far])
+      await domain.track(
+        id,
+        [0, 1, 2].map((part) => ({ user: userIn(id, part) })),
+      );
+    const places = ALL_PARTS.map((part) => ({ part, afterProject: FIRST_PROJECT }));
+    const done = await processPartitions(
+      { ...options(), claimTogether: 100, onLeft: () => undefined },
+      places,
+    );
+    assert.equal(done.events, 9);
+    const given = await ledger([live, near, far]);
+    assert.deepEqual(given.get(live), [3, [0, 0]]);
+    assert.deepEqual(given.get(near), [3, [3, 3]]);
+    assert.deepEqual(given.get(far), [3, [300, 300]]);
+  });
+
+  it("evaluates each event once, however they are mixed and however few a claim takes", () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(fc.nat({ max: 2 }), fc.nat({ max: 5 })), { minLength: 1, maxLength: 30 }),
+        fc.integer({ min: 1, max: 6 }),
+        async (sent, claimLimit) => {
+          const ids = [await aProject(), await aSandbox(7), await aSandbox(70)];
+          for (const [of, part] of sent) await domain.track(ids[of]!, [{ user: userIn(ids[of]!, part) }]);
+          await processParts(options(claimLimit), ALL_PARTS);
+          const [left] = await rowsOf<{ n: string }>(domain, sql`select count(*) as n from event_q`);
+          assert.equal(Number(left!.n), 0);
+          const given = await ledger(ids);
+          for (const [i, days] of [0, 7, 70].entries()) {
+            const count = sent.filter(([of]) => of === i).length;
+            assert.deepEqual(given.get(ids[i]!), count === 0 ? undefined : [count, [days, days]]);
+          }
+        },
+      ),
+      { numRuns: 15 },
+    ));
+
+  it("leaves no project but a sandbox a clock of its own", async () => {
+    const id = await aProject();
+    const ahead = sql`update projects set clock_ahead_ms = 1000 where id = ${id}::uuid`;
+    await assert.rejects(
+      domain.transact(({ db }) => ahead.execute(db)),
+      /projects_clock_check/,
+    );
+  });
+});
