@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
+import { clearDueOfMerged } from "../../progression/merged-due.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
 import { settledAt } from "../../evaluation/streaks/advance.ts";
@@ -24,13 +25,7 @@ export const settlePlayersStreaks = async (work: Work, players: PlayersOf): Prom
       for (const key of turn.player.streaks.keys()) settleDue(turn, key);
     },
   );
-  // Players who were merged into another are not changed any more.
-  const { projectId, playerIds } = players;
-  await sql`
-    update player_streaks s set due_at = null from players p
-    where s.project_id = ${projectId} and s.player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
-      and s.due_at is not null and p.project_id = s.project_id and p.id = s.player_id
-      and p.merged_into is not null`.execute(work.db);
+  await clearDueOfMerged(work, "player_streaks", players);
 };
 
 /** Settles one streak of a player up to now. */
