@@ -95,6 +95,37 @@ describe("quests over two processes", function () {
     assert.equal((await get("/players/ext:claimer-0")).xp, 100);
   });
 
+  it("pay for each claim that was answered, and for no other, while two players become one", async () => {
+    await publish({
+      key: "merged",
+      steps: [counting("one", "merge.ready", 1)],
+      claim: "MANUAL",
+      rewards: { xp: 5 },
+    } as never);
+    const pairs = 6;
+    const [targets, sources] = [await addPlayers("target", pairs), await addPlayers("source", pairs)];
+    for (const { externalUserId } of [...targets, ...sources])
+      must(await post(0, "/events", { externalUserId, eventType: "merge.ready" }), 200);
+    await eventually(isAtRest, { timeoutMs: 60_000 });
+    await Promise.all(
+      targets.map(async ({ id: target }, n) => {
+        const { id: source } = sources[n]!;
+        const claims = Array.from({ length: 6 }, (_, i) =>
+          post(i, `/players/${i % 3 === 0 ? target : source}/quests/merged/claim`),
+        );
+        const [merged, ...answers] = await Promise.all([
+          post(n, `/players/${target}/merge`, { sourcePlayerId: source }),
+          ...claims,
+        ]);
+        must(merged, 200);
+        const paid = answers.filter(({ status }) => status === 200).length;
+        assert.ok(paid >= 1 && paid <= 2, `${paid} claims`);
+        assert.equal((await get(`/players/${target}`)).xp, paid * 5);
+        assert.equal((await post(n, `/players/${target}/quests/merged/claim`)).status, 409);
+      }),
+    );
+  });
+
   it("come to what is left when events are reverted while others arrive", async () => {
     await publish({
       key: "thrice",
