@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { followClocks } from "../../src/jobs/follow-clocks.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -257,6 +259,21 @@ describe("the clock of a sandbox", () => {
     assert.ok(answer.aheadSeconds > 0 && answer.aheadSeconds < 700 * 86_400);
     assert.equal((await clock()).aheadSeconds, answer.aheadSeconds);
     assert.equal(must(await put({ reset: true }), 200).aheadSeconds, 0);
+  });
+
+  it("goes on after an advance, and what falls due by it then is done too", async () => {
+    const user = await player();
+    await define("/currencies", { key: "gems", initialBalance: 10 });
+    const { sandboxProjectId } = await advance({ advance: "P2D" });
+    await post(`/players/ext:${user}/balances/gems/holds`, { amount: 4, expiresInSeconds: 3_600 }, 201);
+    const available = async () => (await get(`/players/ext:${user}/balances`)).data[0].available;
+    await followClocks.run(api.app, "*");
+    assert.equal(await available(), 6);
+    const hours = sql`update projects set clock_ahead_ms = clock_ahead_ms + 7200000
+      where id = ${sandboxProjectId}::uuid`;
+    await api.app.transact(({ db }) => hours.execute(db));
+    for (const _ of [1, 2]) await followClocks.run(api.app, "*");
+    assert.equal(await available(), 10);
   });
 
   it("is not that of the project beside it", async () => {

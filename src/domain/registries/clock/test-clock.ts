@@ -67,7 +67,8 @@ const readLast = async ({ db }: Work, projectId: string): Promise<Advance | null
     where project_id = ${projectId}::uuid and kind = ${clockAdvance.kind}
     order by id desc limit 1`.execute(db);
   const [row] = rows;
-  if (!row) return null;
+  // Results are kept for a day.
+  if (!row || (row.status === "SUCCEEDED" && row.result === null)) return null;
   return {
     jobId: row.id,
     status: row.status,
