@@ -104,38 +104,6 @@ describe("the clock of a sandbox", () => {
     assert.equal((await get(`/players/ext:${user}`)).xp, 7);
   });
 
-  it("unlocks quests of adventures, and ends these", async () => {
-    const user = await player();
-    const step = (eventType: string) => ({
-      key: "s",
-      name: "s",
-      kind: "EVENT",
-      target: 1,
-      metric: { eventTypes: [eventType], aggregate: "count" },
-    });
-    for (const quest of ["one", "two"]) await publish("/quests", { key: quest, steps: [step(quest)] });
-    await publish("/adventures", {
-      key: "season",
-      startsAt: iso(Date.now() - DAY_MS),
-      endsAt: iso(Date.now() + 5 * DAY_MS),
-      items: [
-        { questKey: "one", order: 1 },
-        { questKey: "two", order: 2, unlock: { mode: "AT_DATE", at: iso(Date.now() + 2 * DAY_MS) } },
-      ],
-    });
-    await track(user, "one");
-    const adventure = () => get(`/players/ext:${user}/adventures/season`);
-    const unlocked = async () => (await adventure()).items.map((item: Json) => item["unlocked"]);
-    assert.deepEqual(await unlocked(), [true, false]);
-    await advance({ advance: "P3D" });
-    assert.deepEqual(await unlocked(), [true, true]);
-    const { lastAdvance } = await advance({ advance: "P3D" });
-    assert.equal(lastAdvance.happened.counts.adventuresSettled, 1);
-    assert.equal((await adventure()).state, "EXPIRED");
-    await track(user, "two");
-    assert.equal((await adventure()).state, "EXPIRED");
-  });
-
   it("closes periods of boards with their prizes, in their order and once each", async () => {
     const [ann, bob] = [await player(), await player()];
     await define("/leaderboards", {
