@@ -9,6 +9,9 @@ import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 
 const DAY_MS = 86_400_000;
+/** Of a quest: doing it twice. */
+const metric = { eventTypes: ["did"], aggregate: "count" };
+const steps = [{ key: "s", name: "s", kind: "EVENT", target: 2, metric }];
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 describe("the clock of a sandbox", () => {
@@ -80,15 +83,6 @@ describe("the clock of a sandbox", () => {
 
   it("begins cycles of quests, and ends those that are over", async () => {
     const user = await player();
-    const steps = [
-      {
-        key: "s",
-        name: "s",
-        kind: "EVENT",
-        target: 2,
-        metric: { eventTypes: ["did"], aggregate: "count" },
-      },
-    ];
     await publish("/quests", { key: "daily", steps, repeat: { mode: "DAILY" }, rewards: { xp: 7 } });
     await track(user, "did");
     const quest = () => get(`/players/ext:${user}/quests/daily`);
@@ -247,15 +241,6 @@ describe("the clock of a sandbox", () => {
   it("is not that of the project beside it", async () => {
     const as = tenant.key;
     const user = await player(as);
-    const steps = [
-      {
-        key: "s",
-        name: "s",
-        kind: "EVENT",
-        target: 2,
-        metric: { eventTypes: ["did"], aggregate: "count" },
-      },
-    ];
     await publish("/quests", { key: "daily", steps, repeat: { mode: "DAILY" } }, as);
     await track(user, "did", {}, as);
     const before = await get(`/players/ext:${user}/quests/daily`, as);
