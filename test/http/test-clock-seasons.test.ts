@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aKey, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { eventually } from "../support/eventually.ts";
+import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 
 const DAY_MS = 86_400_000;
@@ -33,13 +36,15 @@ const aGame = async (api: TestApp) => {
   await post("/rules", DAILY_GIFT);
   await post("/rules/gift/publish", {}, 200);
   await post("/streaks", { key: "days", name: "Days", qualify: { parts: [counting] }, period: "DAY" });
+  const path = `/projects/${tenant.projectId}/sandbox/clock`;
   return {
     post,
     get,
     users,
+    read: () => get(path),
+    ask: (body: object) => api.put(`/api/v1${path}`, body, { key }),
     clock: async (body: object) => {
-      const path = `/api/v1/projects/${tenant.projectId}/sandbox/clock`;
-      const answer = must(await api.put(path, body, { key }), 200);
+      const answer = must(await api.put(`/api/v1${path}`, body, { key }), 200);
       assert.equal(answer.lastAdvance.status, "SUCCEEDED");
       return answer.lastAdvance.happened.counts as Record<string, number>;
     },
@@ -136,4 +141,25 @@ describe("a season in a sandbox", function () {
       }),
       { numRuns: 3 },
     ));
+
+  it("stays where it is when its advance is cancelled, and is not set back meanwhile", async () => {
+    const { post, read, ask } = await aGame(api);
+    const triggers = [{ kind: "SCHEDULE", cron: "0 * * * *" }];
+    const actions = [{ type: "grant_xp", amount: 1 }];
+    await post("/rules", { key: "hourly", name: "hourly", triggers, actions });
+    await post("/rules/hourly/publish", {}, 200);
+    const asked = ask({ advance: "P700D" });
+    const moving = await eventually(async (): Promise<Json | false> => {
+      const found = await read();
+      return found.aheadSeconds > 0 && found;
+    });
+    assertError(await ask({ reset: true }), 409, "INVALID_STATE");
+    const { jobId } = moving["lastAdvance"] as { jobId: string };
+    await post(`/jobs/${jobId}/cancel`, {}, 200);
+    const answer = must(await asked, 200);
+    assert.equal(answer.lastAdvance.status, "CANCELLED");
+    assert.ok(answer.aheadSeconds > 0 && answer.aheadSeconds < 700 * 86_400);
+    assert.equal((await read()).aheadSeconds, answer.aheadSeconds);
+    assert.equal(must(await ask({ reset: true }), 200).aheadSeconds, 0);
+  });
 });

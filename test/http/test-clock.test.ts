@@ -5,7 +5,6 @@ import { followClocks } from "../../src/jobs/follow-clocks.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 
 const DAY_MS = 86_400_000;
@@ -199,28 +198,6 @@ describe("the clock of a sandbox", () => {
     const last = await advance({ advance: "P1DT1M" });
     assert.equal(last.lastAdvance.happened.counts.eventsDelayed, 1);
     assert.equal((await get(`/players/ext:${user}`)).xp, 8, "the boost is over");
-  });
-
-  it("stays where it is when its advance is cancelled, and is not set back meanwhile", async () => {
-    await player();
-    await publish("/rules", {
-      key: "hourly",
-      triggers: [{ kind: "SCHEDULE", cron: "0 * * * *" }],
-      actions: [{ type: "grant_xp", amount: 1 }],
-    });
-    const asked = put({ advance: "P700D" });
-    const moving = await eventually(async (): Promise<Json | false> => {
-      const found = await clock();
-      return found.aheadSeconds > 0 && found;
-    });
-    assertError(await put({ reset: true }), 409, "INVALID_STATE");
-    const { jobId } = moving["lastAdvance"] as { jobId: string };
-    await post(`/jobs/${jobId}/cancel`, {});
-    const answer = must(await asked, 200);
-    assert.equal(answer.lastAdvance.status, "CANCELLED");
-    assert.ok(answer.aheadSeconds > 0 && answer.aheadSeconds < 700 * 86_400);
-    assert.equal((await clock()).aheadSeconds, answer.aheadSeconds);
-    assert.equal(must(await put({ reset: true }), 200).aheadSeconds, 0);
   });
 
   it("goes on after an advance, and what falls due by it then is done too", async () => {
