@@ -120,7 +120,7 @@ describe("laurel listen and laurel trigger", function () {
   it("end with 1 for a type that there is not, or not yet, and when no server answers", async () => {
     for (const [type, reason] of [
       ["no.such", "unknown event type no.such"],
-      ["quest.started", "quest.started is not available yet"],
+      ["raffle.drawn", "raffle.drawn is not available yet"],
     ] as const) {
       const [refused, why] = await trigger(type);
       assert.equal(refused, 1);

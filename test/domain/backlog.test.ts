@@ -21,7 +21,7 @@ describe("the backlog of a project", function () {
   };
   const backlogOf = (projectId: string, laterMs = 0) =>
     domain.transact((work) =>
-      readBacklog({ ...work, now: new Date(work.now.getTime() + laterMs) }, projectId),
+      readBacklog({ ...work, serverNow: new Date(work.serverNow.getTime() + laterMs) }, projectId),
     );
 
   it("counts its own events and commits until they are published, with their ages", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
-import { ranksPart } from "../../src/domain/kernel/ids.ts";
+import { ranksPart, stampIdsBy } from "../../src/domain/kernel/ids.ts";
 import { readEntries } from "../../src/domain/leaderboards/entries.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
@@ -17,7 +17,10 @@ describe("changes of boards that wait for the rank index", function () {
     database = await openMemoryDatabase();
     domain = openDomain(database, () => new Date(Date.now() + laterMs));
   });
-  after(() => database.close());
+  after(async () => {
+    stampIdsBy(() => Date.now());
+    await database.close();
+  });
 
   const waitingParts = (projectId: string): Promise<number[]> =>
     domain.transact(async ({ db }) => {
@@ -52,6 +55,7 @@ describe("changes of boards that wait for the rank index", function () {
     assert.equal((await page()).behindSeconds, 0);
     await domain.grant(projectId, playerId, 10);
     laterMs = 60_000;
+    stampIdsBy(() => Date.now() + laterMs);
     const behind = (await page()).behindSeconds;
     assert.ok(behind !== null && behind >= 60, String(behind));
     const away = { ...domain.ranks, apply: () => Promise.reject(new Error("the index is away")) };

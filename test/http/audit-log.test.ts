@@ -20,7 +20,7 @@ describe("the audit log", () => {
   const write = (action: string, at: string) =>
     api.app.transact((work) => {
       const entry = { action, target: { type: "thing", id: "x" }, tenantId: tenant.tenantId };
-      return audit({ ...work, now: new Date(at) }, entry);
+      return audit({ ...work, serverNow: new Date(at) }, entry);
     });
 
   it("tells who did what, from where, by which request", async () => {

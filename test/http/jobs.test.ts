@@ -148,6 +148,7 @@ describe("jobs of a project", () => {
       BULK_REVERT: "revertEvents",
       BULK_GRANT: "startBulkGrant",
       LEVEL_RECALC: "putLevelCurve",
+      CLOCK_ADVANCE: "setSandboxClock",
     };
     for (const { kind, access } of JOB_KINDS) {
       const route = routes.find(({ id }) => id === starts[kind]);
