@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aKey, aTenant, startApp, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
+import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { type AdventureGame, anAdventureGame } from "../support/quests/adventure-game.ts";
 import { counting } from "../support/quests/quest-game.ts";
@@ -217,6 +218,27 @@ describe("adventures and the rest of a game", () => {
     assert.equal(must(imported, 200).applied, true);
     const made = must(await api.get("/api/v1/adventures/season", { key: other.key }), 200);
     assert.deepEqual([made.status, made.publishedVersion], ["ACTIVE", 1]);
+  });
+
+  it("are imported with quests that give their premium, in one document", async () => {
+    const patch = (body: object) => api.patch("/api/v1/quests/one", body, { key: game.tenant.key });
+    const { draftVersion } = await game.get("/quests/one");
+    must(await patch({ draftVersion, rewards: { premium: { adventureKey: "season" } } }), 200);
+    must(await game.post("/quests/one/publish"), 200);
+    const document = await game.get("/config/export");
+    const { token, projectId, key } = await aTenant(api);
+    const send = (given: Json) =>
+      api.post(
+        "/api/v1/config/import",
+        { document: given },
+        { token, headers: { "X-Project-ID": projectId } },
+      );
+    const without = { ...document, adventures: [] };
+    assertError(await send(without), 400, "UNKNOWN_REFERENCE");
+    assert.equal(must(await send(document), 200).applied, true);
+    for (const path of ["/adventures/season", "/quests/one"])
+      assert.equal(must(await api.get(`/api/v1${path}`, { key }), 200).status, "ACTIVE");
+    assert.equal(must(await send(document), 200).changes.length, 0);
   });
 
   it("are part of the project's sandbox, where they run for its own players", async () => {

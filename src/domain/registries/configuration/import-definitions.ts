@@ -110,37 +110,75 @@ const update = async (draft: Draft, kind: DefinitionKind, definition: Defined): 
 /** A definition that references others which do not exist yet: `open` of them. */
 type Unresolved = WantedDefinition & { error: UnknownReference; open: number };
 
-/**
- * Adds all definitions to the draft, each after those that it references: one with missing references waits
- * for exactly those.
- * @throws the error of the last one whose references are never resolved
- */
-const draftAll = async (draft: Draft, wanted: readonly WantedDefinition[]): Promise<void> => {
-  const waitingFor = new Map<string, Unresolved[]>();
-  const waiting = new Set<Unresolved>();
-  const queue = [...wanted];
+/** What waits: by itself, and by the names that it waits for. */
+type Waiting = { all: Set<Unresolved>; byName: Map<string, Unresolved[]> };
+
+const wantedName = ({ change: { section, key } }: WantedDefinition): string =>
+  nameOf({ kind: KINDS.get(section)!.kind, key });
+
+/** Notes what a definition waits for. */
+const wait = ({ all, byName }: Waiting, one: WantedDefinition, error: UnknownReference): void => {
+  const names = new Set(error.missing.map(nameOf));
+  const waits: Unresolved = { ...one, error, open: names.size };
+  all.add(waits);
+  for (const name of names) byName.set(name, [...(byName.get(name) ?? []), waits]);
+};
+
+/** Returns what waits for nothing else now that a definition is there. */
+const released = ({ all, byName }: Waiting, name: string): Unresolved[] => {
+  const free = (byName.get(name) ?? []).filter((one) => all.has(one) && --one.open === 0);
+  byName.delete(name);
+  for (const one of free) all.delete(one);
+  return free;
+};
+
+/** Adds definitions to the draft in their order, and what has waited for them; others wait. */
+const draftThese = async (
+  draft: Draft,
+  given: readonly WantedDefinition[],
+  waiting: Waiting,
+): Promise<void> => {
+  const queue = [...given];
   let startMs = performance.now();
   for (const one of queue) {
     const missing = await tryOne(draft, one);
-    if (missing) {
-      const names = new Set(missing.missing.map(nameOf));
-      const waits: Unresolved = { ...one, error: missing, open: names.size };
-      waiting.add(waits);
-      for (const name of names) waitingFor.set(name, [...(waitingFor.get(name) ?? []), waits]);
-    } else {
-      const name = nameOf({ kind: KINDS.get(one.change.section)!.kind, key: one.change.key });
-      for (const waits of waitingFor.get(name) ?? []) {
-        if (--waits.open > 0) continue;
-        waiting.delete(waits);
-        queue.push({ change: waits.change, wanted: waits.wanted });
-      }
-      waitingFor.delete(name);
-    }
+    if (missing) wait(waiting, one, missing);
+    else queue.push(...released(waiting, wantedName(one)));
     if (performance.now() - startMs < SLICE_MS) continue;
     await nextSlice();
     startMs = performance.now();
   }
-  refuseWaiting(wanted, waiting);
+};
+
+/** Returns the definitions that wait for one another alone, as a quest and its adventure may. */
+const circular = ({ all }: Waiting): Unresolved[] => {
+  let left = [...all].filter(({ change }) => change.action === "CREATE");
+  for (;;) {
+    const names = new Set(left.map(wantedName));
+    const kept = left.filter(({ error }) => error.missing.every((one) => names.has(nameOf(one))));
+    if (kept.length === left.length) return kept;
+    left = kept;
+  }
+};
+
+/**
+ * Adds all definitions to the draft, each after those that it references: one with missing references waits
+ * for exactly those. Those that wait for one another are each checked as if the others were there.
+ * @throws the error of the last one whose references are never resolved
+ */
+const draftAll = async (draft: Draft, wanted: readonly WantedDefinition[]): Promise<void> => {
+  const waiting: Waiting = { all: new Set(), byName: new Map() };
+  await draftThese(draft, wanted, waiting);
+  const together = circular(waiting);
+  const { projectId } = draft;
+  for (const one of together) {
+    waiting.all.delete(one);
+    const definition = one.wanted as Defined;
+    const stored: Stored = { id: newId(), projectId, definition, status: "ACTIVE", version: 1 };
+    draft.definitions.put(KINDS.get(one.change.section)!.kind, stored);
+  }
+  await draftThese(draft, together, waiting);
+  refuseWaiting(wanted, waiting.all);
 };
 
 const refuseWaiting = (wanted: readonly WantedDefinition[], waiting: ReadonlySet<Unresolved>): void => {
