@@ -146,8 +146,10 @@ describe("expressions that read metrics", () => {
         metrics: { points: { ...points, eventTypes: ["goal"] } },
         actions: [{ type: "grant_xp", amount: { metric: "points", window: "DAY" } }],
       });
+      // All on one day, also when midnight comes between them.
+      const at = new Date();
       const send = async (n: number): Promise<string> => {
-        const ids = await domain.track(projectId, [{ user: "ada", properties: { n } }]);
+        const ids = await domain.track(projectId, [{ user: "ada", at, properties: { n } }]);
         await processAll(domain);
         return ids[0]!;
       };
