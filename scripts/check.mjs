@@ -1,73 +1,56 @@
-// Everything that must hold before a change is merged. All steps run, whatever fails; the last line counts
-// the tests, and each other step that failed as one failure. With --coverage the tests also say which lines
-// they reach, and the floor of that is checked: they take a fifth longer.
-import { spawn, spawnSync } from "node:child_process";
+// What must hold before a change is merged: format, lint, types, dead code and the gate of the tests. With
+// --all also every other suite and the tools that read OpenAPI documents. All steps run, whatever fails; a
+// table of them comes last, and under it one line that counts the tests and each other step that failed.
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
-const coverage = join(root, "coverage");
-const totalFile = join(coverage, "total.json");
-const rawCoverage = join(coverage, "raw");
-
-const wantsCoverage = process.argv.includes("--coverage");
-const tests = process.argv.slice(2).filter((argument) => argument !== "--coverage");
-const failed = [];
-const step = (name, command, args, variables = {}) => {
-  const startedAt = Date.now();
-  console.log(`\n=== ${name}`);
-  const { status } = spawnSync(command, args, {
-    cwd: root,
-    stdio: "inherit",
-    env: { ...process.env, ...variables },
-  });
-  const seconds = ((Date.now() - startedAt) / 1000).toFixed(1);
-  console.log(`=== ${name}: ${status === 0 ? "ok" : "FAILED"} (${seconds} s)`);
-  if (status !== 0) failed.push(name);
-};
-/** Runs beside the steps until its result is asked for; what it prints is shown then. */
-const beside = (name, args) => {
-  const file = join(mkdtempSync(join(tmpdir(), "laurel-check-")), "output");
-  const output = openSync(file, "w");
-  const child = spawn(process.execPath, args, { cwd: root, stdio: ["ignore", output, output] });
-  const ended = once(child, "close");
-  return async () => {
-    const [status] = await ended;
-    console.log(`\n=== ${name}\n${readFileSync(file, "utf8").trim()}`);
-    console.log(`=== ${name}: ${status === 0 ? "ok" : "FAILED"}`);
-    rmSync(dirname(file), { recursive: true });
-    if (status !== 0) failed.push(name);
-  };
-};
 const tool = (name) => join(root, "node_modules/.bin", name);
+const tests = (suite) => [process.execPath, "scripts/test.mjs", suite];
 
-const openapiTools = beside("tools for OpenAPI", ["scripts/openapi-tools.mjs"]);
-step("format", tool("oxfmt"), ["--check", "."]);
-step("lint", tool("oxlint"), ["--type-aware", "--deny-warnings"]);
-step("types", tool("tsc"), ["--noEmit", "--project", "."]);
-step("dead code", tool("knip"), []);
+const STEPS = {
+  format: [tool("oxfmt"), "--check", "."],
+  lint: [tool("oxlint"), "--type-aware", "--deny-warnings"],
+  types: [tool("tsc"), "--noEmit", "--project", "."],
+  "dead code": [tool("knip")],
+  test: tests("gate"),
+};
+const MORE_STEPS = {
+  "test:full": tests("full"),
+  "test:sweeps": tests("sweeps"),
+  "test:faults": tests("faults"),
+  "test:timing": tests("timing"),
+  "tools for OpenAPI": [process.execPath, "scripts/openapi-tools.mjs"],
+};
 
-await openapiTools();
+/** Runs a step whose output is shown as it comes, and reads the counts of tests from its last line. */
+const run = async ([name, [command, ...args]]) => {
+  console.log(`\n=== ${name}`);
+  const startedAt = Date.now();
+  const child = spawn(command, args, { cwd: root, stdio: ["ignore", "pipe", "inherit"] });
+  let tail = "";
+  child.stdout.on("data", (data) => {
+    process.stdout.write(data);
+    tail = (tail + data).slice(-200);
+  });
+  const [status] = await once(child, "close");
+  const [, passed, failed] = /(\d+) passed, (\d+) failed[^\n]*\n$/.exec(tail) ?? [
+    undefined,
+    0,
+    status === 0 ? 0 : 1,
+  ];
+  const minutes = (Date.now() - startedAt) / 60_000;
+  return { name, passed: Number(passed), failed: Math.max(Number(failed), status === 0 ? 0 : 1), minutes };
+};
 
-rmSync(coverage, { recursive: true, force: true });
-mkdirSync(rawCoverage, { recursive: true });
-// Node itself writes the coverage of this and of every process of mocha; those that tests start write none.
-step("tests", process.execPath, ["scripts/test.mjs", ...tests], {
-  ...(wantsCoverage ? { NODE_V8_COVERAGE: rawCoverage } : {}),
-  TEST_TOTAL_FILE: totalFile,
-});
-const noReport = { passed: 0, failed: 1, skipped: 0, left: ["all"] };
-const total = existsSync(totalFile) ? JSON.parse(readFileSync(totalFile, "utf8")) : noReport;
-if (wantsCoverage) {
-  const isWhole = total.left.length === 0 && tests.length === 0;
-  step("coverage", tool("c8"), ["report", ...(isWhole ? ["--check-coverage"] : [])]);
-  if (!isWhole) console.log("The floor of coverage was not checked, because not every suite ran.");
-}
+const steps = { ...STEPS, ...(process.argv.includes("--all") ? MORE_STEPS : {}) };
+const results = [];
+for (const step of Object.entries(steps)) results.push(await run(step));
 
-const others = failed.filter((name) => name !== "tests");
-console.log(failed.length > 0 ? `\nFailed: ${failed.join(", ")}.` : "\nEverything holds.");
-const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : "";
-console.log(`${total.passed} passed, ${total.failed + others.length} failed${skipped}`);
-process.exit(failed.length > 0 ? 1 : 0);
+console.log("\n| Step | Passed | Failed | Minutes |\n|---|---|---|---|");
+for (const { name, passed, failed, minutes } of results)
+  console.log(`| ${name} | ${passed} | ${failed} | ${minutes.toFixed(1)} |`);
+const sum = (key) => results.reduce((total, result) => total + result[key], 0);
+console.log(`\n${sum("passed")} passed, ${sum("failed")} failed`);
+process.exit(sum("failed") > 0 ? 1 : 0);

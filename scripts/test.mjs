@@ -1,178 +1,149 @@
-// Runs the suites, each in a mocha process of its own, and ends with one line of counts over all of them.
-// A few run side by side, since each has servers and databases of its own (schedule.mjs).
-// Arguments: test files or folders (default: everything) and mocha's own options.
+// Runs tests for whoever changes Laurel: `node scripts/test.mjs` is the gate; the name of another suite, or
+// files, folders and mocha's own options run those instead. Each lane is one mocha process, two run side by
+// side. What is red runs once more, alone; what is green then is printed as FLAKY, and fails all but the gate.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, join, relative, resolve, sep } from "node:path";
-import { inOrder, runTogether } from "./schedule.mjs";
+import { join, relative, resolve } from "node:path";
 import { findServices } from "./services.mjs";
 
-const SUITE_TIMEOUT_MS = 35 * 60_000;
-
+const LANE_TIMEOUT_MS = 40 * 60_000;
 const root = join(import.meta.dirname, "..");
-const mocha = join(root, "node_modules/mocha/bin/mocha.js");
-const reporter = join(import.meta.dirname, "counting-reporter.mjs");
-const isCi = Boolean(process.env.CI);
+const isOutside = (file) =>
+  /^test\/(cli|processes|data|browser|docs|faults|sweeps)\/|\.(full|timing)\./.test(file);
 
-const allTests = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
-const withServices = ["cluster", "kills", "faults", "faults-2"];
-const folders = ["http", "cli", "domain", "cluster", "faults"];
-/** Sweeps over every operation take as long as all other tests of the API, of which there are two suites. */
-const suiteOf = (file) => {
-  const [, alone] = /sweep-(access|hostile|idempotency)\.test\.ts$/.exec(file) ?? [];
-  if (alone !== undefined) return alone;
-  // It starts servers of its own, of which a process may hold one at a time.
-  if (file.endsWith("operator-port.test.ts")) return "operators";
-  if (/^test.faults.(kill|deadly)-/.test(file)) return "kills";
-  if (/^test.faults.[r-z]/.test(file)) return "faults-2";
-  if (file.startsWith(join("test", "http", "sweep-"))) return "sweeps";
-  if (/^test.(http|domain).*-steps\.test\.ts$/.test(file)) return "steps";
-  return /^test.http.[m-z]/.test(file) ? "http-2" : folderOf(file);
+/** Which files a suite has, and whether its lanes run one at a time. */
+const SUITES = {
+  gate: { has: (file) => !isOutside(file) },
+  full: { has: (file) => /^test\/(cli|processes|data|browser|docs)\/|\.full\./.test(file) },
+  faults: { has: (file) => file.startsWith("test/faults/"), isAlone: true },
+  sweeps: { has: (file) => file.startsWith("test/sweeps/") },
+  timing: { has: (file) => file.includes(".timing."), isAlone: true },
 };
-const folderOf = (file) => folders.find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
 
-/** Splits the arguments into test files and options for mocha. */
+const folderOf = (file) => /^test\/(\w+)\//.exec(file)?.[1] ?? "domain";
+const needsServices = (file) => ["db", "processes", "faults"].includes(folderOf(file));
+/** Its tests start servers of their own settings in their own process, which may hold one at a time. */
+const hasOwnServer = (file) =>
+  /\b(shareApp|startTestApp|startServer)\b/.test(readFileSync(join(root, file), "utf8"));
+const OWN_LANE = ["sweeps", "servers"];
+const laneOf = (file) => {
+  const folder = folderOf(file);
+  if (OWN_LANE.includes(folder) || (["http", "cli"].includes(folder) && hasOwnServer(file))) return file;
+  return ["db", "rooms"].includes(folder) ? "domain" : folder;
+};
+
+/** Splits the arguments into the suite, files and options for mocha. */
 const readArguments = (args) => {
-  const isValue = (index) => index > 0 && args[index - 1].startsWith("-");
-  const isSpec = (arg, index) =>
-    !arg.startsWith("-") && (existsSync(arg) || (/[/*]|\.ts$/.test(arg) && !isValue(index)));
-  const specs = args.filter(isSpec).map((spec) => relative(root, resolve(spec)));
-  return { specs, options: args.filter((arg, index) => !isSpec(arg, index)) };
+  const isFile = (arg) => !arg.startsWith("-") && (existsSync(resolve(arg)) || /\*|\.ts$/.test(arg));
+  const paths = args.filter(isFile).map((arg) => relative(root, resolve(arg)));
+  const named = args.find((arg) => arg in SUITES && !isFile(arg));
+  const all = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
+  const under = (path) => [
+    ...all.filter((file) => file.startsWith(`${path}/`)),
+    ...globSync(path, { cwd: root }),
+  ];
+  const files =
+    paths.length > 0
+      ? paths.flatMap(under).filter((file) => file.endsWith(".ts"))
+      : all.filter(SUITES[named ?? "gate"].has);
+  return {
+    suite: paths.length > 0 ? { isSpec: paths.length === 1 } : SUITES[named ?? "gate"],
+    isGate: paths.length === 0 && (named ?? "gate") === "gate",
+    files: [...new Set(files)],
+    options: args.filter((arg) => !isFile(arg) && arg !== named),
+  };
 };
 
-const under = (spec) => (file) => file === spec || file.startsWith(spec + sep);
-
-const filesOf = (specs) => {
-  if (specs.length === 0) return allTests;
-  const found = specs.flatMap((spec) => [...allTests.filter(under(spec)), ...globSync(spec, { cwd: root })]);
-  return [...new Set(found)].filter((file) => file.endsWith(".ts"));
-};
-
-const readCounts = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined);
-
-/** Of a suite that ended without a report. */
-const NO_COUNTS = { passed: 0, failed: 1, skipped: 0, failedTests: [] };
-
-const SLOWEST = 6;
-
-/** The files that took longest, with the seconds that they kept the tests' own process computing. */
-const slowestOf = (times) => {
-  if (times.length < 2) return "";
-  const slowest = times.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
-  const text = ({ file, seconds: all, cpuSeconds: own, childSeconds: children }) =>
-    `${basename(file, ".test.ts")} ${Math.round(all)} (${Math.round(own)}+${Math.round(children)})`;
-  return `, the longest: ${slowest.map(text).join(", ")}`;
-};
-
-/** The seconds of computing of a suite's own process and of those that it started and that have ended. */
-const computedBy = (counts) => {
-  if (!counts) return "";
-  const { total, times } = counts;
-  return `, CPU ${Math.round(total.cpuSeconds)}+${Math.round(total.childSeconds)} s${slowestOf(times)}`;
-};
-
-/**
- * One mocha process, whose output is shown as it comes or, with `isHeld`, when it is over. A process that
- * ends without a report, or badly after a good one, is one failure.
- */
-const runSuite = async ({ name, files, variables, isHeld }, options) => {
-  const startedAt = Date.now();
-  const folder = mkdtempSync(join(tmpdir(), "laurel-counts-"));
-  const countsFile = join(folder, "counts.json");
-  const held = [];
-  const say = (text) => (isHeld ? held.push(text) : process.stdout.write(text));
-  say(`\n== ${name} (files: ${files.length})\n`);
-  const args = [mocha, "--reporter", reporter, ...(isCi ? ["--forbid-only"] : []), ...options, ...files];
-  const child = spawn(process.execPath, args, {
-    cwd: root,
-    stdio: isHeld ? ["ignore", "pipe", "pipe"] : "inherit",
-    timeout: SUITE_TIMEOUT_MS,
-    killSignal: "SIGKILL",
-    env: { ...process.env, ...variables, TEST_COUNTS_FILE: countsFile },
-  });
-  for (const stream of [child.stdout, child.stderr]) stream?.on("data", say);
-  const [status, signal] = await once(child, "close");
-  const counts = readCounts(countsFile);
-  rmSync(folder, { recursive: true });
-  if (!counts) say(`The ${name} suite ended without a report (${signal ?? `exit code ${status}`}).\n`);
-  const seconds = (Date.now() - startedAt) / 1000;
-  say(`== ${name} took ${Math.round(seconds)} s${computedBy(counts)}\n`);
-  const { passed, failed, skipped, failedTests } = counts ?? NO_COUNTS;
-  const show = () => held.forEach((text) => process.stdout.write(text));
-  return { name, passed, skipped, failed: status === 0 ? failed : Math.max(failed, 1), failedTests, show };
-};
-
-/** What failed, again and last, where it is seen however long the output was. */
-const showFailures = (results) => {
-  for (const { name, failed, failedTests } of results.filter((result) => result.failed > 0)) {
-    console.log(`\n== failed in ${name}: ${failed}`);
-    for (const { title, file, error } of failedTests)
-      console.log(`\n  ${title}\n    ${file}\n    ${error.replaceAll("\n", "\n    ")}`);
-  }
-};
-
-const sum = (results) => {
-  const total = { passed: 0, failed: 0, skipped: 0 };
-  for (const result of results) for (const key of Object.keys(total)) total[key] += result[key];
-  return total;
-};
-
-const summary = ({ passed, failed, skipped }) =>
-  `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
-
-const { specs, options } = readArguments(process.argv.slice(2));
-const files = filesOf(specs);
-const suites = Map.groupBy(files, suiteOf);
+const { suite, isGate, files, options } = readArguments(process.argv.slice(2));
 const { variables, missing } = await findServices();
-const results = [];
-const left = [];
-const planned = (names) =>
-  names
-    .filter((name) => {
-      const isPossible = missing.length === 0 || !withServices.includes(name);
-      if (!isPossible) left.push(name);
-      return isPossible;
-    })
-    .map((name, index) => {
-      const needs = withServices.includes(name) ? variables : {};
-      return { name, files: suites.get(name), isHeld: index > 0, variables: { ...needs, ...speed(name) } };
-    });
-/** What is known of modules that were compiled before; coverage would be coarse of code from there. */
-const compiled = { NODE_COMPILE_CACHE: join(root, "node_modules/.cache/laurel-compile") };
-/**
- * Killed processes write no coverage, collecting it takes several times the CPU that tests of steps bound,
- * and what else these run is covered by the others, in less time.
- */
-const uncovered = new Set([...withServices, "steps", "access", "hostile", "idempotency", "sweeps"]);
-const speed = (name) => {
-  if (uncovered.has(name)) return { ...compiled, NODE_V8_COVERAGE: undefined };
-  return process.env.NODE_V8_COVERAGE ? {} : compiled;
-};
-const plans = new Map(planned(inOrder([...suites.keys()])).map((plan) => [plan.name, plan]));
-const done = await runTogether([...plans.keys()], (name) => runSuite(plans.get(name), options));
-for (const { show, ...result } of done) {
-  show();
-  results.push(result);
-}
+const left = missing.length > 0 ? files.filter(needsServices) : [];
+const env = { ...process.env, ...variables };
+// Modules that were compiled before; coverage would be coarse of code from there.
+if (!env.NODE_V8_COVERAGE) env.NODE_COMPILE_CACHE = join(root, "node_modules/.cache/laurel-compile");
 
-if (left.length > 0) {
-  console.log(`\nNot run: ${left.join(", ")}, because ${missing.join(" and ")}.`);
-  console.log(
-    "To run them: start PostgreSQL 15 and Redis 7, set DATABASE_URL and REDIS_URL, and test again.",
+/**
+ * One mocha process over the files of a lane.
+ * @returns the results of the files that ended; a process that dies leaves out those it had not ended
+ */
+const runFiles = async (lane, laneFiles) => {
+  const folder = mkdtempSync(join(tmpdir(), "laurel-tests-"));
+  const report = join(folder, "report.ndjson");
+  const reporter = join(import.meta.dirname, "reporter.mjs");
+  const args = [
+    "--external-memory-accounted-in-global-limit",
+    "node_modules/mocha/bin/mocha.js",
+    "--reporter",
+    reporter,
+  ];
+  const child = spawn(
+    process.execPath,
+    [...args, ...(env.CI ? ["--forbid-only"] : []), ...options, ...laneFiles],
+    {
+      cwd: root,
+      stdio: "inherit",
+      timeout: LANE_TIMEOUT_MS,
+      killSignal: "SIGKILL",
+      env: { ...env, TEST_REPORT: report, TEST_LANE: suite.isSpec ? "" : lane },
+    },
   );
-}
-const ran = sum(results);
-const areServicesWanted = process.env.REQUIRE_SERVICES === "1" || specs.length > 0;
-const isNothingRun = ran.passed + ran.failed + ran.skipped === 0;
-if (isNothingRun) console.log("\nNo test ran.");
-const total = {
-  ...ran,
-  failed: ran.failed + Math.max(areServicesWanted ? left.length : 0, isNothingRun ? 1 : 0),
+  const [status, signal] = await once(child, "close");
+  const lines = existsSync(report) ? readFileSync(report, "utf8").trim().split("\n") : [];
+  rmSync(folder, { recursive: true });
+  const ended = lines.filter(Boolean).map((line) => JSON.parse(line));
+  const isWhole = ended.at(-1)?.end === true && (status === 0 || ended.some(({ failed }) => failed > 0));
+  if (!isWhole)
+    console.log(`The lane ${lane} did not end as it should (${signal ?? `exit code ${status}`}).`);
+  return { results: ended.filter(({ file }) => file), isWhole };
 };
-const { TEST_TOTAL_FILE: totalFile } = process.env;
-if (totalFile) writeFileSync(totalFile, JSON.stringify({ ...total, left }));
-showFailures(results);
-console.log(`\n${summary(total)}`);
-process.exit(total.failed > 0 ? 1 : 0);
+
+/** A lane, and then, each in a process of its own, the files that are red or were not reached. */
+const runLane = async ([lane, laneFiles]) => {
+  const { results, isWhole } = await runFiles(lane, laneFiles);
+  const reached = new Set(results.map(({ file }) => file));
+  const again = results.filter(({ failed }) => failed > 0).map(({ file }) => file);
+  if (!isWhole) again.push(...laneFiles.filter((file) => !reached.has(file)));
+  const rest = results.filter(({ file }) => !again.includes(file));
+  for (const file of again) {
+    console.log(`\nOnce more, alone: ${file}`);
+    const {
+      results: [second],
+      isWhole: isEnded,
+    } = await runFiles(file, [file]);
+    const isGreen = isEnded && second?.failed === 0;
+    rest.push(
+      isGreen
+        ? { ...second, isFlaky: true }
+        : { passed: 0, failed: 1, skipped: 0, ...second, file, isRed: true },
+    );
+  }
+  return rest;
+};
+
+const lanes = [
+  ...Map.groupBy(
+    files.filter((file) => !left.includes(file)),
+    laneOf,
+  ),
+];
+const done = [];
+const takeLanes = async () => {
+  for (let lane = lanes.shift(); lane; lane = lanes.shift()) done.push(...(await runLane(lane)));
+};
+await Promise.all(suite.isAlone ? [takeLanes()] : [takeLanes(), takeLanes()]);
+
+const sum = (key) => done.reduce((total, result) => total + (result[key] ?? 0), 0);
+const slowest = done.toSorted((a, b) => b.cpu - a.cpu).slice(0, 8);
+if (done.length > 8)
+  console.log(`\nMost CPU: ${slowest.map(({ file, cpu }) => `${file} ${cpu.toFixed(1)} s`).join(", ")}`);
+if (left.length > 0) console.log(`\nNot run: ${left.length} files, because ${missing.join(" and ")}.`);
+for (const { file } of done.filter(({ isRed }) => isRed)) console.log(`RED ${file}`);
+const flaky = done.filter(({ isFlaky }) => isFlaky);
+for (const { file } of flaky) console.log(`FLAKY ${file}`);
+const unrun = left.length > 0 && (env.REQUIRE_SERVICES || !isGate) ? left.length : 0;
+const failed = sum("failed") + unrun + (isGate ? 0 : flaky.length) + (done.length === 0 ? 1 : 0);
+console.log(
+  `${sum("passed")} passed, ${failed} failed${sum("skipped") > 0 ? `, ${sum("skipped")} skipped` : ""}`,
+);
+process.exit(failed > 0 ? 1 : 0);

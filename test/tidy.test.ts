@@ -12,9 +12,6 @@ import {
 } from "./support/source/source-files.ts";
 import { missingIn, repositoryFiles, straysIn } from "./support/source/top-level.ts";
 
-const FILE_LINES_MAX = 300;
-const LINE_CHARACTERS_MAX = 110;
-
 /** Tables that grow with players or events. */
 const GROWING_TABLES = [
   "players",
@@ -139,22 +136,6 @@ describe("tidiness", () => {
   });
 
   describe("code", () => {
-    it("keeps files and lines short", () => {
-      const long = code.filter(({ text }) => text.trimEnd().split("\n").length > FILE_LINES_MAX);
-      const wide = code.flatMap(({ path, text }) =>
-        text
-          .split("\n")
-          .map((line, index) => ({ line, place: `${path}:${index + 1}` }))
-          .filter(({ line }) => line.length > LINE_CHARACTERS_MAX && !line.includes("https://")),
-      );
-      none([
-        ...long.map(({ path }) => `${path}:1 has more than ${FILE_LINES_MAX} lines`),
-        ...wide.map(
-          ({ place, line }) => `${place} has ${line.length} characters, over ${LINE_CHARACTERS_MAX}`,
-        ),
-      ]);
-    });
-
     it("has kebab-case file and folder names", () => {
       const kebab = /^(\.?[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+)*\/?)+$/;
       none(code.filter(({ path }) => !kebab.test(path)).map(({ path }) => `${path}:1 is not kebab-case`));

@@ -3,19 +3,19 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { sql } from "kysely";
-import { DEMO_BOARDS, DEMO_DEFINITIONS, DEMO_RULES } from "../src/cli/demo-game.ts";
-import { SETTINGS } from "../src/config.ts";
-import { DEFINITION_KINDS } from "../src/domain/registries/definition-kinds.ts";
-import { getCatalogue } from "../src/domain/rules/insight/catalogue.ts";
-import { OPERATOR_NAMES } from "../src/domain/evaluation/language/operators.ts";
-import { createMetrics } from "../src/metrics.ts";
-import { anAdmin } from "./support/app/admin.ts";
-import { aTenant, startApp, type TestApp } from "./support/app/app.ts";
-import { blocksOf, runSteps, stepsOf } from "./support/documents/steps.ts";
-import { watchPlayer } from "./support/documents/watcher.ts";
-import { namesIn, root, rowsIn, rowsOf, textOf } from "./support/documents/documents.ts";
-import { freePort } from "./support/processes/process.ts";
-import { readSourceFiles } from "./support/source/source-files.ts";
+import { DEMO_BOARDS, DEMO_DEFINITIONS, DEMO_RULES } from "../../src/cli/demo-game.ts";
+import { SETTINGS } from "../../src/config.ts";
+import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
+import { getCatalogue } from "../../src/domain/rules/insight/catalogue.ts";
+import { OPERATOR_NAMES } from "../../src/domain/evaluation/language/operators.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { blocksOf, runSteps, stepsOf } from "../support/documents/steps.ts";
+import { watchPlayer } from "../support/documents/watcher.ts";
+import { namesIn, root, rowsIn, rowsOf, textOf } from "../support/documents/documents.ts";
+import { freePort } from "../support/processes/process.ts";
+import { readSourceFiles } from "../support/source/source-files.ts";
 
 const README = "README.md";
 const SETTINGS_GUIDE = "docs/guides/settings.md";
@@ -112,15 +112,15 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   [ACCOUNTS, "link of the mail to her", "a placeholder for what a mail brought"],
   ["docs/guides/game-client.md", "game-server.mjs", "test/browser/game.test.ts runs it with a browser"],
   ["loadtest/README.md", "npm run loadtest", "test/cli/loadtest.test.ts runs its scenarios, shortened"],
-  [OPERATE, "systemctl enable", "needs systemd and root; what the units start, test/cluster starts too"],
+  [OPERATE, "systemctl enable", "needs systemd and root; what the units start, test/processes starts too"],
   ["docs/contributing.md", "npm run examples", "writes into src; answer-examples.test.ts judges it"],
   ["src/http/reference/README.md", "npm run reference", "writes into src; framework-pages.test.ts compares"],
 ];
 /** Blocks that tests run line by line, and where. */
 const RUN_BY: readonly [path: string, words: string, test: string][] = [
-  [README, "npm run cluster", "test/cluster/npm-cluster.test.ts"],
-  [OPERATE, "npm run cluster", "test/cluster/npm-cluster.test.ts"],
-  [OPERATE, "prometheus.yml", "test/cluster/prometheus.test.ts"],
+  [README, "npm run cluster", "test/processes/npm-cluster.test.ts"],
+  [OPERATE, "npm run cluster", "test/processes/npm-cluster.test.ts"],
+  [OPERATE, "prometheus.yml", "test/processes/prometheus.test.ts"],
   [OPERATE, "npm run migrate", "test/cli/printed-commands.test.ts"],
   [OPERATE, "admin create", "test/cli/printed-commands.test.ts"],
   [ACCOUNTS, "admin create", "test/cli/printed-commands.test.ts"],

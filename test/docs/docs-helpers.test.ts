@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { startApp, type TestApp } from "./support/app/app.ts";
-import { runPrinted } from "./support/documents/commands.ts";
-import { blocksOf } from "./support/documents/steps.ts";
-import { textOf } from "./support/documents/documents.ts";
-import { readSourceFiles } from "./support/source/source-files.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { runPrinted } from "../support/documents/commands.ts";
+import { blocksOf } from "../support/documents/steps.ts";
+import { textOf } from "../support/documents/documents.ts";
+import { readSourceFiles } from "../support/source/source-files.ts";
 
 /** The functions of that name which a document defines in a block of commands. */
 const functionsOf = (path: string, name: string): string[] =>

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { startApp, type TestApp } from "./support/app/app.ts";
-import { runSteps, stepsOf } from "./support/documents/steps.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { runSteps, stepsOf } from "../support/documents/steps.ts";
 
 const START = "docs/guides/getting-started.md";
 const TEST_CLOCK = "docs/guides/test-clock.md";
