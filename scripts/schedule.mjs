@@ -18,9 +18,10 @@ const COSTS = {
   access: { seconds: 144, cores: 0.8 },
   idempotency: { seconds: 119, cores: 0.8 },
   steps: { seconds: 60, cores: 0.8 },
-  operators: { seconds: 14, cores: 0.8 },
+  operators: { seconds: 80, cores: 0.8 },
   faults: { seconds: 311, cores: 0.5 },
-  "faults-2": { seconds: 212, cores: 0.5 },
+  "faults-2": { seconds: 180, cores: 0.5 },
+  alone: { seconds: 45, cores: 1 },
 };
 const UNKNOWN = { seconds: 0, cores: 1 };
 
@@ -28,6 +29,8 @@ const UNKNOWN = { seconds: 0, cores: 1 };
 const CLOCK = new Set(["faults", "faults-2"]);
 /** What runs beside those. */
 const BESIDE_CLOCK = new Set(["http-2"]);
+/** Suites that compare rates of two moments: nothing runs beside them. */
+const ALONE = new Set(["alone"]);
 
 const costOf = (name) => COSTS[name] ?? UNKNOWN;
 
@@ -37,14 +40,15 @@ const capacityOf = (cores) => Math.max(2, cores) * 1.25;
 const mayJoin = (name, running, capacity) => {
   if (running.length === 0) return true;
   const all = [...running, name];
+  if (all.some((one) => ALONE.has(one))) return false;
   const others = all.filter((one) => !CLOCK.has(one));
   if (others.length < all.length && others.length > 1) return false;
   return all.reduce((sum, one) => sum + costOf(one).cores, 0) <= capacity;
 };
 
-/** The longest first, and last those that watch the clock with what runs beside them. */
+/** The longest first, then those that watch the clock with what runs beside them, and last those alone. */
 export const inOrder = (names) => {
-  const place = (name) => (CLOCK.has(name) ? 1 : BESIDE_CLOCK.has(name) ? 2 : 0);
+  const place = (name) => [CLOCK, BESIDE_CLOCK, ALONE].findIndex((some) => some.has(name));
   return names.toSorted((a, b) => place(a) - place(b) || costOf(b).seconds - costOf(a).seconds);
 };
 

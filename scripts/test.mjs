@@ -11,20 +11,32 @@ import { findServices } from "./services.mjs";
 
 const SUITE_TIMEOUT_MS = 35 * 60_000;
 
+/**
+ * Each embedded database has 128 MiB outside the heap, half of what makes V8 collect a whole heap that is
+ * large by the tests' own modules, again and again: counted with the heap, it does so when both have grown.
+ */
+const V8_FLAGS = ["--external-memory-accounted-in-global-limit"];
+
 const root = join(import.meta.dirname, "..");
 const mocha = join(root, "node_modules/mocha/bin/mocha.js");
 const reporter = join(import.meta.dirname, "counting-reporter.mjs");
 const isCi = Boolean(process.env.CI);
 
 const allTests = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
-const withServices = ["cluster", "kills", "faults", "faults-2"];
+const withServices = ["cluster", "kills", "faults", "faults-2", "alone"];
+/** Suites whose servers are processes, and embed no database in the tests' own. */
+const hasOwnProcesses = new Set([...withServices, "cli"]);
 const folders = ["http", "cli", "domain", "cluster", "faults"];
+/** Tests that start servers in their own process, which may hold one at a time. */
+const hasOwnServer = (file) =>
+  /^test.(http|cli)./.test(file) &&
+  /\b(shareApp|startTestApp|startServer|billingStage)\b/.test(readFileSync(join(root, file), "utf8"));
 /** Sweeps over every operation take as long as all other tests of the API, of which there are two suites. */
 const suiteOf = (file) => {
   const [, alone] = /sweep-(access|hostile|idempotency)\.test\.ts$/.exec(file) ?? [];
   if (alone !== undefined) return alone;
-  // It starts servers of its own, of which a process may hold one at a time.
-  if (file.endsWith("operator-port.test.ts")) return "operators";
+  if (hasOwnServer(file)) return "operators";
+  if (file.endsWith("webhooks-hostile.test.ts")) return "alone";
   if (/^test.faults.(kill|deadly)-/.test(file)) return "kills";
   if (/^test.faults.[r-z]/.test(file)) return "faults-2";
   if (file.startsWith(join("test", "http", "sweep-"))) return "sweeps";
@@ -52,6 +64,10 @@ const filesOf = (specs) => {
 
 const readCounts = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined);
 
+const titlesOf = (failedTests) =>
+  failedTests.map(({ title, error }) => `\n   ${title}: ${firstLine(error)}`).join("");
+const firstLine = (text) => text.split("\n", 1)[0];
+
 /** Of a suite that ended without a report. */
 const NO_COUNTS = { passed: 0, failed: 1, skipped: 0, failedTests: [] };
 
@@ -73,6 +89,14 @@ const computedBy = (counts) => {
   return `, CPU ${Math.round(total.cpuSeconds)}+${Math.round(total.childSeconds)} s${slowestOf(times)}`;
 };
 
+const mochaWith = (options) => [
+  mocha,
+  "--reporter",
+  reporter,
+  ...(isCi ? ["--forbid-only"] : []),
+  ...options,
+];
+
 /**
  * One mocha process, whose output is shown as it comes or, with `isHeld`, when it is over. A process that
  * ends without a report, or badly after a good one, is one failure.
@@ -84,8 +108,8 @@ const runSuite = async ({ name, files, variables, isHeld }, options) => {
   const held = [];
   const say = (text) => (isHeld ? held.push(text) : process.stdout.write(text));
   say(`\n== ${name} (files: ${files.length})\n`);
-  const args = [mocha, "--reporter", reporter, ...(isCi ? ["--forbid-only"] : []), ...options, ...files];
-  const child = spawn(process.execPath, args, {
+  const flags = hasOwnProcesses.has(name) ? [] : V8_FLAGS;
+  const child = spawn(process.execPath, [...flags, ...mochaWith(options), ...files], {
     cwd: root,
     stdio: isHeld ? ["ignore", "pipe", "pipe"] : "inherit",
     timeout: SUITE_TIMEOUT_MS,
@@ -100,6 +124,9 @@ const runSuite = async ({ name, files, variables, isHeld }, options) => {
   const seconds = (Date.now() - startedAt) / 1000;
   say(`== ${name} took ${Math.round(seconds)} s${computedBy(counts)}\n`);
   const { passed, failed, skipped, failedTests } = counts ?? NO_COUNTS;
+  // What a run that is cut off would take along.
+  if (isHeld)
+    console.log(`== ${name} ended: ${summary({ passed, failed, skipped })}${titlesOf(failedTests)}`);
   const show = () => held.forEach((text) => process.stdout.write(text));
   return { name, passed, skipped, failed: status === 0 ? failed : Math.max(failed, 1), failedTests, show };
 };

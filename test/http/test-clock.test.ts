@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { followClocks } from "../../src/jobs/follow-clocks.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { pastMidnight } from "../support/clock-edges.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 
@@ -98,6 +99,7 @@ describe("the clock of a sandbox", () => {
   });
 
   it("closes periods of boards with their prizes, in their order and once each", async () => {
+    await pastMidnight();
     const [ann, bob] = [await player(), await player()];
     await define("/leaderboards", {
       key: "daily",

@@ -6,8 +6,7 @@ import { assertError } from "../support/http/assert-error.ts";
 /** Chunks that are written together. */
 const CHUNKS = 400;
 
-describe("bodies that nobody wants", function () {
-  this.timeout(60_000);
+describe("bodies that nobody wants", () => {
   let api: TestApp;
   let tenant: Tenant;
   before(async () => {
