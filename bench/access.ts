@@ -1,27 +1,17 @@
 // What authentication, limits and idempotency take of the throughput of one request, against the same
 // operation without them. See README.md.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { AccessCounts, AccessOrder, AccessPorts } from "./support/access-server.ts";
-import { describeMachine, openBox, type Pool, startCosts } from "./support/box.ts";
+import { openBox, type Pool, startCosts } from "./support/box.ts";
 import { ask, type Child, startChild, supportFile } from "./support/children.ts";
 import type { LoadJob, LoadResult } from "./support/load.ts";
 import { KEY_MARK } from "./support/sample.ts";
 import { createSite, type Site } from "./support/setup.ts";
+import { inModes, type Mode, MODE_OPTIONS } from "./support/run.ts";
 import { calmest, rounded, spread, spreadText, table } from "./support/stats.ts";
 
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: "boolean", default: false },
-    rounds: { type: "string" },
-    modes: { type: "string", default: "cluster,embedded" },
-    only: { type: "string" },
-    json: { type: "string" },
-    profile: { type: "string" },
-  },
-});
+const { values: options } = parseArgs({ options: MODE_OPTIONS });
 const ROUNDS = Number(options.rounds ?? (options.quick ? 2 : 7));
 const WARM_MS = options.quick ? 500 : 1_000;
 const MEASURE_MS = options.quick ? 1_500 : 4_000;
@@ -30,7 +20,6 @@ const KNOWN_PLAYERS = 1_000;
 /** Of the throughput without them, this much must be left. */
 const GOAL = 0.75;
 
-type Mode = "cluster" | "embedded";
 /** CPU is in cores, of a request in us. */
 type Sample = {
   rate: number;
@@ -241,24 +230,7 @@ const report = (mode: Mode, rounds: Rounds): Record<string, unknown> => {
 
 const orderOf = (name: string): number => CONTESTANTS.findIndex((contestant) => contestant.name === name);
 
-const main = async (): Promise<void> => {
-  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-  try {
-    const result: Record<string, unknown> = { bench: "access", machine: await describeMachine() };
-    for (const mode of options.modes.split(",") as Mode[]) {
-      const stage = await openStage(mode, dir);
-      try {
-        result[mode] = report(mode, await runRounds(mode, stage));
-      } finally {
-        await stage.close();
-      }
-    }
-    const text = JSON.stringify(result);
-    console.log(`\n${text}`);
-    if (options.json !== undefined) await writeFile(options.json, text);
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
-};
-
-await main();
+await inModes("access", options, {
+  open: openStage,
+  measure: async (mode, stage) => report(mode, await runRounds(mode, stage)),
+});

@@ -1,7 +1,5 @@
 // How many messages a second one channel commits: in groups as rooms send them, against the bare inserts of
 // the same rows; and through a room, from many sockets to all of them. See README.md.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { sql } from "kysely";
@@ -21,6 +19,7 @@ import {
   runPace,
 } from "./support/chat-crowds.ts";
 import { openStage } from "./support/fanout-stage.ts";
+import { inDirectory, save } from "./support/run.ts";
 import { rounded, spread, spreadText, table } from "./support/stats.ts";
 
 const PARTS = ["groups", "room"] as const;
@@ -190,18 +189,14 @@ const measureRoom = async (dir: string) => {
   }
 };
 
-const main = async (): Promise<void> => {
-  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-  try {
+const main = (): Promise<void> =>
+  inDirectory(async (dir) => {
     const groups = only.has("groups") ? await measureGroups(dir) : {};
     const room = only.has("room") ? await measureRoom(dir) : {};
-    const text = JSON.stringify({ bench: "chat", machine: await describeMachine(), ...groups, room });
-    console.log(text);
-    if (options.json !== undefined) await writeFile(options.json, text);
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
-};
+    console.log(
+      await save({ bench: "chat", machine: await describeMachine(), ...groups, room }, options.json),
+    );
+  });
 
 /** Wrong is void: as many rows as numbers. */
 const check = (domain: Domain, { ref }: Talk): Promise<void> =>

@@ -1,15 +1,14 @@
 // Bytes on disk of an event, by table: when it was processed, and what of it stays. See README.md.
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { freePort } from "../test/support/processes/process.ts";
-import { type Box, describeMachine, openBox, type Pool } from "./support/box.ts";
+import { type Box, describeMachine, type Pool } from "./support/box.ts";
 import { MAIN, startChild } from "./support/children.ts";
 import { givenFor, type HistoryEvent, historyOf, prepareCommunity } from "./support/history.ts";
 import { isDrained, isRelayed } from "./support/queued.ts";
 import { createSite, post, type Site, untilReady } from "./support/setup.ts";
+import { inBox, tell } from "./support/run.ts";
 import { rounded, table } from "./support/stats.ts";
 
 const { values: options } = parseArgs({
@@ -121,10 +120,8 @@ const show = (sizes: readonly Size[]): void => {
   );
 };
 
-const main = async (): Promise<void> => {
-  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-  const box = await openBox(join(dir, "data"));
-  try {
+const main = (): Promise<void> =>
+  inBox(async (box, dir) => {
     const empty = await sizesOf(box.pool);
     const port = await freePort();
     const env = { ...box.env, PORT: String(port), ROLES: "web,worker" };
@@ -146,22 +143,19 @@ const main = async (): Promise<void> => {
     console.log(`bytes an event when processed: ${rounded(figures.processed)}`);
     const verdict = figures.stays <= GOAL ? "met" : "MISSED";
     console.log(`bytes an event that stay: ${rounded(figures.stays)} (${verdict}: ${GOAL} at most)`);
-    const text = JSON.stringify({
-      bench: "disk",
-      machine: await describeMachine(box.pool),
-      events: EVENTS,
-      seconds,
-      figures,
-      processed,
-      stays,
-    });
-    console.log(`\n${text}`);
-    if (options.json !== undefined) await writeFile(options.json, text);
-  } finally {
-    await box.close();
-    await rm(dir, { recursive: true, force: true });
-  }
-};
+    await tell(
+      {
+        bench: "disk",
+        machine: await describeMachine(box.pool),
+        events: EVENTS,
+        seconds,
+        figures,
+        processed,
+        stays,
+      },
+      options.json,
+    );
+  });
 
 await main();
 process.exit(0);

@@ -1,10 +1,7 @@
 // What one server's CPU delivers to subscribers, against the smallest programs that do the same.
 // See README.md.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { describeMachine, openBox } from "./support/box.ts";
+import { describeMachine } from "./support/box.ts";
 import { type Patches, runPatches } from "./support/fanout-boards.ts";
 import { redisPid, type Spent } from "./support/fanout-costs.ts";
 import {
@@ -17,6 +14,7 @@ import {
 } from "./support/fanout-crowds.ts";
 import { type Latency, runLatency } from "./support/fanout-latency.ts";
 import { type Contestant, openStage } from "./support/fanout-stage.ts";
+import { inBox, save } from "./support/run.ts";
 import { calmest, rounded, spread, type Spread, spreadText, table } from "./support/stats.ts";
 
 const PARTS = ["crowd", "patches", "scale", "latency"] as const;
@@ -236,11 +234,9 @@ const report = ({ crowd, patches, scale, latency }: Results): Ratio[] => {
   return known;
 };
 
-const main = async (): Promise<void> => {
-  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-  const box = await openBox(join(dir, "data"));
-  const results: Results = { crowd: new Map(), patches: [], scale: new Map(), latency: undefined };
-  try {
+const main = (): Promise<void> =>
+  inBox(async (box, dir) => {
+    const results: Results = { crowd: new Map(), patches: [], scale: new Map(), latency: undefined };
     const stage = await openStage(box, dir, { count: CLIENTS, profile: options.profile });
     try {
       const redis = await redisPid(box.env["REDIS_URL"] ?? "");
@@ -254,13 +250,8 @@ const main = async (): Promise<void> => {
     const { crowd, scale, ...rest } = results;
     const maps = { crowd: Object.fromEntries(crowd), scale: Object.fromEntries(scale) };
     const machine = await describeMachine(box.pool);
-    const text = JSON.stringify({ bench: "fanout", machine, clients: CLIENTS, ...maps, ...rest, ratios });
-    if (options.json !== undefined) await writeFile(options.json, text);
-  } finally {
-    await box.close();
-    await rm(dir, { recursive: true, force: true });
-  }
-};
+    await save({ bench: "fanout", machine, clients: CLIENTS, ...maps, ...rest, ratios }, options.json);
+  });
 
 await main();
 process.exit(0);

@@ -1,15 +1,14 @@
 // How fast events are taken in, against COPY and against the smallest server, in one run. See README.md.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { freePort } from "../test/support/processes/process.ts";
-import { type Box, describeMachine, openBox, startCosts } from "./support/box.ts";
+import { type Box, describeMachine, startCosts } from "./support/box.ts";
 import { ask, type Child, MAIN, startChild, supportFile } from "./support/children.ts";
 import type { CopyJob, CopyResult } from "./support/copy-load.ts";
 import { clearEvents, createOnceTable, fillEvents, storedEvents } from "./support/fill.ts";
 import type { LoadJob, LoadResult } from "./support/load.ts";
 import { createSite, type Site, untilReady } from "./support/setup.ts";
+import { inBox, tell } from "./support/run.ts";
 import { calmest, rounded, spread, spreadText, table } from "./support/stats.ts";
 
 const { values: options } = parseArgs({
@@ -227,16 +226,14 @@ const report = (title: string, rounds: Rounds): Record<string, unknown> => {
   return { rounds: Object.fromEntries(rounds), ratios: known };
 };
 
-const main = async (): Promise<void> => {
-  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-  const box = await openBox(join(dir, "data"));
-  const result: Record<string, unknown> = {
-    bench: "ingest",
-    machine: await describeMachine(box.pool),
-    rounds: ROUNDS,
-    largeRows: LARGE_ROWS,
-  };
-  try {
+const main = (): Promise<void> =>
+  inBox(async (box, dir) => {
+    const result: Record<string, unknown> = {
+      bench: "ingest",
+      machine: await describeMachine(box.pool),
+      rounds: ROUNDS,
+      largeRows: LARGE_ROWS,
+    };
     const stage = await openStage(box, dir);
     const fresh = await runRounds(stage, () => clearEvents(box.pool));
     result["fresh"] = report("Empty tables", fresh);
@@ -249,13 +246,7 @@ const main = async (): Promise<void> => {
       result["rowsAtEnd"] = await storedEvents(box.pool, stage.site.projectId);
     }
     for (const child of [stage.laurel, stage.oneCommit, stage.plain, stage.once]) await child.stop();
-    const text = JSON.stringify(result);
-    console.log(`\n${text}`);
-    if (options.json !== undefined) await writeFile(options.json, text);
-  } finally {
-    await box.close();
-    await rm(dir, { recursive: true, force: true });
-  }
-};
+    await tell(result, options.json);
+  });
 
 await main();

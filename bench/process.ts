@@ -1,6 +1,4 @@
 // How fast waiting events are processed by 1, 2 and 4 worker processes. See README.md.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { freePort } from "../test/support/processes/process.ts";
@@ -8,12 +6,13 @@ import { PARTITIONS } from "../src/domain/kernel/ids.ts";
 import { createBullQueue } from "../src/jobs/queue.ts";
 import { redisConnections } from "../src/platform/redis-connection.ts";
 import { createLog } from "../src/log.ts";
-import { type Box, type Costs, describeMachine, openBox, startCosts } from "./support/box.ts";
+import { type Box, type Costs, describeMachine, startCosts } from "./support/box.ts";
 import { type Child, MAIN, startChild } from "./support/children.ts";
 import { checkEffects, clearProgress, isDrained, isRelayed, queueEvents } from "./support/queued.ts";
 import { measureLatency } from "./support/latency.ts";
 import { GAMES } from "./support/process-sites.ts";
-import { createSite, type Site, untilReady } from "./support/setup.ts";
+import { createSite, type Site, untilReady, poll } from "./support/setup.ts";
+import { inBox, tell } from "./support/run.ts";
 import { calmest, percentile, rounded, spread, spreadText, table } from "./support/stats.ts";
 
 const { values: options } = parseArgs({
@@ -35,7 +34,6 @@ const WORKERS = options.workers.split(",").map(Number);
 const PLAYERS = 10_000;
 const WARM_EVENTS = 20_000;
 const WARM_PLAYERS = 1_000;
-const POLL_MS = 10;
 /** How long the latency is looked at. */
 const LATENCY_S = 20;
 
@@ -76,10 +74,6 @@ const openStage = async (box: Box, dir: string): Promise<Stage> => {
   const queue = createBullQueue({ connections: redisConnections(redisUrl, log), prefix, log });
   const wake = (part: number) => queue.wake("process-events", String(part));
   return { box, site, web, env, outputFile, wake };
-};
-
-const poll = async (check: () => Promise<boolean>): Promise<void> => {
-  while (!(await check())) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
 };
 
 /** Queues events in one commit and waits until they are done; the clock runs from the commit. */
@@ -203,10 +197,8 @@ const judge = (samples: readonly Sample[]) => {
   return known;
 };
 
-const main = async (): Promise<void> => {
-  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-  const box = await openBox(join(dir, "data"));
-  try {
+const main = (): Promise<void> =>
+  inBox(async (box, dir) => {
     const stage = await openStage(box, dir);
     const samples: Sample[] = [];
     for (let round = 1; round <= ROUNDS; round++) {
@@ -231,23 +223,20 @@ const main = async (): Promise<void> => {
       console.log(`(${followed} events followed; goal: p99 under 250 ms)\n`);
     }
     const ratios = judge(samples);
-    const text = JSON.stringify({
-      bench: "process",
-      game: GAME.name,
-      machine: await describeMachine(box.pool),
-      events: EVENTS,
-      players: PLAYERS,
-      samples,
-      latency,
-      ratios,
-    });
-    console.log(`\n${text}`);
-    if (options.json !== undefined) await writeFile(options.json, text);
-  } finally {
-    await box.close();
-    await rm(dir, { recursive: true, force: true });
-  }
-};
+    await tell(
+      {
+        bench: "process",
+        game: GAME.name,
+        machine: await describeMachine(box.pool),
+        events: EVENTS,
+        players: PLAYERS,
+        samples,
+        latency,
+        ratios,
+      },
+      options.json,
+    );
+  });
 
 await main();
 process.exit(0);

@@ -1,13 +1,13 @@
 // Embedded mode at rest: memory against a bare PGlite process on a copy of the same data, and time to ready.
 // See README.md.
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { freePort } from "../test/support/processes/process.ts";
 import { describeMachine } from "./support/box.ts";
 import { type Child, MAIN, spawnChild, startChild, supportFile } from "./support/children.ts";
 import { createSite, post, type Site, untilReady } from "./support/setup.ts";
+import { inDirectory, tell } from "./support/run.ts";
 import { rounded, spread, spreadText, table } from "./support/stats.ts";
 
 const { values: options } = parseArgs({
@@ -76,9 +76,8 @@ const measure = async (dir: string): Promise<Sample> => {
   return { server, bare, readyMs };
 };
 
-const main = async (): Promise<void> => {
-  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-  try {
+const main = (): Promise<void> =>
+  inDirectory(async (dir) => {
     await warmUp(dir);
     const samples: Sample[] = [];
     for (let round = 1; round <= ROUNDS; round++) {
@@ -104,12 +103,7 @@ const main = async (): Promise<void> => {
       verdict(goal, value.median),
     ]);
     console.log(`\n${table(["", "median (min..max)", "goal"], lines)}`);
-    const text = JSON.stringify({ bench: "start", machine: await describeMachine(), samples, figures });
-    console.log(`\n${text}`);
-    if (options.json !== undefined) await writeFile(options.json, text);
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
-};
+    await tell({ bench: "start", machine: await describeMachine(), samples, figures }, options.json);
+  });
 
 await main();

@@ -1,11 +1,9 @@
 // How many deliveries a worker makes, each with its row of the log, against bare signed POSTs; what hanging
 // endpoints take from healthy ones; and the memory that a backlog takes. See README.md.
 import { readFileSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { type Box, describeMachine, openBox, startCosts } from "./support/box.ts";
+import { type Box, describeMachine, startCosts } from "./support/box.ts";
 import { ask, type Child, MAIN, startChild, supportFile } from "./support/children.ts";
 import {
   addDeliveries,
@@ -17,6 +15,7 @@ import {
   type HookSite,
 } from "./support/hook-backlog.ts";
 import type { FloorJob, FloorResult } from "./support/hook-floor.ts";
+import { inBox, tell } from "./support/run.ts";
 import { rounded, spread, spreadText, table } from "./support/stats.ts";
 
 const { values: options } = parseArgs({
@@ -245,10 +244,8 @@ const measureRounds = async (box: Box, site: HookSite, start: () => Promise<Chil
   return rounds;
 };
 
-const main = async (): Promise<void> => {
-  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-  const box = await openBox(join(dir, "data"));
-  try {
+const main = (): Promise<void> =>
+  inBox(async (box, dir) => {
     const env = { ...box.env, WEBHOOKS_ALLOW_LOCAL: "on", ENCRYPTION_KEYS: ENCRYPTION_KEY };
     const outputFile = join(dir, "worker.log");
     const execArgv = options.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${options.profile}`];
@@ -259,13 +256,7 @@ const main = async (): Promise<void> => {
     const backlog = BACKLOG > 0 ? await relayBacklog(box, site, start) : undefined;
     const machine = await describeMachine(box.pool);
     const found = { bench: "webhooks", machine, rounds: Object.fromEntries(rounds), ratios, backlog };
-    const text = JSON.stringify(found);
-    console.log(`\n${text}`);
-    if (options.json !== undefined) await writeFile(options.json, text);
-  } finally {
-    await box.close();
-    await rm(dir, { recursive: true, force: true });
-  }
-};
+    await tell(found, options.json);
+  });
 
 await main();

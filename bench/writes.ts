@@ -1,33 +1,22 @@
 // What changes of players cost that share transactions, against the same with a transaction each. See
 // README.md.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { describeMachine, openBox, type Pool, startCosts } from "./support/box.ts";
+import { openBox, type Pool, startCosts } from "./support/box.ts";
 import { ask, type Child, startChild, supportFile } from "./support/children.ts";
 import type { LoadJob, LoadResult } from "./support/load.ts";
 import { createSite, post, type Site } from "./support/setup.ts";
+import { inModes, type Mode, MODE_OPTIONS } from "./support/run.ts";
 import { calmest, rounded, spread, spreadText, table } from "./support/stats.ts";
 import type { WriteCounts, WriteOrder, WritePorts } from "./support/write-server.ts";
 
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: "boolean", default: false },
-    rounds: { type: "string" },
-    modes: { type: "string", default: "cluster,embedded" },
-    only: { type: "string" },
-    json: { type: "string" },
-    profile: { type: "string" },
-  },
-});
+const { values: options } = parseArgs({ options: MODE_OPTIONS });
 const ROUNDS = Number(options.rounds ?? (options.quick ? 1 : 3));
 const WARM_MS = options.quick ? 500 : 1_000;
 const MEASURE_MS = options.quick ? 2_000 : 4_000;
 const PLAYERS = options.quick ? 2_000 : 10_000;
 const CONNECTIONS = [16, 64];
 
-type Mode = "cluster" | "embedded";
 /** CPU of 1,000 requests, in ms. */
 type Sample = {
   rate: number;
@@ -205,24 +194,7 @@ const report = (mode: Mode, rounds: Rounds): Record<string, unknown> => {
   return { rounds: Object.fromEntries(rounds) };
 };
 
-const main = async (): Promise<void> => {
-  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-  try {
-    const result: Record<string, unknown> = { bench: "writes", machine: await describeMachine() };
-    for (const mode of options.modes.split(",") as Mode[]) {
-      const stage = await openStage(mode, dir);
-      try {
-        result[mode] = report(mode, await runRounds(mode, stage));
-      } finally {
-        await stage.close();
-      }
-    }
-    const text = JSON.stringify(result);
-    console.log(`\n${text}`);
-    if (options.json !== undefined) await writeFile(options.json, text);
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
-};
-
-await main();
+await inModes("writes", options, {
+  open: openStage,
+  measure: async (mode, stage) => report(mode, await runRounds(mode, stage)),
+});

@@ -23,6 +23,10 @@ const { resolve } = createRequire(join(tools, "package.json"));
 const EXPECTED = [
   ["no-ambiguous-paths", /^Paths should .* `\/lobbies\/by-code\/\{code\}` and `\/lobbies\/\{lobbyId\}\/\w/],
   ["operation-2xx-response", /#\/paths\/~1auth~1oauth~1\{provider\}(~1callback)?\/get\/responses$/],
+  [
+    "operation-2xx-response",
+    /#\/paths\/~1auth~1sso~1(oidc~1|saml~1)?\{tenantId\}(~1callback|~1acs)?\/(get|post)\/responses$/,
+  ],
 ];
 
 /** The program of a package, by its folder and the name in its `bin`. */

@@ -40,7 +40,10 @@ export default class Reporter extends (lane ? Mocha.reporters.Base : Mocha.repor
       const file = relative(process.cwd(), path);
       if (report) appendFileSync(report, `${JSON.stringify({ file, ...counts, seconds, cpu })}\n`);
       const word = counts.failed > 0 ? `${counts.failed} FAILED, ` : "";
-      if (lane) console.log(`${file}: ${word}${counts.passed} passed, ${seconds.toFixed(1)} s`);
+      if (lane)
+        console.log(
+          `${file}: ${word}${counts.passed} passed, ${seconds.toFixed(1)} s (CPU ${cpu.toFixed(1)})`,
+        );
     }
     this.#current = next && { path: next, passed: 0, failed: 0, skipped: 0 };
     this.#since = now;

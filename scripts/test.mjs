@@ -24,13 +24,10 @@ const SUITES = {
 
 const folderOf = (file) => /^test\/(\w+)\//.exec(file)?.[1] ?? "domain";
 const needsServices = (file) => ["db", "processes", "faults"].includes(folderOf(file));
-/** Its tests start servers of their own settings in their own process, which may hold one at a time. */
-const hasOwnServer = (file) =>
-  /\b(shareApp|startTestApp|startServer)\b/.test(readFileSync(join(root, file), "utf8"));
-const OWN_LANE = ["sweeps", "servers"];
+/** A process holds one server at a time: tests of `servers` start their own, all others of a lane share one. */
 const laneOf = (file) => {
   const folder = folderOf(file);
-  if (OWN_LANE.includes(folder) || (["http", "cli"].includes(folder) && hasOwnServer(file))) return file;
+  if (folder === "sweeps") return file;
   return ["db", "rooms"].includes(folder) ? "domain" : folder;
 };
 

@@ -3,8 +3,12 @@
 import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** The most that they may take on a disk, in MB. */
-const LIMIT_MB = 250;
+/**
+ * The most that they may take on a disk, in MB. The library of Stripe is 23 of them: types and code of all
+ * its API, for CommonJS and modules. A process loads it with its first call to Stripe. That of ACME is 6,
+ * with its HTTP client; a process loads it with its first order of a certificate.
+ */
+const LIMIT_MB = 284;
 const SHOWN = 10;
 const BLOCK_BYTES = 512;
 const MB = 1_000_000;

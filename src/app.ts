@@ -2,24 +2,21 @@ import { createPrivateKey } from "node:crypto";
 import type { Logger } from "pino";
 import type { Config } from "./config.ts";
 import { type ApiKeyHasher, createApiKeyHasher } from "./domain/accounts/api-keys/secret.ts";
+import type { BillingProvider } from "./domain/accounts/billing/provider.ts";
 import type { Captcha } from "./domain/accounts/auth/captcha.ts";
 import { createPasswords, type Passwords } from "./domain/accounts/auth/passwords.ts";
 import { createTokens, type Tokens } from "./domain/accounts/auth/tokens.ts";
 import type { Mail } from "./domain/accounts/email/mail.ts";
 import { createMail } from "./domain/accounts/email/outbox.ts";
 import type { Mailer } from "./domain/accounts/email/mailer.ts";
-import { BoardCache } from "./domain/leaderboards/board-cache.ts";
-import type { ListFacts } from "./domain/leaderboards/live-facts.ts";
-import type { LeaderboardParts } from "./domain/leaderboards/live-list.ts";
-import type { ChatHistory } from "./domain/social/chat/messages.ts";
 import { withOwnChanges } from "./domain/leaderboards/own-ranks.ts";
 import { OwnChanges } from "./domain/kernel/own-changes.ts";
-import type { ReadyJson } from "./domain/kernel/ready-json.ts";
-import { YoungCache } from "./domain/kernel/young-cache.ts";
 import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import { createRankMoves, type RankMoves } from "./domain/leaderboards/rank-moves.ts";
 import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms } from "./domain/kernel/live-rooms.ts";
+import type { PasskeyVerifier } from "./domain/accounts/mfa/passkey-verifier.ts";
+import type { SsoClients } from "./domain/accounts/sso/clients.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
 import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/throttled-log.ts";
 import { connectionSlots } from "./domain/kernel/connection-slots.ts";
@@ -31,6 +28,7 @@ import type { HandNotes } from "./domain/progression/hand-notes.ts";
 import type { Topics } from "./domain/kernel/events/topics.ts";
 import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
+import { type CommitAs, commitBy } from "./domain/kernel/commit.ts";
 import { type Read, type ReadAs, readBy } from "./domain/kernel/read.ts";
 import { createSharedCommits, type SharedTransactAs } from "./domain/kernel/shared-commits.ts";
 import { connectedIn, createTransact } from "./domain/kernel/transact.ts";
@@ -43,11 +41,18 @@ import type { QueuedJobName } from "./jobs/names.ts";
 import type { Queue } from "./jobs/queue.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
+import { createCustomDomains, type CustomDomainParts } from "./platform/custom-domains.ts";
 import { createCaptcha } from "./platform/captcha.ts";
 import { createMailer } from "./platform/mailer.ts";
 import { createOAuth } from "./platform/oauth.ts";
+import { createStripe } from "./platform/stripe.ts";
+import { createSso } from "./platform/sso.ts";
+import { createPasskeys } from "./platform/passkeys.ts";
+import { warehouseOf } from "./platform/warehouse/warehouse.ts";
+import type { Warehouse } from "./domain/analytics/warehouse/store.ts";
 import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
+import { type AnswerCaches, createAnswerCaches } from "./platform/answer-caches.ts";
 import { reportOtherSchema } from "./domain/kernel/other-schema.ts";
 import type { Peers } from "./domain/kernel/peers.ts";
 
@@ -57,70 +62,75 @@ const INGEST_WAITING_MAX = 50_000;
 export type Health = { name: string; ok: boolean; message?: string };
 
 /** The functions that adapters (http, rooms, jobs, cli) are given. Tests replace a part by spread. */
-export type App = {
-  config: Config;
-  log: Logger;
-  /** Warns of an outage once in a while, however many rooms meet it together. */
-  warnOfOutage: ThrottledWarning;
-  clock: () => Date;
-  /** Sees every tenant: for workers and the server's own tasks. Operations receive a scoped one. */
-  transact: Transact;
-  transactAs: TransactAs;
-  /** One statement that only reads, where that needs no transaction. Operations receive a scoped one. */
-  read: Read;
-  /** Creates such a Read of a scope; undefined where each is a transaction, see `readBy`. */
-  readAs: ReadAs | undefined;
-  /** As `transactAs`, for changes of players: requests of one project share transactions. */
-  transactShared: SharedTransactAs;
-  /** Stores validated events durably; simultaneous requests are committed together. */
-  ingest: Ingest;
-  /** As `ingest`, in a transaction in progress. */
-  ingestIn: (work: Work) => Ingest;
-  /** Returns which projects a caller's events may name. */
-  projectRules: ProjectRules;
-  ranks: RankStore;
-  /** What reads of boards remember between requests. */
-  boards: BoardCache;
-  listFacts: LeaderboardParts["listFacts"];
-  /** Answers that are sent for a moment as they are. */
-  answers: YoungCache<ReadyJson>;
-  /** The newest messages of channels, as everybody sees them. */
-  chatHistories: YoungCache<ChatHistory>;
-  /** Puts committed changes of entries into the rank index. */
-  rankMoves: RankMoves;
-  /** Rule statistics and event types counted by this process and not written yet. */
-  ruleStats: StatsRecorder;
-  eventTypes: EventTypeRecorder;
-  topics: Topics;
-  /** The other processes that hold rooms; undefined where there can be none. */
-  peers: Peers | undefined;
-  /** The rooms of all processes; undefined in a process without rooms. */
-  liveRooms: LiveRooms | undefined;
-  queue: Queue;
-  tokens: Tokens;
-  passwords: Passwords;
-  apiKeys: ApiKeyHasher;
-  /** Encrypts stored values that must not be readable in the database. */
-  secretBox: SecretBox;
-  limiter: Limiter;
-  /** Where workers note the events that they have in hand. */
-  handNotes: HandNotes;
-  /** Refuses addresses that are blocked. */
-  blocks: KnownBlocks;
-  captcha: Captcha;
-  oauth: OAuthProviders;
-  mail: Mail;
-  /** Sends one mail; workers only. */
-  mailer: Mailer;
-  /** Sends requests to addresses that tenants have configured. */
-  webhookSender: WebhookSender;
-  metrics: Metrics;
-  limits: Limits;
-  /** Maintains the database, if it does not maintain itself. */
-  maintain: () => Promise<void>;
-  /** Checks the services that this process depends on. */
-  health: () => Promise<Health[]>;
-};
+export type App = AnswerCaches &
+  CustomDomainParts & {
+    config: Config;
+    log: Logger;
+    /** Warns of an outage once in a while, however many rooms meet it together. */
+    warnOfOutage: ThrottledWarning;
+    clock: () => Date;
+    /** Sees every tenant: for workers and the server's own tasks. Operations receive a scoped one. */
+    transact: Transact;
+    transactAs: TransactAs;
+    /** As `transactAs`, in a replica where there is one: for what only reads and may be some seconds old. */
+    replicaAs: TransactAs;
+    /** One statement that only reads, where that needs no transaction. Operations receive a scoped one. */
+    read: Read;
+    /** Creates such a Read of a scope; undefined where each is a transaction, see `readBy`. */
+    readAs: ReadAs | undefined;
+    /** Creates transactions of statements that need no answer in between. */
+    commitAs: CommitAs;
+    /** As `transactAs`, for changes of players: requests of one project share transactions. */
+    transactShared: SharedTransactAs;
+    /** Stores validated events durably; simultaneous requests are committed together. */
+    ingest: Ingest;
+    /** As `ingest`, in a transaction in progress. */
+    ingestIn: (work: Work) => Ingest;
+    /** Returns which projects a caller's events may name. */
+    projectRules: ProjectRules;
+    ranks: RankStore;
+    /** Puts committed changes of entries into the rank index. */
+    rankMoves: RankMoves;
+    /** Rule statistics and event types counted by this process and not written yet. */
+    ruleStats: StatsRecorder;
+    eventTypes: EventTypeRecorder;
+    topics: Topics;
+    /** The other processes that hold rooms; undefined where there can be none. */
+    peers: Peers | undefined;
+    /** The rooms of all processes; undefined in a process without rooms. */
+    liveRooms: LiveRooms | undefined;
+    queue: Queue;
+    tokens: Tokens;
+    passwords: Passwords;
+    apiKeys: ApiKeyHasher;
+    /** Encrypts stored values that must not be readable in the database. */
+    secretBox: SecretBox;
+    limiter: Limiter;
+    /** Where workers note the events that they have in hand. */
+    handNotes: HandNotes;
+    /** Refuses addresses that are blocked. */
+    blocks: KnownBlocks;
+    captcha: Captcha;
+    oauth: OAuthProviders;
+    /** Speaks to the identity providers of tenants. */
+    sso: SsoClients;
+    passkeys: PasskeyVerifier;
+    /** Speaks to the payment provider; undefined where no plans are sold. */
+    billing: BillingProvider | undefined;
+    mail: Mail;
+    /** Sends one mail; workers only. */
+    mailer: Mailer;
+    /** Sends requests to addresses that tenants have configured. */
+    webhookSender: WebhookSender;
+    /** Where files for a warehouse are written; undefined where there is none. */
+    warehouse: Warehouse | undefined;
+    metrics: Metrics;
+    limits: Limits;
+    /** Maintains the database, if it does not maintain itself. */
+    maintain: () => Promise<void>;
+    /** Checks the services that this process depends on. */
+    health: () => Promise<Health[]>;
+  };
 
 export type AppParts = {
   config: Config;
@@ -154,7 +164,7 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     projectRules: createProjectRules(transact, clock),
     ranks,
     rankMoves: createRankMoves({ ranks, topics }),
-    ...createAnswers(metrics, changes),
+    ...createAnswerCaches(metrics, changes),
     ruleStats: createStatsRecorder(),
     eventTypes: createEventTypeRecorder(),
     topics,
@@ -173,10 +183,15 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     handNotes: platform.handNotes,
     blocks: new KnownBlocks({ transact: transactAs({ role: "accounts" }), clock }),
     oauth: createOAuth(config.oauth, config),
+    sso: createSso(config),
+    ...createCustomDomains(config, transactAs, log),
+    passkeys: createPasskeys(config.passkeys),
+    billing: config.billing && createStripe(config.billing, log),
     captcha: createCaptcha(config.captcha, log),
     mail: mailOf(config, secretBox, queue),
     mailer: createMailer(config.mail, log),
     webhookSender: createWebhookSender(config.outbound),
+    warehouse: warehouseOf(config),
     metrics,
     limits,
     maintain: platform.maintain ?? (async () => undefined),
@@ -202,41 +217,19 @@ const ingestOf = (transact: Transact, { queue, limits }: Platform): Ingest =>
     onStored: (parts) => wakeAll(queue, "process-events", parts),
   });
 
-const mailOf = ({ mail: { mode }, consoleUrl }: Config, secretBox: SecretBox, queue: Queue): Mail =>
-  createMail({ secretBox, mode, consoleUrl, wake: (lane) => wakeAll(queue, "send-mail", [lane]) });
-
-/** Maximum answers, and bytes of them, that a process keeps. */
-const ANSWERS_KEPT = { items: 20_000, bytes: 32 * 1024 * 1024 };
-
-/** As above, of facts of lists. */
-const LISTS_KEPT = { items: 10_000, bytes: 5 * 1024 * 1024 };
-
-/** As above, of the newest messages of channels. */
-const HISTORIES_KEPT = { items: 1_000, bytes: 8 * 1024 * 1024 };
-
-const createAnswers = (
-  { cacheLookUps, watchCaches }: Metrics,
-  changes: OwnChanges,
-): Pick<App, "boards" | "listFacts" | "answers" | "chatHistories"> => {
-  const count = (cache: string, isHit: boolean): void =>
-    cacheLookUps.inc({ cache, result: isHit ? "hit" : "miss" });
-  const young = <T>(cache: string, kept: { items: number; bytes: number }): YoungCache<T> =>
-    new YoungCache<T>({ ...kept, changes, onLookUp: (isHit) => count(cache, isHit) });
-  const boards = new BoardCache(count);
-  const listFacts = young<ListFacts | undefined>("lists", LISTS_KEPT);
-  const answers = young<ReadyJson>("answers", ANSWERS_KEPT);
-  const chatHistories = young<ChatHistory>("chats", HISTORIES_KEPT);
-  watchCaches(() => ({
-    sizes: { ...boards.sizes, lists: listFacts.size, answers: answers.size, chats: chatHistories.size },
-    ownEntries: changes.waiting,
-  }));
-  return { boards, listFacts, answers, chatHistories };
+const mailOf = (config: Config, secretBox: SecretBox, queue: Queue): Mail => {
+  const { mail, consoleUrl, domains } = config;
+  const wake = (lane: number): void => wakeAll(queue, "send-mail", [lane]);
+  return createMail({ secretBox, mode: mail.mode, consoleUrl, hasDomains: domains !== undefined, wake });
 };
 
-type Access = Pick<App, "transact" | "transactAs" | "read" | "readAs">;
+type Access = Pick<App, "transact" | "transactAs" | "replicaAs" | "read" | "readAs" | "commitAs">;
 
 /** Creates what accesses the database. Reads hold connections within the same bounds as transactions. */
-const createAccess = ({ database }: Platform, parts: Parameters<typeof createTransact>[0]): Access => {
+const createAccess = (
+  { database, replica, limits }: Platform,
+  parts: Parameters<typeof createTransact>[0],
+): Access => {
   const guarded = reportOtherSchema(async () =>
     (await database.migrationStates()).every(({ isApplied, isNewer }) => isApplied && !isNewer),
   );
@@ -246,13 +239,23 @@ const createAccess = ({ database }: Platform, parts: Parameters<typeof createTra
       const [connected, read] = [connectedIn(parts, rowScope), readIn(rowScope)];
       return guarded.read((statement) => connected(() => read(statement)));
     };
+  const commitOf =
+    (commitIn: CommitAs): CommitAs =>
+    (rowScope) => {
+      const [connected, commit] = [connectedIn(parts, rowScope), commitIn(rowScope)];
+      return guarded.commit((statements) => connected(() => commit(statements)));
+    };
   const transact = guarded.transact(createTransact(parts));
+  const transactAs: TransactAs = (rowScope) => guarded.transact(createTransact(parts, rowScope));
+  const ofReplica = replica && { ...parts, em: replica.em, connections: connectionSlots(limits) };
   const readAs = database.readAs && readOf(database.readAs);
   return {
     transact,
-    transactAs: (rowScope) => guarded.transact(createTransact(parts, rowScope)),
+    transactAs,
+    replicaAs: ofReplica ? (rowScope) => guarded.transact(createTransact(ofReplica, rowScope)) : transactAs,
     read: readAs?.() ?? readBy(transact),
     readAs,
+    commitAs: database.commitAs ? commitOf(database.commitAs) : (rowScope) => commitBy(transactAs(rowScope)),
   };
 };
 

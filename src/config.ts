@@ -1,14 +1,22 @@
 import { existsSync } from "node:fs";
 import { z } from "zod";
-import { type Env, RULES } from "./config/rules.ts";
+import { type BillingSettings, billingOf } from "./config/billing.ts";
+import { domainsOf, type DomainSettings } from "./config/domains.ts";
+import { outboundOf, type OutboundSettings } from "./config/outbound.ts";
+import { type PasskeySettings, passkeysOf } from "./config/passkeys.ts";
+import type { Env } from "./config/rule.ts";
+import { RULES } from "./config/rules.ts";
 import { SETTINGS } from "./config/settings.ts";
+import { type StoreSettings, storesOf } from "./config/stores.ts";
+import { type WarehouseSettings, warehouseOf } from "./config/warehouse.ts";
 import type { MailMode } from "./domain/accounts/email/mail.ts";
 import type { Plan } from "./domain/kernel/plans.ts";
 import { problemsOf } from "./domain/kernel/zod-problems.ts";
 import { readSecrets } from "./secrets.ts";
 import { VERSION } from "./version.ts";
 
-export type { Env } from "./config/rules.ts";
+export type { OutboundSettings } from "./config/outbound.ts";
+export type { Env } from "./config/rule.ts";
 export { SETTINGS } from "./config/settings.ts";
 
 export type ProcessRole = "web" | "worker";
@@ -61,76 +69,66 @@ export type OAuthSettings = {
   redirectUris: readonly string[];
 };
 
-/** Allowed destinations of requests to addresses that tenants have configured. */
-export type OutboundSettings = {
-  /** Networks that are allowed although they are not public. */
-  allowCidrs: readonly string[];
-  /** Allowed ports. */
-  ports: readonly number[];
-  /** Development only: plain http, this machine, private networks and any port. */
-  allowLocal: boolean;
-};
-
 export type StoreName = "DATABASE_URL" | "REDIS_URL";
 
 /** The settings that need nothing but the environment. */
-export type Settings = Readonly<{
-  /** Version of Laurel. */
-  version: string;
-  mode: "embedded" | "cluster";
-  isProduction: boolean;
-  roles: ReadonlySet<ProcessRole>;
-  host: string;
-  /** 0 selects a free port. */
-  port: number;
-  /** Where the other processes of a cluster reach the rooms of this one; port 0 selects a free one. */
-  internal: { host: string; port: number };
-  /** Where this process alone shows its health and metrics, if anywhere; port 0 selects a free one. */
-  operators: { host: string; port: number } | undefined;
-  /** Without a trailing slash. */
-  publicUrl: string;
-  /** Base URL of links in mails. Without a trailing slash. */
-  consoleUrl: string;
-  trustedProxies: readonly string[];
-  dataDir: string;
-  /** Set in cluster mode, undefined in embedded mode. */
-  databaseUrl: string | undefined;
-  databasePoolMax: number;
-  /** Set in cluster mode, undefined in embedded mode. */
-  redisUrl: string | undefined;
-  redisNamespace: string;
-  demo: boolean;
-  autoApproveTenants: boolean;
-  defaultPlan: Plan;
-  mail: MailSettings;
-  /** Whether some operations require a verified address. */
-  isVerifiedEmailRequired: boolean;
-  disposableEmail: { allow: readonly string[]; deny: readonly string[] };
-  captcha: CaptchaSettings;
-  oauth: OAuthSettings;
-  superadminAllowCidrs: readonly string[];
-  outbound: OutboundSettings;
-  logLevel: Parsed["LOG_LEVEL"];
-  metricsToken: string | undefined;
-  /** A process that has not stopped within this time is terminated. */
-  shutdownTimeoutMs: number;
-  /** How long a web process that stops goes on, not ready, before it closes anything. */
-  shutdownDelayMs: number;
-  /** Stores that are set while MODE is not: whoever set them probably meant cluster mode. */
-  unusedStores: readonly StoreName[];
-  /** Remarks on settings that have no effect, to be logged at the start. */
-  remarks: readonly string[];
-  givenSecrets: Readonly<Partial<Secrets>>;
-}>;
+export type Settings = Readonly<
+  StoreSettings & {
+    /** Version of Laurel. */
+    version: string;
+    mode: "embedded" | "cluster";
+    isProduction: boolean;
+    roles: ReadonlySet<ProcessRole>;
+    host: string;
+    /** 0 selects a free port. */
+    port: number;
+    /** Where the other processes of a cluster reach the rooms of this one; port 0 selects a free one. */
+    internal: { host: string; port: number };
+    /** Where this process alone shows its health and metrics, if anywhere; port 0 selects a free one. */
+    operators: { host: string; port: number } | undefined;
+    /** Without a trailing slash. */
+    publicUrl: string;
+    /** Base URL of links in mails. Without a trailing slash. */
+    consoleUrl: string;
+    trustedProxies: readonly string[];
+    demo: boolean;
+    autoApproveTenants: boolean;
+    defaultPlan: Plan;
+    /** How plans are sold; undefined where none are. */
+    billing: BillingSettings | undefined;
+    mail: MailSettings;
+    /** Whether some operations require a verified address. */
+    isVerifiedEmailRequired: boolean;
+    disposableEmail: { allow: readonly string[]; deny: readonly string[] };
+    captcha: CaptchaSettings;
+    oauth: OAuthSettings;
+    superadminAllowCidrs: readonly string[];
+    /** Whether super-admins need a second factor. */
+    isSuperadminMfaRequired: boolean;
+    passkeys: PasskeySettings;
+    outbound: OutboundSettings;
+    /** DNS servers, with ports; empty: the system's. */
+    dnsServers: readonly string[];
+    /** Undefined: there are none. */
+    domains: DomainSettings | undefined;
+    /** Undefined: there is none. */
+    warehouse: WarehouseSettings | undefined;
+    logLevel: Parsed["LOG_LEVEL"];
+    metricsToken: string | undefined;
+    /** A process that has not stopped within this time is terminated. */
+    shutdownTimeoutMs: number;
+    /** How long a web process that stops goes on, not ready, before it closes anything. */
+    shutdownDelayMs: number;
+    /** Stores that are set while MODE is not: whoever set them probably meant cluster mode. */
+    unusedStores: readonly StoreName[];
+    /** Remarks on settings that have no effect, to be logged at the start. */
+    remarks: readonly string[];
+    givenSecrets: Readonly<Partial<Secrets>>;
+  }
+>;
 
 /** Validated configuration of a process. */
 export type Config = Settings & { readonly secrets: Readonly<Secrets> };
-
-const outboundOf = (env: Parsed): OutboundSettings => ({
-  allowCidrs: env.OUTBOUND_ALLOW_CIDRS,
-  ports: env.OUTBOUND_PORTS,
-  allowLocal: env.WEBHOOKS_ALLOW_LOCAL,
-});
 
 const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
 
@@ -152,14 +150,6 @@ const networkOf = (env: Parsed) => ({
   publicUrl: withoutSlash(env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
   consoleUrl: withoutSlash(env.CONSOLE_URL ?? env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
   trustedProxies: env.TRUSTED_PROXIES,
-});
-
-const storesOf = (env: Parsed) => ({
-  dataDir: env.DATA_DIR,
-  databaseUrl: env.MODE === "cluster" ? env.DATABASE_URL : undefined,
-  databasePoolMax: env.DATABASE_POOL_MAX,
-  redisUrl: env.MODE === "cluster" ? env.REDIS_URL : undefined,
-  redisNamespace: env.REDIS_NAMESPACE,
 });
 
 const mailOf = (env: Parsed): MailSettings => ({
@@ -197,11 +187,15 @@ const accountsOf = (env: Parsed) => ({
   // Production has no demo account with a known password unless somebody asks for it.
   demo: env.DEMO ?? (env.MODE === "embedded" && env.NODE_ENV !== "production"),
   autoApproveTenants: env.AUTO_APPROVE_TENANTS ?? env.MODE === "embedded",
-  defaultPlan: env.DEFAULT_PLAN,
+  // Where plans are sold, everybody begins without one.
+  defaultPlan: env.DEFAULT_PLAN ?? (env.STRIPE_SECRET_KEY === undefined ? "ENTERPRISE" : "FREE"),
+  billing: billingOf(env),
   mail: mailOf(env),
   isVerifiedEmailRequired: env.VERIFIED_EMAIL_REQUIRED ?? mailOf(env).mode === "smtp",
   disposableEmail: { allow: env.DISPOSABLE_EMAIL_ALLOW, deny: env.DISPOSABLE_EMAIL_DENY },
   superadminAllowCidrs: env.SUPERADMIN_ALLOW_CIDRS,
+  isSuperadminMfaRequired: env.SUPERADMIN_MFA_REQUIRED,
+  passkeys: passkeysOf(env, networkOf(env).consoleUrl),
 });
 
 const secretsIn = (env: Parsed): Readonly<Partial<Secrets>> =>
@@ -247,6 +241,9 @@ export const readConfig = (env: Env): Settings => {
     captcha: captchaOf(data),
     oauth: oauthOf(data),
     outbound: outboundOf(data),
+    dnsServers: data.DNS_SERVERS,
+    domains: domainsOf(data, networkOf(data)),
+    warehouse: warehouseOf(data),
     logLevel: data.LOG_LEVEL,
     metricsToken: data.METRICS_TOKEN,
     shutdownTimeoutMs: data.SHUTDOWN_TIMEOUT_MS,

@@ -5,9 +5,19 @@ const CENSOR = "[redacted]";
 const DEPTH_MAX = 6;
 const SECRET_NAME =
   /^(authorization|cookie|set-cookie|key|.*(password|secret|token|api-?key|pepper|private-?key)s?)$/i;
-/** Matches API keys (all but the part shown as `prefix`), JWTs and bearer values anywhere in a line. */
-const SECRET_TEXT =
-  /(svc_(?:live|test)_[0-9A-Za-z]{8})[0-9A-Za-z]+|\beyJ[\w-]+\.[\w-]+\.[\w-]+|(Bearer )[\w.~+/=-]+/g;
+/**
+ * Matches API keys (all but the part shown as `prefix`), tokens of SCIM and of the platform, secrets of
+ * webhooks, keys of Stripe, JWTs and bearer values anywhere in a line.
+ */
+const SECRET_TEXT = new RegExp(
+  [
+    String.raw`(svc_(?:live|test)_[0-9A-Za-z]{8})[0-9A-Za-z]+`,
+    String.raw`(?:svc_(?!live_|test_)[a-z]{1,20}_|whsec_|[rs]k_(?:live|test)_)[\w+/=%-]{8,}`,
+    String.raw`eyJ[\w-]{8,}(?:\.[\w-]+){0,2}`,
+    String.raw`(Bearer )[\w.~+/=-]+`,
+  ].join("|"),
+  "g",
+);
 
 /**
  * Returns a copy with every value under a secret name censored. Errors and other class instances stay as they
@@ -72,8 +82,8 @@ export const createStartLines = (fd: 1 | 2): Logger => pino(LINES, pino.destinat
 
 /**
  * Creates the log of a process. It never contains credentials: values under secret names are censored at any
- * depth, and so is text that looks like an API key, a JWT or a bearer value. `log.child({ requestId })` marks
- * one request.
+ * depth, and so is text that looks like an API key or another token of this server, a JWT or a bearer value.
+ * `log.child({ requestId })` marks one request.
  */
 export const createLog = (
   config: Pick<Config, "logLevel">,

@@ -61,6 +61,7 @@ const { addDoctorCommand } = await import("./cli/doctor.ts");
 const { addDemoCommand } = await import("./cli/demo.ts");
 const { addOpenapiCommand } = await import("./cli/openapi.ts");
 const { addAdminCommand } = await import("./cli/admin.ts");
+const { addAnalyticsCommand } = await import("./cli/analytics.ts");
 const { addReconcileCommand } = await import("./cli/reconcile.ts");
 addMigrateCommand(program);
 addImportCommand(program);
@@ -72,6 +73,7 @@ addDemoCommand(program);
 addOpenapiCommand(program);
 addAdminCommand(program);
 addReconcileCommand(program);
+addAnalyticsCommand(program);
 
 await program.parseAsync().catch(fail);
 

@@ -1,9 +1,12 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Config } from "./config.ts";
+import { type CertificateMetrics, certificateMetrics } from "./metrics/certificates.ts";
 import { type QueueMetrics, queueMetrics } from "./metrics/queues.ts";
 import { realtimeMetrics, type RoomMetrics } from "./metrics/rooms.ts";
 import { type SharingMetrics, sharingMetrics } from "./metrics/sharing.ts";
+import { type SecretMetrics, secretMetrics } from "./metrics/secrets.ts";
 import { type TableMetrics, tableMetrics } from "./metrics/tables.ts";
+import { type WarehouseMetrics, warehouseMetrics } from "./metrics/warehouse.ts";
 import { type WebhookMetrics, webhookMetrics } from "./metrics/webhooks.ts";
 
 /** Interval between two samples of the event loop's delay, in ms. */
@@ -14,6 +17,9 @@ const HTTP_BUCKETS_SECONDS = [0.005, 0.025, 0.1, 0.25, 1, 2.5];
 export type Metrics = RoomMetrics &
   QueueMetrics &
   TableMetrics &
+  SecretMetrics &
+  CertificateMetrics &
+  WarehouseMetrics &
   SharingMetrics & {
     registry: Registry;
     /** Seconds, by group of routes and class of status, such as `2xx`. */
@@ -105,7 +111,10 @@ export const createMetrics = (build?: Build): Metrics => {
     ...realtimeMetrics(registry),
     ...queueMetrics(registry),
     ...tableMetrics(registry),
+    ...secretMetrics(registry),
+    ...certificateMetrics(registry),
     ...sharingMetrics(registry),
+    ...warehouseMetrics(registry),
     webhooks: webhookMetrics(registry),
   };
 };

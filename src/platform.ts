@@ -35,6 +35,8 @@ export type Limits = {
   connectionWaitMs: number;
   /** Yields to the sockets between transactions of an engine that blocks the process. */
   pause?: () => Promise<void>;
+  /** The database has one session, which cursors outlive their transactions in; see cursor.ts. */
+  hasOneSession?: true;
 };
 
 export type Dependency = { name: string; check: () => Promise<void> };
@@ -42,6 +44,8 @@ export type Dependency = { name: string; check: () => Promise<void> };
 /** Everything that differs between the two modes; nothing else checks the mode. */
 export type Platform = {
   database: Database;
+  /** A replica of the database, which questions of analytics read. */
+  replica?: Database;
   /** The time shared by all processes; absent in a single process. */
   clock?: () => Date;
   presence: Presence;
@@ -112,6 +116,7 @@ const openEmbedded = async (
       connections: 1,
       connectionWaitMs: ENGINE_WAIT_MS,
       pause,
+      hasOneSession: true,
     },
     ...(inMemory ? {} : { maintain: async () => void (await database.vacuum()) }),
     dependencies: [{ name: "database", check: () => database.ping() }],
@@ -155,6 +160,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     timeouts: WEB,
     log,
   });
+  const replica = await openReplica(config, log);
   const redis = connections.open();
   const presence = openPresence(connections);
   await reachPostgres(databaseUrl, () => database.ping(), log);
@@ -163,6 +169,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const queue = createBullQueue({ connections, prefix: `${namespace}:bull`, log });
   return {
     database,
+    ...(replica ? { replica } : {}),
     clock: await sharedClock(database),
     presence,
     driver: new IndexedRedisDriver(connections.open(), { namespace, isAlive: (id) => peers.isAlive(id) }),
@@ -188,12 +195,22 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     ],
     close: async () => {
       await database.close();
+      await replica?.close();
       presence.shutdown();
       peers.close();
       redis.disconnect();
     },
   };
 };
+
+/** Connects when it is first asked: a replica that is down keeps nothing else from running. */
+const openReplica = async (
+  { analyticsDatabaseUrl, databasePoolMax }: Config,
+  log: Logger,
+): Promise<Database | undefined> =>
+  analyticsDatabaseUrl === undefined
+    ? undefined
+    : openPostgres(analyticsDatabaseUrl, databasePoolMax, { timeouts: WEB, log });
 
 /** How long the key of a readiness check is kept, in ms. */
 const READY_KEPT_MS = 60_000;

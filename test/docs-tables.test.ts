@@ -18,13 +18,14 @@ const PERMISSIONS = "docs/guides/permissions.md";
 const files = readSourceFiles();
 const number = new Intl.NumberFormat("en");
 
-const remarksOf = ({ verifiedEmail, approval, feature, pending, suspended }: Needs): string =>
+const remarksOf = ({ verifiedEmail, approval, feature, pending, suspended, enrolling }: Needs): string =>
   [
     ...(verifiedEmail ? ["verified address"] : []),
     ...(approval ? ["approved tenant"] : []),
     ...(feature === undefined ? [] : [`plan with ${feature}`]),
     ...(pending ? ["also while waiting"] : []),
     ...(suspended ? ["also when suspended"] : []),
+    ...(enrolling ? ["also while enrolling"] : []),
   ].join(", ");
 
 /** Operation, roles, scope of a key, remarks: as permissions.md has them. */
@@ -33,7 +34,12 @@ const permissionRow = ({ method, path, access }: AnyRoute): string[] => {
   if (access === "public") return [name, "everyone", "", ""];
   const { roles, admin, needs = {} } = access;
   if (admin !== undefined)
-    return [name, admin === "*" ? "super-admins" : `super-admins, platform tokens with \`${admin}\``, "", ""];
+    return [
+      name,
+      admin === "*" ? "super-admins" : `super-admins, platform tokens with \`${admin}\``,
+      "",
+      remarksOf(needs),
+    ];
   const who = roles === undefined ? "" : roles.length === EVERY_ROLE.length ? "every role" : roles.join(", ");
   const scopes = scopesOf(access).map((scope) => `\`${scope}\``);
   return [name, who, scopes.join(" or "), remarksOf(needs)];
@@ -49,7 +55,9 @@ const thrownReasons = (): Set<string> => {
   const calls = [
     /\b(?:conflict|forbidden|unauthorized)\(\s*"([A-Z_]+)"/g,
     /\bnew RateLimited\(\s*"([A-Z_]+)"/g,
-    /\bnew DomainError\([^;]*?\breason: "([A-Z_]+)"/g,
+    // Up to the end of the statement, not to a semicolon of its message.
+    /\bnew DomainError\((?:(?!;\n)[^])*?\breason: "([A-Z_]+)"/g,
+    /\binvalid\((?:(?!;\n)[^])*?"([A-Z]+_[A-Z_]+)",?\s*\)/g,
   ];
   const texts = files.filter(({ path }) => /^src\/(domain|http|platform)\//.test(path));
   return new Set(

@@ -8,6 +8,7 @@ const UNLISTED: ReadonlyMap<string, string> = new Map([
   ["src/domain/accounts/auth/tokens.ts TOKEN_MAX_BYTES", "of a token, which the service makes"],
   ["src/domain/evaluation/left-out.ts STORED_MAX_BYTES", "of what is stored already"],
   ["src/domain/kernel/limits.ts PATCH_MORE_BYTES", "beside that of the whole document"],
+  ["src/domain/accounts/sso/configuration.ts SSO_DOMAINS_MAX", "of a field: /openapi.json has it"],
   ["src/domain/kernel/limits.ts EXTERNAL_ID_MAX", "of a field: /openapi.json has it"],
   ["src/domain/kernel/limits.ts ROTATION_GRACE_SECONDS", "the default of a field"],
   ["src/domain/kernel/limits.ts ROTATION_GRACE_SECONDS_MAX", "of a field: /openapi.json has it"],

@@ -7,7 +7,8 @@ export type QueuedLoad = { events: number; players: number; prefix: string };
 const PROGRESS = [
   "tracked_events, event_dedupe, event_q, event_due, event_results, players, player_states",
   "leaderboard_entries, ledger_entries, outbox, outbox_q",
-  "player_balances, player_streaks, streak_runs, player_badges, rule_executions, event_traces, rule_stats",
+  "player_quests, player_balances, player_streaks, streak_runs, player_badges, rule_executions",
+  "event_traces, rule_stats",
 ].join(", ");
 
 /** Nobody has played yet. */

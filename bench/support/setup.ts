@@ -34,15 +34,20 @@ export const untilReady = async (url: string): Promise<void> => {
   }
 };
 
-/** Registers a tenant with a project and a key over the API, as an integrator would. */
-export const createSite = async (url: string): Promise<Site> => {
+/**
+ * Registers a tenant with a project and a key over the API, as an integrator would.
+ * @param address whose registration it is, where the server trusts this machine's proxies: one address may
+ * register few
+ */
+export const createSite = async (url: string, address?: string): Promise<Site> => {
   const owner = {
     email: `${randomUUID()}@example.com`,
     password: "Correct-horse-7",
     name: "Bench",
     tenantName: "Bench",
   };
-  const { accessToken } = await call(`${url}/api/v1/auth/register`, owner, {});
+  const from: Record<string, string> = address === undefined ? {} : { "X-Forwarded-For": address };
+  const { accessToken } = await call(`${url}/api/v1/auth/register`, owner, from);
   const Authorization = `Bearer ${String(accessToken)}`;
   const { id } = await call(`${url}/api/v1/projects`, { name: "Bench" }, { Authorization });
   const key = { name: "Bench", scopes: ["*"] };
@@ -53,3 +58,8 @@ export const createSite = async (url: string): Promise<Site> => {
 /** Posts with the site's key. @throws Error unless the answer is a success */
 export const post = ({ url, key }: Site, path: string, body: Body): Promise<Body> =>
   call(`${url}/api/v1${path}`, body, { "X-API-Key": key });
+
+/** Waits until `check` says yes. */
+export const poll = async (check: () => Promise<boolean>): Promise<void> => {
+  while (!(await check())) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+};

@@ -9,6 +9,8 @@ import {
 } from "../domain/accounts/admin/admins.ts";
 import { randomBase62 } from "../domain/accounts/auth/base62.ts";
 import { createPasswords, passwordProblems, refuseWeakPassword } from "../domain/accounts/auth/passwords.ts";
+import { resetAdminMfa } from "../domain/accounts/mfa/reset.ts";
+import { endEnforcement } from "../domain/accounts/sso/end-enforcement.ts";
 import { EmailAddress } from "../domain/accounts/email/address.ts";
 import { Name } from "../domain/accounts/tenants/text.ts";
 import { firstProblem } from "../domain/kernel/zod-problems.ts";
@@ -102,3 +104,18 @@ export const resetPassword = async (email: string, flags: PasswordFlags): Promis
   if (owner.disabledAt) console.log(`They are still disabled: laurel admin enable ${owner.email}`);
   show(chosen);
 };
+
+/** Removes a super-admin's second factor, so that they set up a new one. @throws DomainError NOT_FOUND */
+export const resetMfa = async (email: string): Promise<void> =>
+  withTransact(await loadCommandConfig(), async (transact) => {
+    const admin = await transact((work) => resetAdminMfa(work, email));
+    console.log(`${admin.email} has no second factor; every login of before has ended`);
+  });
+
+/** Ends a tenant's enforcement of single sign-on. @throws DomainError NOT_FOUND, CONFLICT INVALID_STATE */
+export const endSsoEnforcement = async (tenantId: string): Promise<void> =>
+  withTransact(await loadCommandConfig(), async (transact) => {
+    const name = await transact((work) => endEnforcement(work, tenantId));
+    console.log(`${name} no longer enforces single sign-on; its people set a password by the console's`);
+    console.log("forgotten password, or by POST /auth/forgot-password");
+  });

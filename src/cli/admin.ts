@@ -3,7 +3,7 @@ import type { CreateFlags, PasswordFlags } from "./admin-commands.ts";
 
 const GENERATE = ["--generate", "make a password and show it once"] as const;
 
-/** Adds `laurel admin create|list|disable|enable|reset-password`. */
+/** Adds `laurel admin create|list|disable|enable|reset-password|reset-mfa|end-sso-enforcement`. */
 export const addAdminCommand = (program: Command): void => {
   const admin = program
     .command("admin")
@@ -39,6 +39,16 @@ export const addAdminCommand = (program: Command): void => {
     .description("give a super-admin a new password and end every login of theirs")
     .option(...GENERATE)
     .action(async (email: string, flags: PasswordFlags) => (await commands()).resetPassword(email, flags));
+  admin
+    .command("reset-mfa")
+    .argument("<email>")
+    .description("remove the second factor of a super-admin who has lost it, and end every login of theirs")
+    .action(async (email: string) => (await commands()).resetMfa(email));
+  admin
+    .command("end-sso-enforcement")
+    .argument("<tenantId>")
+    .description("let the people of a tenant sign in without its identity provider, which it has lost")
+    .action(async (tenantId: string) => (await commands()).endSsoEnforcement(tenantId));
 };
 
 /** Loaded on demand, because these commands load the database. */

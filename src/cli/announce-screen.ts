@@ -37,10 +37,17 @@ export const createScreen = (out: NodeJS.WriteStream): Announcer => {
   };
 };
 
+const showSeason = ({ name, endsAt, quests, tiers, players }: NonNullable<ReadyDemo["season"]>): void =>
+  row(
+    "",
+    `${name}: ${quests} quests, ${tiers} tiers, ${count(players)} players, until ${endsAt.slice(0, 10)}`,
+  );
+
 const showDemo = (demo: ReadyDemo): void => {
-  const { players, events, days, email, password, key, keyFile, commands } = demo;
+  const { players, events, days, season, email, password, key, keyFile, commands } = demo;
   const size = `${count(players)} players, ${count(events)} events over ${days} days`;
   row("Demo", `${size}   (remove: ${LAUREL} demo remove)`);
+  if (season) showSeason(season);
   row("Console", "not built yet; its login works: POST /auth/login");
   if (password === undefined) row("", `${email}   (for a new password: ${LAUREL} demo password)`);
   else row("", `${email}  /  ${styleText("bold", password)}   (shown only now)`);
@@ -53,6 +60,8 @@ const showDemo = (demo: ReadyDemo): void => {
   console.log(commands.track);
   console.log("\n  See the leaders:\n");
   console.log(commands.board);
+  console.log("\n  See the player's quests and season: three events complete the daily quest:\n");
+  console.log(commands.goals);
   console.log("\n  Watch that player live, in a second terminal, then send the event again:\n");
   console.log(`${commands.watch}\n`);
 };

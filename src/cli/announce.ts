@@ -7,7 +7,7 @@ import type { Announcer, ReadyDemo } from "./announcement.ts";
 import { DEMO_EMAIL } from "./demo-account.ts";
 import { demoFilePath } from "./demo-file.ts";
 import { DEMO_DAYS, DEMO_PLAYERS } from "./demo-history.ts";
-import { boardCommand, trackCommand, watchCommand } from "./demo-commands.ts";
+import { boardCommand, goalsCommand, trackCommand, watchCommand } from "./demo-commands.ts";
 import { completeDemo, type Demo, openDemo } from "./demo-seed.ts";
 import type { Running } from "./serve.ts";
 
@@ -85,10 +85,11 @@ const prepareDemo = async (
   }
 };
 
-const readyDemo = ({ key, events, password }: Demo, { dataDir }: Config, url: string): ReadyDemo => ({
+const readyDemo = ({ key, events, password, season }: Demo, { dataDir }: Config, url: string): ReadyDemo => ({
   players: DEMO_PLAYERS,
   events,
   days: DEMO_DAYS,
+  ...(season ? { season } : {}),
   email: DEMO_EMAIL,
   ...(password === undefined ? {} : { password }),
   key,
@@ -96,6 +97,7 @@ const readyDemo = ({ key, events, password }: Demo, { dataDir }: Config, url: st
   commands: {
     track: trackCommand(url, key),
     board: boardCommand(url, key),
+    goals: goalsCommand(url, key),
     watch: watchCommand(url, key),
   },
 });

@@ -15,6 +15,8 @@ export type ReadyDemo = {
   players: number;
   events: number;
   days: number;
+  /** The season that runs, with how many players take part; none if it was ended. */
+  season?: { name: string; endsAt: string; quests: number; tiers: number; players: number };
   email: string;
   /** Only after the start that made the account. */
   password?: string;
@@ -25,8 +27,8 @@ export type ReadyDemo = {
   selfTestMs?: number;
   /** Why the self test failed. */
   problem?: string;
-  /** Commands to copy: they send an event, show a board, and watch a player. */
-  commands: { track: string; board: string; watch: string };
+  /** Commands to copy: they send an event, show a board, the player's quests, and watch a player. */
+  commands: { track: string; board: string; goals: string; watch: string };
 };
 
 /** Where a start tells what it has to: on a terminal, or as JSON lines. */

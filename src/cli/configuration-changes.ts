@@ -4,12 +4,12 @@ import { z } from "zod";
 export const Change = z.object({
   section: z.string(),
   key: z.string(),
-  action: z.enum(["CREATE", "UPDATE", "ARCHIVE"]),
+  action: z.enum(["CREATE", "UPDATE", "ARCHIVE", "DELETE"]),
   fields: z.array(z.string()),
 });
 export type Change = z.output<typeof Change>;
 
-const SIGNS = { CREATE: "+", UPDATE: "~", ARCHIVE: "-" } as const;
+const SIGNS = { CREATE: "+", UPDATE: "~", ARCHIVE: "-", DELETE: "-" } as const;
 
 /** Settings, the time zone and the level curve have no key of their own. */
 const nameOf = ({ section, key }: Change): string => (section === key ? section : `${section} ${key}`);
@@ -22,7 +22,9 @@ const lineOf = (change: Change): string => {
 
 const countOf = (changes: readonly Change[]): string => {
   const count = (wanted: Change["action"]) => changes.filter(({ action }) => action === wanted).length;
-  return `${count("CREATE")} added, ${count("UPDATE")} changed, ${count("ARCHIVE")} archived`;
+  const deleted = count("DELETE");
+  const counts = `${count("CREATE")} added, ${count("UPDATE")} changed, ${count("ARCHIVE")} archived`;
+  return deleted === 0 ? counts : `${counts}, ${deleted} deleted`;
 };
 
 /** Lists changes for people: a line for each, with the fields that differ, and their number. */

@@ -15,6 +15,10 @@ export const trackCommand = (url: string, key: string): string => {
 export const boardCommand = (url: string, key: string): string =>
   `curl -s '${url}/api/v1/leaderboards/${XP_BOARD}/entries?limit=5' -H 'X-API-Key: ${key}'`;
 
+/** Prints what the player has to do: quests, and the season. */
+export const goalsCommand = (url: string, key: string): string =>
+  `curl -s '${url}/api/v1/players/ext:${PLAYER}?include=quests,adventures' -H 'X-API-Key: ${key}'`;
+
 /** Prints the messages of the player's room; runs in the directory of the clone. */
 export const watchCommand = (url: string, key: string): string =>
   `URL='${url}' KEY='${key}' node docs/examples/watch.mjs ${PLAYER}`;

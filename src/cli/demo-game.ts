@@ -1,4 +1,6 @@
-/** The demo project's definitions, as a designer would send them to the API. */
+import { DEMO_GOAL_BADGES, SEASON } from "./demo-goals.ts";
+
+/** The demo project's definitions, as a designer would send them to the API; demo-goals.ts has the quests. */
 
 /** The board whose ranks the self test and the printed commands look at. */
 export const XP_BOARD = "xp";
@@ -40,6 +42,7 @@ export const DEMO_DEFINITIONS: readonly { kind: string; definition: object }[] =
       ],
     },
   },
+  ...DEMO_GOAL_BADGES.map((definition) => ({ kind: "badge", definition })),
   {
     kind: "streak",
     definition: {
@@ -65,9 +68,25 @@ export const DEMO_BOARDS: readonly object[] = [
     operator: "BEST",
     ties: "SHARED",
   },
+  {
+    key: SEASON,
+    name: "Points of the season",
+    metric: { source: "ADVENTURE_POINTS", adventureKey: SEASON },
+  },
 ];
 
+/** The rule that a part of the players do not get, to see whether it changes what they do. */
+export const BONUS_RULE = {
+  key: "comeback-bonus",
+  name: "Coins for coming back, with a holdout",
+  rollout: { percent: 100, holdoutPercent: 40 },
+  triggers: on("session_started"),
+  actions: [{ type: "adjust_currency", currencyKey: "coins", amount: 2 }],
+  limits: { perPlayer: [{ max: 1, window: "DAY" }] },
+} as const;
+
 export const DEMO_RULES: readonly object[] = [
+  BONUS_RULE,
   {
     key: "level-finished",
     name: "XP for a finished level, more for more stars",

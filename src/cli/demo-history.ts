@@ -1,11 +1,15 @@
 import { createRandom, oneOf, personName, type Random, wholeFrom } from "./demo-names.ts";
 
-export const DEMO_PLAYERS = 2_000;
+export const DEMO_PLAYERS = 1_600;
 export const DEMO_DAYS = 60;
-/** Number of sessions of all players; each has two to ten events. */
-const SESSIONS = 3_400;
-/** Players from this index on visit only once, for one level. */
-const CASUAL_FROM = 900;
+/** About how often all players come back together; a visit has one to ten events. */
+const RETURNS = 2_950;
+/** Players before this index came early and keep coming; the others lose interest. */
+const CORE = 80;
+/** Players come back so many days after their first one in proportion to the day to this power. */
+const DECAY = { core: -0.5, others: -0.8 } as const;
+/** Part of their returns that players make only for the bonus which the holdout does not get. */
+const RETURNS_FOR_BONUS = 0.4;
 
 const SEED = 20_261;
 const DAY_MS = 86_400_000;
@@ -43,45 +47,85 @@ const HOMES = [
 const PLATFORMS = ["ios", "android", "android", "web"];
 /** Relative activity on each day of the week, from Sunday. */
 const WEEK = [1.5, 0.8, 0.8, 0.85, 0.9, 1.2, 1.7];
-const BUSIEST_DAY = Math.max(...WEEK);
 /** Hours of the day, repeated in proportion to their activity; most in the evening. */
 const HOURS = [
   0, 7, 8, 12, 12, 13, 15, 16, 17, 17, 18, 18, 19, 19, 19, 20, 20, 20, 20, 21, 21, 21, 22, 22, 23,
 ];
 
 type Timed = { atMs: number; externalUserId: string; eventType: string; properties: Record<string, unknown> };
-type Session = {
-  random: Random;
-  player: DemoPlayer;
-  startMs: number;
-  levels: number;
-  add(event: Timed): void;
-};
+
+/** A visit of a player. Which events it has is known before its time: their number depends on no date. */
+type Visit = { levels: number; seed: number };
+
+/** A player as made: when they join, in days from the first one, and what they do then and later. */
+type Life = { player: DemoPlayer; joins: number; visits: Visit[] };
 
 /**
- * Generates sixty days of history, always the same for the same end: a few players play most of the time and
- * most only occasionally, players join throughout, and play in the evening and at weekends.
+ * Generates sixty days of history, always the same for the same end and the same holdout: each week more
+ * players join than in the one before, most in the evening and at weekends; most of them come back a few
+ * times in the next days, some hardly ever, and few keep coming.
  * @param endMs no event is later
+ * @param isHeld whether a player does not get the bonus for coming back; they return less often
  */
-export const demoHistory = (endMs: number): DemoHistory => {
-  const random = createRandom(SEED);
-  // A generator of its own, so that the events do not depend on their dates.
-  const clock = createRandom(SEED + 1);
-  const players = Array.from({ length: DEMO_PLAYERS }, (_, i) => playerOf(random, i));
-  const weights = players.map((_, i) => 1 / (i + 8) ** 0.75);
-  const total = weights.slice(0, CASUAL_FROM).reduce((sum, weight) => sum + weight, 0);
+export const demoHistory = (
+  endMs: number,
+  isHeld: (externalUserId: string) => boolean = () => false,
+): DemoHistory => {
+  const lives = livesOf(createRandom(SEED));
+  moveReturns(lives, isHeld);
+  const calendar = calendarUntil(endMs - SESSION_MAX_MS);
   const events: Timed[] = [];
-  for (const [i, player] of players.entries()) {
-    const isCasual = i >= CASUAL_FROM;
-    const sessions = 1 + (isCasual ? 0 : Math.round(((SESSIONS - DEMO_PLAYERS) * weights[i]!) / total));
-    const joinedDay = clock() < 0.5 ? 0 : wholeFrom(clock, 0, DEMO_DAYS - 1);
-    for (let n = 0; n < sessions; n++) {
-      const startMs = sessionStart(clock, endMs, joinedDay);
-      const levels = isCasual ? 1 : wholeFrom(random, 1, 4);
-      playSession({ random, player, startMs, levels, add: (event) => void events.push(event) });
+  for (const [i, { player, joins, visits }] of lives.entries()) {
+    const decay = i < CORE ? DECAY.core : DECAY.others;
+    let joined: { day: number; atMs: number } | undefined;
+    for (const visit of visits) {
+      const clock = createRandom(visit.seed);
+      const day = joined ? returnDay(clock, calendar, joined.day, decay) : joinDay(clock, calendar, joins);
+      const atMs = startOn(clock, calendar, { day, fromMs: joined?.atMs ?? 0 });
+      joined ??= { day, atMs };
+      playSession(player, visit, { atMs, add: (event) => void events.push(event) });
     }
   }
+  const players = lives.map(({ player }) => player);
   return { players, events: events.toSorted((a, b) => a.atMs - b.atMs).map(eventOf) };
+};
+
+/** Returns the players of every history, the most active first. */
+export const demoPlayers = (): DemoPlayer[] => livesOf(createRandom(SEED)).map(({ player }) => player);
+
+const livesOf = (random: Random): Life[] => {
+  const weights = Array.from({ length: DEMO_PLAYERS }, (_, i) => 1 / (i + 10) ** 0.8);
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return weights.map((weight, i) => {
+    const player = playerOf(random, i);
+    const isCore = i < CORE;
+    // More of the others the later: the game grows.
+    const joins = Math.floor(DEMO_DAYS * (isCore ? random() * 0.5 : random() ** 0.75));
+    const left = (1 - joins / DEMO_DAYS) ** 0.4;
+    const returns = Math.floor((RETURNS * left * weight) / total + random());
+    const visits = Array.from({ length: 1 + returns }, () => ({
+      levels: isCore ? wholeFrom(random, 2, 4) : oneOf(random, [0, 1, 1, 1, 1, 2, 2, 3]),
+      seed: wholeFrom(random, 0, 2 ** 31),
+    }));
+    return { player, joins, visits };
+  });
+};
+
+/** Takes returns from players of the holdout, and gives them to the players that come next. */
+const moveReturns = (lives: readonly Life[], isHeld: (externalUserId: string) => boolean): void => {
+  const pool: Visit[] = [];
+  let owed = 0;
+  for (const { player, visits } of lives) {
+    if (!isHeld(player.externalUserId)) {
+      visits.push(...pool.splice(0));
+      continue;
+    }
+    owed += (visits.length - 1) * RETURNS_FOR_BONUS;
+    const moved = Math.min(Math.floor(owed), visits.length - 1);
+    owed -= moved;
+    pool.push(...visits.splice(visits.length - moved, moved));
+  }
+  lives.at(-1)!.visits.push(...pool);
 };
 
 const eventOf = ({ atMs, ...event }: Timed, i: number): DemoEvent => ({
@@ -105,19 +149,68 @@ const playerOf = (random: Random, i: number): DemoPlayer => {
 /** Maximum duration of a session. */
 const SESSION_MAX_MS = HOUR_MS;
 
-const sessionStart = (random: Random, endMs: number, joinedDay: number): number => {
-  const firstMs = endMs - DEMO_DAYS * DAY_MS;
-  for (;;) {
-    const dayMs = firstMs + wholeFrom(random, joinedDay, DEMO_DAYS) * DAY_MS;
-    const midnightMs = Math.floor(dayMs / DAY_MS) * DAY_MS;
-    const atMs = midnightMs + oneOf(random, HOURS) * HOUR_MS + wholeFrom(random, 0, HOUR_MS - 1);
-    const isPlayed = random() * BUSIEST_DAY <= WEEK[new Date(midnightMs).getUTCDay()]!;
-    if (isPlayed && atMs >= firstMs && atMs <= endMs - SESSION_MAX_MS) return atMs;
-  }
+/** The days of the history, how busy each is, and its end. */
+type Calendar = { midnightsMs: number[]; weights: number[]; lastMs: number };
+
+const calendarUntil = (lastMs: number): Calendar => {
+  const today = Math.floor(lastMs / DAY_MS);
+  const midnightsMs = Array.from({ length: DEMO_DAYS }, (_, i) => (today - DEMO_DAYS + 1 + i) * DAY_MS);
+  const weights = midnightsMs.map((ms) => WEEK[new Date(ms).getUTCDay()]!);
+  // Of today there is only a part.
+  const hour = new Date(lastMs).getUTCHours();
+  weights[DEMO_DAYS - 1]! *= (HOURS.filter((one) => one <= hour).length + 1) / (HOURS.length + 1);
+  return { midnightsMs, weights, lastMs };
 };
 
-const playSession = ({ random, player, startMs, levels, add }: Session): void => {
-  const { externalUserId, attributes } = player;
+/** Returns a day from `first` to `last`, in proportion to its weight. */
+const weighted = (random: Random, first: number, last: number, weightOf: (day: number) => number): number => {
+  const days = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  const sums: number[] = [];
+  for (const day of days) sums.push((sums.at(-1) ?? 0) + weightOf(day));
+  const wanted = random() * sums.at(-1)!;
+  return days[
+    Math.max(
+      0,
+      sums.findIndex((sum) => sum > wanted),
+    )
+  ]!;
+};
+
+/** Returns the day of a first visit: about the one it was made for, rather at a weekend. */
+const joinDay = (random: Random, { weights }: Calendar, about: number): number =>
+  weighted(random, Math.max(0, about - 3), Math.min(DEMO_DAYS - 1, about + 3), (day) => weights[day]!);
+
+/** Returns the day of a return: soon after the first one; the first one itself where that is today. */
+const returnDay = (random: Random, { weights }: Calendar, first: number, decay: number): number =>
+  first === DEMO_DAYS - 1
+    ? first
+    : weighted(random, first + 1, DEMO_DAYS - 1, (day) => weights[day]! * (day - first) ** decay);
+
+const TRIES = 20;
+
+/** Returns a time of a day, not before `fromMs` and not behind the end of the history. */
+const startOn = (
+  random: Random,
+  { midnightsMs, lastMs }: Calendar,
+  { day, fromMs }: { day: number; fromMs: number },
+): number => {
+  const midnightMs = midnightsMs[day]!;
+  for (let n = 0; n < TRIES; n++) {
+    const atMs = midnightMs + oneOf(random, HOURS) * HOUR_MS + wholeFrom(random, 0, HOUR_MS - 1);
+    if (atMs >= fromMs && atMs <= lastMs) return atMs;
+  }
+  return wholeFrom(random, Math.max(midnightMs, fromMs), Math.min(midnightMs + DAY_MS - 1, lastMs));
+};
+
+type Played = { atMs: number; add(event: Timed): void };
+
+const playSession = (
+  { externalUserId, attributes }: DemoPlayer,
+  { levels, seed }: Visit,
+  { atMs: startMs, add }: Played,
+): void => {
+  // A generator of its own, so that the events do not depend on their dates.
+  const random = createRandom(seed + 1);
   let atMs = startMs;
   const happens = (eventType: string, properties: Record<string, unknown>) => {
     add({ atMs, externalUserId, eventType, properties });
@@ -130,7 +223,7 @@ const playSession = ({ random, player, startMs, levels, add }: Session): void =>
     happens("level_finished", { level: wholeFrom(random, 1, 40), stars, seconds });
     if (random() < 0.25) happens("gems_found", { count: wholeFrom(random, 1, 12) });
   }
-  if (random() < 0.12) {
+  if (levels > 0 && random() < 0.12) {
     const boss = oneOf(random, ["hydra", "golem", "kraken"]);
     happens("boss_defeated", {
       boss,

@@ -1,8 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { sql } from "kysely";
 import type { App } from "../app.ts";
 import { createDefinition } from "../domain/economy/definitions/definitions.ts";
+import { createDraft, publishDraft } from "../domain/economy/definitions/drafts.ts";
 import { DEFINITION_KINDS } from "../domain/registries/definition-kinds.ts";
+import type { DefinitionKind } from "../domain/economy/definitions/kind.ts";
+import type { Defined } from "../domain/evaluation/live.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
+import type { Work } from "../domain/kernel/work.ts";
 import { NewLeaderboard } from "../domain/evaluation/boards/definition.ts";
 import { createLeaderboard } from "../domain/leaderboards/leaderboards.ts";
 import { identifyPlayers } from "../domain/player-lifecycle/identify.ts";
@@ -10,6 +15,7 @@ import { getCurve, putCurve } from "../domain/progression/level-curves.ts";
 import { Project } from "../domain/accounts/projects/project.ts";
 import { mergeSettings } from "../domain/accounts/projects/settings.ts";
 import { RuleDocument } from "../domain/evaluation/language/document.ts";
+import { compileRollout } from "../domain/evaluation/running/rollout.ts";
 import { publishRule } from "../domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../domain/rules/rules.ts";
 import { readBacklog } from "../domain/tracking/backlog.ts";
@@ -24,8 +30,17 @@ import {
   openProject,
 } from "./demo-account.ts";
 import { readDemoFile, writeDemoFile } from "./demo-file.ts";
-import { DEMO_BOARDS, DEMO_CURVE, DEMO_DEFINITIONS, DEMO_RULES, DEMO_SETTINGS } from "./demo-game.ts";
-import { type DemoEvent, demoHistory, type DemoPlayer } from "./demo-history.ts";
+import {
+  BONUS_RULE,
+  DEMO_BOARDS,
+  DEMO_CURVE,
+  DEMO_DEFINITIONS,
+  DEMO_RULES,
+  DEMO_SETTINGS,
+} from "./demo-game.ts";
+import { DEMO_QUESTS, demoSeason } from "./demo-goals.ts";
+import { type DemoEvent, demoHistory, type DemoPlayer, demoPlayers } from "./demo-history.ts";
+import { claimTiers, type DemoSeason, readSeason, renewSeason } from "./demo-season.ts";
 
 const ACTOR = "demo";
 const PLAYERS_AT_ONCE = 250;
@@ -39,6 +54,8 @@ export type Demo = {
   events: number;
   /** Only for a demo that was just created. */
   password: string | undefined;
+  /** Undefined if none runs: a designer has ended it. */
+  season: DemoSeason | undefined;
 };
 
 /** Receives progress messages while the demo is created; throwing from it aborts. */
@@ -58,7 +75,11 @@ export const openDemo = async (
   if (state.kind === "none") return undefined;
   const known = state.kind === "found" ? state.account : undefined;
   const file = await readDemoFile(app.config.dataDir);
-  if (file?.isComplete && file.projectId === known?.projectId) return { ...file, password: undefined };
+  if (file?.isComplete && file.projectId === known?.projectId) {
+    const { id } = await getSandbox(app, file.projectId);
+    for (const projectId of [file.projectId, id]) await renewSeason(app, projectId);
+    return { ...file, password: undefined, season: await readSeason(app, id) };
+  }
   return makeDemo(app, known, (text) => {
     stopping.throwIfAborted();
     onProgress(text);
@@ -76,12 +97,15 @@ const makeDemo = async (app: App, known: DemoAccount | undefined, onProgress: On
   const key = await openKey(app, account.tenantId, projectId);
   const sandbox = await getSandbox(app, projectId);
   // The project has the same rules as its sandbox, so that a live key finds a game as well.
-  for (const id of [projectId, sandbox.id]) await defineGame(app, id);
-  const { players, events } = demoHistory(sandbox.createdAt.getTime());
-  await sendPlayers(app, sandbox.id, players);
+  const endMs = sandbox.createdAt.getTime();
+  for (const id of [projectId, sandbox.id]) await defineGame(app, id, endMs);
+  await sendPlayers(app, sandbox.id, demoPlayers());
+  const { players, events } = demoHistory(endMs, await holdoutOf(app, sandbox.id));
   await sendEvents(app, { tenantId: account.tenantId, projectId: sandbox.id }, events, onProgress);
   await drain(app, sandbox.id, events.length, onProgress);
-  return { projectId, key, events: events.length, password };
+  await claimTiers(app, sandbox.id, players);
+  await drain(app, sandbox.id, events.length, onProgress);
+  return { projectId, key, events: events.length, password, season: await readSeason(app, sandbox.id) };
 };
 
 const openKey = async (app: App, tenantId: string, projectId: string): Promise<string> => {
@@ -102,7 +126,8 @@ const unlessTaken = async (make: () => Promise<unknown>): Promise<void> => {
   }
 };
 
-const defineGame = async ({ transact }: App, projectId: string): Promise<void> => {
+/** @param historyEndMs the season runs around it */
+const defineGame = async ({ transact }: App, projectId: string, historyEndMs: number): Promise<void> => {
   await transact(async (work) => {
     if ((await getCurve(work, projectId)).version > 0) return;
     await putCurve(work, projectId, { curve: DEMO_CURVE, recalculate: "NONE", actor: ACTOR });
@@ -111,11 +136,19 @@ const defineGame = async ({ transact }: App, projectId: string): Promise<void> =
     const project = await work.em.findOneOrFail(Project, { id: projectId });
     project.settings = mergeSettings(project.settings, DEMO_SETTINGS);
   });
-  for (const { kind: name, definition: document } of DEMO_DEFINITIONS) {
+  const goals = [
+    ...DEMO_QUESTS.map((definition) => ({ kind: "quest", definition })),
+    { kind: "adventure", definition: demoSeason(historyEndMs) },
+  ];
+  for (const { kind: name, definition: document } of [...DEMO_DEFINITIONS, ...goals]) {
     const kind = DEFINITION_KINDS.find((one) => one.kind === name)!;
     const definition = kind.schema.parse(document);
     const made = { definition, createdBy: ACTOR };
-    await unlessTaken(() => transact((work) => createDefinition(work, projectId, kind, made)));
+    const create = (work: Work): Promise<unknown> =>
+      kind.hasDrafts
+        ? publishNew(work, projectId, kind, made)
+        : createDefinition(work, projectId, kind, made);
+    await unlessTaken(() => transact(create));
   }
   for (const board of DEMO_BOARDS) {
     const definition = NewLeaderboard.parse(board);
@@ -133,6 +166,13 @@ const defineGame = async ({ transact }: App, projectId: string): Promise<void> =
   }
 };
 
+type Made = { definition: Defined; createdBy: string };
+
+const publishNew = async (work: Work, projectId: string, kind: DefinitionKind, made: Made): Promise<void> => {
+  await createDraft(work, kind, { projectId, ...made });
+  await publishDraft(work, kind, { projectId, ref: made.definition.key });
+};
+
 const chunksOf = <T>(items: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
 
@@ -141,17 +181,31 @@ const sendPlayers = async (app: App, projectId: string, players: readonly DemoPl
     await app.transact((work) => identifyPlayers(work, projectId, some));
 };
 
+/** Returns whether the rule of the bonus leaves a player out, by the ids that the players have. */
+const holdoutOf = async (app: App, projectId: string): Promise<(externalUserId: string) => boolean> => {
+  const bucketOf = compileRollout(BONUS_RULE.key, RuleDocument.parse(BONUS_RULE).rollout)!;
+  const { rows } = await app.transact(({ db }) =>
+    sql<{ id: string; user: string }>`
+      select id::text as id, external_user_id as "user" from players
+      where project_id = ${projectId}::uuid`.execute(db),
+  );
+  const held = new Set(rows.filter(({ id }) => bucketOf(id) === "HELD").map(({ user }) => user));
+  return (user) => held.has(user);
+};
+
 const sendEvents = async (
   app: App,
   { tenantId, projectId }: { tenantId: string; projectId: string },
   events: readonly DemoEvent[],
   onProgress: OnProgress,
 ): Promise<void> => {
+  // The operator's own demo is not limited by a plan.
+  const sender = { tenantId, tenant: { plan: "ENTERPRISE", planOverrides: {} } } as const;
   const context = { now: app.clock(), resolve: () => ({ id: projectId, maxEventAgeDays: null }) };
   let sent = 0;
   for (const some of chunksOf(events, BATCH_MAX_EVENTS)) {
     const inputs = some.map((event) => readEvent(event, context));
-    const { result } = await trackBatch(app, { tenantId, inputs });
+    const { result } = await trackBatch(app, { sender, inputs });
     const refused = result.results.find(({ status }) => status === "REJECTED");
     if (refused) throw new Error(`a demo event was rejected: ${refused.message}`);
     sent += some.length;

@@ -22,14 +22,14 @@ const MEMORY_FREE_MIN_BYTES = 512 * 1024 ** 2;
 const CLOCK_SKEW_MAX_MS = 1_000;
 const HTTP_TIMEOUT_MS = 3_000;
 
-const ok = (name: string, message: string): Check => ({ name, status: "ok", message });
+export const ok = (name: string, message: string): Check => ({ name, status: "ok", message });
 const warn = (name: string, message: string, remedy: string): Check => ({
   name,
   status: "warn",
   message,
   remedy,
 });
-const fail = (name: string, message: string, remedy: string): Check => ({
+export const fail = (name: string, message: string, remedy: string): Check => ({
   name,
   status: "fail",
   message,
@@ -37,7 +37,7 @@ const fail = (name: string, message: string, remedy: string): Check => ({
 });
 
 /** Returns the message of an error; a failed connection may combine several. */
-const textOf = (error: unknown): string => {
+export const textOf = (error: unknown): string => {
   const { message, errors } = error as Error & { errors?: Error[] };
   return message || errors?.map((inner) => inner.message).join("; ") || String(error);
 };
@@ -102,6 +102,13 @@ const tryListen = (host: string, port: number): Promise<Listener> =>
     );
     server.listen({ host, port, exclusive: true }, () => server.close(() => done("free")));
   });
+
+/** Returns why a port cannot be listened on; undefined when it can. */
+export const portProblem = async (host: string, port: number): Promise<string | undefined> => {
+  const listener = await tryListen(host, port);
+  if (listener === "free") return undefined;
+  return listener === "taken" ? "another program has it" : listener.code;
+};
 
 type Found = { name: string; version: string };
 
@@ -186,6 +193,20 @@ export const checkPostgres = async (url: string): Promise<Check[]> => {
     if (refused) return [fail("PostgreSQL", refused.message, refused.remedy)];
     const remedy = "check DATABASE_URL and that the server is running: psql \"$DATABASE_URL\" -c 'select 1'";
     return [fail("PostgreSQL", textOf(error), remedy)];
+  }
+};
+
+/** What questions of analytics read: without it they answer 503, and everything else works. */
+export const checkReplica = async (url: string): Promise<Check[]> => {
+  const name = "Replica";
+  try {
+    const { isReadOnly, version } = await probePostgres(url);
+    if (isReadOnly) return [ok(name, `${version}, for analytics`)];
+    return [
+      warn(name, "ANALYTICS_DATABASE_URL is no replica: it takes changes", "set it to a streaming replica"),
+    ];
+  } catch (error) {
+    return [fail(name, textOf(error), "check ANALYTICS_DATABASE_URL and that the replica is running")];
   }
 };
 

@@ -12,8 +12,9 @@ export const addDoctorCommand = (program: Command): void => {
     .command("doctor")
     .summary("check what a server needs")
     .description(
-      "Checks Node.js, the settings, the data directory, the port, PostgreSQL, Redis, the public address,\n" +
-        "clocks, memory and disk space, and says what to do. Changes nothing. Exit code 1 when one fails.",
+      "Checks Node.js, the settings, the data directory, the ports, PostgreSQL, Redis, the public\n" +
+        "address, clocks, memory and disk space; the warehouse, certificates and Stripe where used;\n" +
+        "and says what to do. Changes nothing. Exit code 1 when one fails.",
     )
     .option("--json", "one JSON object")
     .action(async (flags: DoctorFlags) => {
@@ -82,14 +83,23 @@ const remarks = ({ mode, isProduction, remarks: texts }: Settings): Check[] => [
 ];
 
 const surroundings = async (settings: Settings, checks: typeof Checks): Promise<Check[]> => {
-  const { databaseUrl, redisUrl } = settings;
-  const [disk, dataDir, port, postgres, redis] = await Promise.all([
+  const { databaseUrl, analyticsDatabaseUrl, redisUrl } = settings;
+  // Loaded here, because it may load the client of buckets.
+  const { checkWarehouse } = await import("./doctor-warehouse.ts");
+  const { checkBilling, checkCustomDomains } = await import("./doctor-services.ts");
+  const [disk, dataDir, port, postgres, replica, redis, warehouse] = await Promise.all([
     checks.checkDisk(settings),
     checks.checkDataDir(settings),
     checks.checkPort(settings),
     databaseUrl === undefined ? [] : checks.checkPostgres(databaseUrl),
+    analyticsDatabaseUrl === undefined ? [] : checks.checkReplica(analyticsDatabaseUrl),
     redisUrl === undefined ? [] : checks.checkRedis(redisUrl),
+    checkWarehouse(settings),
   ]);
-  const publicUrl = await checks.checkPublicUrl(settings, port.isRunning);
-  return [disk, dataDir, port.check, postgres, redis, publicUrl].flat();
+  const [publicUrl, domains, billing] = await Promise.all([
+    checks.checkPublicUrl(settings, port.isRunning),
+    checkCustomDomains(settings, port.isRunning),
+    checkBilling(settings),
+  ]);
+  return [disk, dataDir, port.check, postgres, replica, redis, warehouse, publicUrl, domains, billing].flat();
 };

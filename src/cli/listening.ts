@@ -33,10 +33,20 @@ const REMEDIES: Record<string, (place: ListenAddress) => string> = {
   EADDRNOTAVAIL: ({ names: [name] }) => `${name} is not an address of this machine. Leave it out`,
 };
 
+/**
+ * Listens with a single socket, for a server of which connections are not many at a time.
+ * @throws Error that says what to do
+ */
+export const listenOnce = async (server: TcpServer, { names, ...place }: ListenAddress): Promise<void> => {
+  await open(server, place).catch((error: unknown) => {
+    throw explained(error, { ...place, names });
+  });
+};
+
 /** A server's additional listeners, and the number of connections accepted by all of them. */
 type Listening = { others: TcpServer[]; taken: number };
 
-const listening = new WeakMap<HttpServer, Listening>();
+const listening = new WeakMap<TcpServer, Listening>();
 
 const open = async <S extends TcpServer>(server: S, options: ListenOptions): Promise<S> => {
   server.listen(options);
@@ -99,7 +109,7 @@ export const requireFreePort = async ({ names, ...place }: ListenAddress): Promi
 };
 
 /** Resolves when a server has stopped listening and all its connections have ended. */
-export const whenClosed = async (server: HttpServer): Promise<void> => {
+export const whenClosed = async (server: TcpServer): Promise<void> => {
   const all = [server, ...(listening.get(server)?.others ?? [])].filter((one) => one.listening);
   await Promise.all(all.map((one) => once(one, "close")));
 };
@@ -108,7 +118,7 @@ export const whenClosed = async (server: HttpServer): Promise<void> => {
  * Stops listening, as `close` of HTTP servers does, which would also close idle connections at once. Pending
  * connections are accepted first: the kernel would reset them.
  */
-export const stopListening = async (server: HttpServer): Promise<void> => {
+export const stopListening = async (server: TcpServer): Promise<void> => {
   const all = listening.get(server);
   // An iteration begins before it accepts what has arrived, so the first one may have come too early.
   let quiet = 0;

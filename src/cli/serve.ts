@@ -1,19 +1,24 @@
 import cluster from "node:cluster";
 import type { RequestListener, Server as HttpServer } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo, Server as TcpServer, Socket } from "node:net";
+import type { Server as TlsServer } from "node:tls";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type App, createApp } from "../app.ts";
 import type { Config } from "../config.ts";
 import { subscribeKeyChanges } from "../domain/accounts/api-keys/changes.ts";
 import { ensurePartitions } from "../domain/registries/partitions.ts";
+import { readWarehouseLag } from "../domain/analytics/warehouse/due.ts";
 import { readQueues } from "../domain/delivery/queues.ts";
 import { readLags } from "../domain/delivery/webhooks/delivering/lag.ts";
+import { readOverdueRenewals } from "../domain/accounts/domains/certificate-notices.ts";
+import { countOldSealed } from "../domain/registries/sealed-values.ts";
 import { readTableSizes } from "../domain/kernel/table-sizes.ts";
 import { routes } from "../http/routes.ts";
 import { describeInThread } from "../http/description.ts";
 import { createHttp } from "../http/server.ts";
 import { guardedServer, openOperatorPort } from "./operator-port.ts";
+import { openTlsPort, portOf } from "./tls-port.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { startRunners } from "../jobs/runner.ts";
 import { createMetrics } from "../metrics.ts";
@@ -32,6 +37,8 @@ export type Running = {
   app: App;
   /** Undefined in a process without the web role. */
   address: { host: string; port: number } | undefined;
+  /** Where TLS is spoken as custom domains; undefined where it is not. */
+  tlsPort: number | undefined;
   /** Where METRICS_PORT is open; undefined without one. */
   operators: { host: string; port: number } | undefined;
   stop(hurry?: AbortSignal): Promise<void>;
@@ -69,15 +76,15 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
   const liveRooms = config.roles.has("web") ? createLiveRooms(made, platform.driver, VERSION) : undefined;
   const app = withStopping({ ...made, liveRooms }, state);
   await preparePartitions(app);
+  await checkWarehouse(app);
   await subscribeKeyChanges(app.topics);
   watchDatabase(app, platform);
   const operators = config.operators && (await openOperatorPort(app, config.operators));
   const web = config.roles.has("web") ? await openWeb(app, platform) : undefined;
   if (config.roles.has("worker")) await app.queue.start(startRunners(app, createJobs()));
-  const bound = web?.server.address() as AddressInfo | undefined;
   return {
     app,
-    address: bound && { host: config.host, port: bound.port },
+    ...placesOf(web, config),
     operators: operators?.address,
     stop: async (hurry) => {
       state.isStopping = true;
@@ -91,6 +98,11 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
   };
 };
 
+const placesOf = (web: Web | undefined, { host }: Config): Pick<Running, "address" | "tlsPort"> => {
+  const bound = web?.server.address() as AddressInfo | undefined;
+  return { address: bound && { host, port: bound.port }, tlsPort: portOf(web?.tls) };
+};
+
 /** Without a partition of their week, rows go to the default one: a start need not fail for it. */
 const preparePartitions = async ({ transact, log }: App): Promise<void> => {
   try {
@@ -100,12 +112,28 @@ const preparePartitions = async ({ transact, log }: App): Promise<void> => {
   }
 };
 
+/** A directory that cannot be written is an error of the start; a bucket may answer later. */
+const checkWarehouse = async ({
+  config: { roles, warehouse: settings },
+  warehouse,
+  log,
+}: App): Promise<void> => {
+  if (!warehouse || !roles.has("worker")) return;
+  const store = await warehouse.store();
+  if (settings?.store.kind === "directory") return store.check();
+  store.check().catch((err: unknown) => log.error({ err }, "the warehouse does not work; it is tried again"));
+};
+
 /** Lets the metrics read the queues and the connections to the database at each scrape. */
-const watchDatabase = ({ metrics, transact }: App, { database }: Platform): void => {
+const watchDatabase = (app: App, { database }: Platform): void => {
+  const { metrics, transact, secretBox, warehouse, acme } = app;
   metrics.watchQueues(() =>
     transact(async (work) => ({ ...(await readLags(work)), ...(await readQueues(work)) })),
   );
   metrics.watchTables(() => transact(({ db }) => readTableSizes(db)));
+  metrics.watchSecrets(() => transact((work) => countOldSealed(work, secretBox)));
+  if (acme) metrics.watchCertificates(() => transact(readOverdueRenewals));
+  if (warehouse) metrics.warehouse.watchLag(() => transact(readWarehouseLag));
   if (database.pool) metrics.watchPool(database.pool);
 };
 
@@ -126,7 +154,13 @@ const IDLE_SWEEP_MS = 100;
  */
 const IDLE_GRACE_MS = 2_000;
 
-type Web = { server: HttpServer; sockets: ReadonlySet<Socket>; game: GameServer };
+type Web = {
+  server: HttpServer;
+  /** Its connections are the server's too. */
+  tls: TlsServer | undefined;
+  sockets: ReadonlySet<Socket>;
+  game: GameServer;
+};
 
 /** Tracks the open connections of a server. */
 const connectionsOf = (server: HttpServer): ReadonlySet<Socket> => {
@@ -146,7 +180,8 @@ const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise
   const parts = { server, express, presence, driver, version: VERSION };
   const game = await createGameServer(app, { ...parts, ...(internalServer ? { internalServer } : {}) });
   await listen(server, placeOf(app.config));
-  return { server, sockets, game };
+  const tls = await openTlsPort(app, server);
+  return { server, tls, sockets, game };
 };
 
 /** Pages that operators request from one process among several that share a port. */
@@ -170,16 +205,25 @@ const openInternalServer = async (app: App, express: RequestListener): Promise<I
   return { server, address: `${internal.host}:${port}`, close };
 };
 
+const allClosed = async (servers: readonly (TcpServer | undefined)[]): Promise<void> => {
+  const listening = servers.filter((one) => one !== undefined && one.listening);
+  await Promise.all(listening.map((one) => whenClosed(one!)));
+};
+
 /**
  * Closes the rooms first, so that clients go elsewhere; then accepts no more connections, and completes
  * requests in progress. If several processes share a port, the others get new connections at once.
  */
-const closeWeb = async ({ server, sockets, game }: Web): Promise<void> => {
-  const closed = server.listening ? whenClosed(server) : undefined;
-  if (cluster.isWorker) await stopListening(server);
+const closeWeb = async ({ server, tls, sockets, game }: Web): Promise<void> => {
+  const closed = server.listening ? allClosed([server, tls]) : undefined;
+  const stopBoth = async (): Promise<void> => {
+    await stopListening(server);
+    if (tls) await stopListening(tls);
+  };
+  if (cluster.isWorker) await stopBoth();
   await game.shutdown();
   if (!closed) return;
-  await stopListening(server);
+  await stopBoth();
   await Promise.race([closed, delay(IDLE_GRACE_MS)]);
   // Opened in advance, as browsers and load balancers do: Node counts it as busy until its headers time out.
   for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();

@@ -1,9 +1,11 @@
 import { isSampleKey, SAMPLE_API_KEY_PEPPER, SAMPLE_ENCRYPTION_KEY } from "../secrets.ts";
+import { BILLING_RULES } from "./billing.ts";
+import { DOMAIN_RULES } from "./domains.ts";
+import { PASSKEY_RULES } from "./passkeys.ts";
+import type { Env, Rule } from "./rule.ts";
 import { list, NEW_JWT_KEY, NEW_SECRET } from "./settings.ts";
+import { WAREHOUSE_RULES } from "./warehouse.ts";
 
-export type Env = Readonly<Record<string, string | undefined>>;
-
-type Rule = { name: string; breaks: (env: Env) => boolean; message: string };
 const isCluster = (env: Env) => env["MODE"] === "cluster";
 const isProduction = (env: Env) => env["NODE_ENV"] === "production";
 const runsBothRoles = (env: Env) => {
@@ -14,7 +16,9 @@ const runsBothRoles = (env: Env) => {
 const sendsMail = (env: Env) =>
   env["EMAIL_MODE"] === "smtp" || (env["EMAIL_MODE"] === undefined && Boolean(env["SMTP_URL"]));
 
-/** Dependencies between variables; checked on the text, so that one bad value hides no other problem. */
+const OFF = /^(off|false|0|no|n|disabled)$/i;
+
+/** Dependencies between variables. */
 export const RULES: readonly Rule[] = [
   {
     name: "DATABASE_URL",
@@ -74,6 +78,15 @@ export const RULES: readonly Rule[] = [
       "must be off when NODE_ENV=production: tenants could reach this network. To allow parts of it, list " +
       "them in OUTBOUND_ALLOW_CIDRS",
   },
+  {
+    name: "SUPERADMIN_MFA_REQUIRED",
+    breaks: (env) => isProduction(env) && OFF.test(env["SUPERADMIN_MFA_REQUIRED"] ?? ""),
+    message: "must be on when NODE_ENV=production: a password alone must not open every tenant",
+  },
+  ...PASSKEY_RULES,
+  ...WAREHOUSE_RULES,
+  ...BILLING_RULES,
+  ...DOMAIN_RULES,
   {
     name: "EMAIL_MODE",
     breaks: (env) => isProduction(env) && (env["EMAIL_MODE"] ?? "log") === "log" && !env["SMTP_URL"],

@@ -5,7 +5,10 @@ import { CAPTCHA_PROVIDERS } from "../domain/accounts/auth/captcha.ts";
 import { MAIL_MODES } from "../domain/accounts/email/mail.ts";
 import { networkOf } from "../domain/accounts/rate-limits/ip-address.ts";
 import { PLANS } from "../domain/kernel/plans.ts";
+import { pricesOf } from "./billing.ts";
+import { areAddresses, DEFAULT_PORT, LETS_ENCRYPT, SSL_MODES } from "./domains.ts";
 import { privateKeyOf } from "../secrets.ts";
+import { isWarehouse } from "./warehouse.ts";
 
 /** Minimum length of a pepper or an encryption key. */
 const SECRET_LENGTH_MIN = 32;
@@ -30,6 +33,8 @@ const whole = (min: number, max: number) =>
 const flag = z.stringbool({ error: "must be on or off" });
 
 /** Splits at commas and drops empty items. */
+const CAA_NAMES_RULE = "must be domains in lower case, such as letsencrypt.org";
+
 export const list = z.string().transform((text) =>
   text
     .split(",")
@@ -71,6 +76,17 @@ const someNetworks = networks.refine((all) => all.every((text) => networkOf(text
   error: "must not be all addresses: list the networks that webhooks may reach, such as 10.1.2.0/24",
 });
 
+/** Addresses of DNS servers, as node:dns takes them. */
+const nameServers = list.pipe(
+  z.array(
+    z
+      .string()
+      .refine((text) => isIP(text.replace(/^\[(.*)\](:\d+)?$/, "$1").replace(/^([\d.]+):\d+$/, "$1")) !== 0, {
+        error: "must be IP addresses of DNS servers, with a port where it is not 53, such as 10.0.0.2:5353",
+      }),
+  ),
+);
+
 const ports = list.pipe(z.array(whole(1, 65_535)).min(1));
 
 const addresses = list.pipe(z.array(url("http", "https")));
@@ -83,7 +99,7 @@ export const SETTINGS = {
     .pipe(z.array(z.enum(["web", "worker"], { error: "must be web, worker or web,worker" })).min(1))
     .default(["web", "worker"]),
   HOST: z.string().optional(),
-  PORT: whole(0, 65_535).default(2567),
+  PORT: whole(0, 65_535).default(DEFAULT_PORT),
   INTERNAL_HOST: z
     .string()
     .refine((text) => isIP(text) === 4 && text !== "0.0.0.0", {
@@ -100,6 +116,7 @@ export const SETTINGS = {
   DATA_DIR: z.string().default(join(".laurel", "data")),
   DATABASE_URL: url("postgres", "postgresql").optional(),
   DATABASE_POOL_MAX: whole(1, 1000).default(10),
+  ANALYTICS_DATABASE_URL: url("postgres", "postgresql").optional(),
   REDIS_URL: url("redis", "rediss").optional(),
   REDIS_NAMESPACE: z
     .string()
@@ -110,7 +127,16 @@ export const SETTINGS = {
   ENCRYPTION_KEYS: secretTexts.optional(),
   DEMO: flag.optional(),
   AUTO_APPROVE_TENANTS: flag.optional(),
-  DEFAULT_PLAN: z.enum(PLANS, { error: "must be FREE, STARTER, PRO or ENTERPRISE" }).default("ENTERPRISE"),
+  DEFAULT_PLAN: z.enum(PLANS, { error: "must be FREE, STARTER, PRO or ENTERPRISE" }).optional(),
+  STRIPE_SECRET_KEY: z
+    .string()
+    .regex(/^[sr]k_\w{4,250}$/, "must be a secret or restricted key of Stripe: sk_... or rk_...")
+    .optional(),
+  STRIPE_WEBHOOK_SECRETS: list
+    .pipe(z.array(z.string().regex(/^whsec_\S{8,250}$/, "must be signing secrets of Stripe: whsec_...")))
+    .default([]),
+  STRIPE_PRICES: list.transform(pricesOf).default([]),
+  STRIPE_API_BASE: url("http", "https").optional(),
   EMAIL_MODE: z.enum(MAIL_MODES, { error: "must be smtp, log or off" }).optional(),
   SMTP_URL: url("smtp", "smtps").optional(),
   MAIL_FROM: z.string().max(254).optional(),
@@ -133,9 +159,46 @@ export const SETTINGS = {
   OAUTH_GITHUB_API_URL: url("http", "https").default("https://api.github.com"),
   OAUTH_REDIRECT_URIS: addresses.default([]),
   SUPERADMIN_ALLOW_CIDRS: networks.default([]),
+  SUPERADMIN_MFA_REQUIRED: flag.default(true),
+  PASSKEY_RP_ID: z
+    .string()
+    .regex(/^[a-z0-9-]+(\.[a-z0-9-]+)*$/, "must be a host name in lower case, such as example.com")
+    .optional(),
+  PASSKEY_ORIGINS: addresses.optional(),
   OUTBOUND_ALLOW_CIDRS: someNetworks.default([]),
   OUTBOUND_PORTS: ports.default([443, 8443]),
   WEBHOOKS_ALLOW_LOCAL: flag.default(false),
+  DNS_SERVERS: nameServers.default([]),
+  SSL_MODE: z.enum(SSL_MODES, { error: "must be off, acme or external" }).default("off"),
+  CUSTOM_DOMAIN_SUFFIX: z
+    .string()
+    .regex(/^[a-z0-9-]+(\.[a-z0-9-]+)+$/, "must be a domain in lower case, such as edge.example.com")
+    .optional(),
+  INGRESS_IPS: list
+    .pipe(z.array(z.string()).refine(areAddresses, { error: "must be IP addresses of this server" }))
+    .default([]),
+  TLS_PORT: whole(0, 65_535).optional(),
+  ACME_DIRECTORY_URL: url("https").default(LETS_ENCRYPT),
+  ACME_EMAIL: z.email({ error: "must be an email address" }).optional(),
+  ACME_CA_FILE: z.string().optional(),
+  ACME_CAA_NAMES: list
+    .pipe(z.array(z.string().regex(/^[a-z0-9-]+(\.[a-z0-9-]+)+$/, CAA_NAMES_RULE)))
+    .optional(),
+  WAREHOUSE_URL: z
+    .string()
+    .refine(isWarehouse, {
+      error:
+        "must be a directory, such as file:///var/lib/warehouse, or a bucket, such as s3://bucket/prefix",
+    })
+    .optional(),
+  WAREHOUSE_EVERY_SECONDS: whole(10, 3_600).default(300),
+  WAREHOUSE_ENDPOINT: url("http", "https").optional(),
+  WAREHOUSE_REGION: z
+    .string()
+    .regex(/^[a-z0-9-]{1,40}$/, "must be the name of a region, such as eu-central-1")
+    .default("us-east-1"),
+  WAREHOUSE_ACCESS_KEY_ID: z.string().optional(),
+  WAREHOUSE_SECRET_ACCESS_KEY: z.string().optional(),
   LOG_LEVEL: z
     .enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"], {
       error: "must be trace, debug, info, warn, error, fatal or silent",

@@ -1,7 +1,8 @@
 import { type Access, type Needs, scopesOf } from "../domain/kernel/access.ts";
-import type { AdminCaller, Caller, KeyCaller, UserCaller } from "../domain/kernel/caller.ts";
-import { DomainError, forbidden, unauthorized } from "../domain/kernel/errors.ts";
-import { hasFeature } from "../domain/kernel/plans.ts";
+import { approvalRequired } from "../domain/kernel/approval.ts";
+import type { AdminCaller, Caller, KeyCaller, ScimCaller, UserCaller } from "../domain/kernel/caller.ts";
+import { type DomainError, forbidden, unauthorized } from "../domain/kernel/errors.ts";
+import { featureUnavailable, hasFeature } from "../domain/kernel/plans.ts";
 
 /** The configuration that these checks depend on. */
 export type AccessRules = { isVerifiedEmailRequired: boolean };
@@ -15,22 +16,32 @@ export type AccessRules = { isVerifiedEmailRequired: boolean };
 export const requireAccess = (access: Access, caller: Caller, rules: AccessRules): void => {
   if (access === "public") return;
   if (caller.kind === "anonymous") throw missing(access);
-  if (caller.kind === "admin") return requireAdmin(access, caller);
-  if (access.admin !== undefined) throw missing(access);
+  if (caller.kind === "admin") {
+    requireAdmin(access, caller);
+    return requireEnrolled(access.needs, caller);
+  }
+  if (access.admin !== undefined || (caller.kind === "scim") !== (access.scim === true))
+    throw missing(access);
   requireTenantState(access.needs, caller);
   if (caller.kind === "key") requireScope(access, caller);
-  else requireRole(access, caller);
+  else if (caller.kind === "user") {
+    requireRole(access, caller);
+    requireEnrolled(access.needs, caller);
+  }
   if (access.needs) requireNeeds(access.needs, caller, rules);
 };
 
 type Guarded = Exclude<Access, "public">;
+type OfTenant = KeyCaller | UserCaller | ScimCaller;
 
 const missing = (access: Guarded): DomainError =>
   unauthorized(
     "CREDENTIALS_MISSING",
-    access.admin === undefined
-      ? "Send an API key in X-API-Key or an access token in Authorization"
-      : "Send a super-admin's token in Authorization",
+    access.scim
+      ? "Send a SCIM token in Authorization: Bearer"
+      : access.admin === undefined
+        ? "Send an API key in X-API-Key or an access token in Authorization"
+        : "Send a super-admin's token in Authorization",
   );
 
 const requireAdmin = (access: Guarded, { scopes }: AdminCaller): void => {
@@ -39,14 +50,24 @@ const requireAdmin = (access: Guarded, { scopes }: AdminCaller): void => {
   throw forbidden("INSUFFICIENT_SCOPE", `The platform token lacks the scope ${access.admin}`);
 };
 
-const requireTenantState = (needs: Needs | undefined, caller: KeyCaller | UserCaller): void => {
+const requireTenantState = (needs: Needs | undefined, caller: OfTenant): void => {
   if (caller.tenant.approvalStatus === "SUSPENDED" && needs?.suspended !== true) {
     throw forbidden("TENANT_SUSPENDED", "The tenant is suspended; its OWNER has been informed of the reason");
   }
-  if (caller.kind === "key" || caller.status === "ACTIVE" || needs?.pending === true) return;
+  if (caller.kind !== "user" || caller.status === "ACTIVE" || needs?.pending === true) return;
   if (caller.status === "PENDING")
     throw forbidden("MEMBERSHIP_PENDING", "An OWNER or ADMIN of the tenant has not accepted you yet");
   throw forbidden("MEMBERSHIP_SUSPENDED", "An OWNER or ADMIN of the tenant has suspended your membership");
+};
+
+/** @throws FORBIDDEN MFA_ENROLMENT_REQUIRED */
+const requireEnrolled = (needs: Needs | undefined, caller: UserCaller | AdminCaller): void => {
+  if (caller.mustEnrol !== true || needs?.enrolling === true) return;
+  const path = caller.kind === "admin" ? "/superadmin/auth/mfa" : "/auth/mfa";
+  throw forbidden(
+    "MFA_ENROLMENT_REQUIRED",
+    `Set up a second factor first: POST ${path}/totp/setup or POST ${path}/passkeys/options`,
+  );
 };
 
 const notForKeys = ({ roles = [] }: Guarded): string =>
@@ -75,17 +96,9 @@ export const requireVerifiedEmail = (caller: Caller, { isVerifiedEmailRequired }
   );
 };
 
-const requireNeeds = (needs: Needs, caller: KeyCaller | UserCaller, rules: AccessRules): void => {
+const requireNeeds = (needs: Needs, caller: OfTenant, rules: AccessRules): void => {
   if (needs.verifiedEmail) requireVerifiedEmail(caller, rules);
-  if (needs.approval && caller.tenant.approvalStatus !== "APPROVED")
-    throw forbidden(
-      "APPROVAL_REQUIRED",
-      "The tenant has not been approved: a super-admin of this server does that, by " +
-        "POST /superadmin/tenants/{tenantId}/approve",
-    );
-  if (needs.feature && !hasFeature(caller.tenant, needs.feature)) {
-    throw new DomainError("PAYMENT_REQUIRED", `The plan ${caller.tenant.plan} does not include this`, {
-      reason: "PLAN_FEATURE_UNAVAILABLE",
-    });
-  }
+  if (needs.approval && caller.tenant.approvalStatus !== "APPROVED") throw approvalRequired();
+  if (needs.feature && !hasFeature(caller.tenant, needs.feature))
+    throw featureUnavailable(caller.tenant.plan);
 };

@@ -5,7 +5,8 @@ import type { AnyRoute } from "./route.ts";
 
 type Networks = Pick<Config, "superadminAllowCidrs">;
 
-const isOfPlatform = ({ path, access }: AnyRoute): boolean =>
+/** Whether the route is a super-admin's. */
+export const isOfPlatform = ({ path, access }: AnyRoute): boolean =>
   path.startsWith("/superadmin/") || (access !== "public" && access.admin !== undefined);
 
 /**

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Request } from "express";
-import { DomainError } from "../domain/kernel/errors.ts";
+import { DomainError, invalid } from "../domain/kernel/errors.ts";
 import {
   BODY_LIMIT,
   BODY_NAMES_MAX,
@@ -36,17 +36,30 @@ const checkEncoding = (request: Request, takesGzip: boolean): void => {
   throw new DomainError("UNSUPPORTED_MEDIA_TYPE", `Send the body ${wanted}`);
 };
 
+const checkForm = (request: Request): void => {
+  if (!request.is(FORM_TYPE))
+    throw new DomainError("UNSUPPORTED_MEDIA_TYPE", `Content-Type must be ${FORM_TYPE}`);
+};
+
+const SCIM_TYPES = ["application/scim+json", "application/json"];
+
+const checkJson = (request: Request, { isScim }: AnyRoute): void => {
+  const charset =
+    /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(request.headers["content-type"] ?? "")?.[1] ?? "utf-8";
+  const types = isScim ? SCIM_TYPES : ["application/json"];
+  if (!request.is(types) || !/^utf-?8$/i.test(charset)) {
+    throw new DomainError("UNSUPPORTED_MEDIA_TYPE", `Content-Type must be ${types[0]} in UTF-8`);
+  }
+};
+
 /** @throws DomainError PAYLOAD_TOO_LARGE or UNSUPPORTED_MEDIA_TYPE, based on the headers alone */
 export const checkBodyHeaders = (request: Request, route: AnyRoute): void => {
   if (!hasBody(request)) return;
   checkEncoding(request, route.takesGzip === true);
   const limit = bodyLimitOf(route);
   if (Number(request.headers["content-length"] ?? 0) > limit) throw tooLarge(limit);
-  const charset =
-    /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(request.headers["content-type"] ?? "")?.[1] ?? "utf-8";
-  if (!request.is("application/json") || !/^utf-?8$/i.test(charset)) {
-    throw new DomainError("UNSUPPORTED_MEDIA_TYPE", "Content-Type must be application/json in UTF-8");
-  }
+  if (route.takesForm) checkForm(request);
+  else checkJson(request, route);
 };
 
 const aborted = (): DomainError =>
@@ -177,6 +190,36 @@ const inflatedBody = async (request: Request, limit: number, hold: Hold): Promis
   const whole = await inflated(bytes, limit);
   request.body = whole;
   return whole;
+};
+
+/** The media type of forms. */
+export const FORM_TYPE = "application/x-www-form-urlencoded";
+const FORM_FIELDS_MAX = 20;
+
+/** Whether a character is there as often as `max` or more. */
+const hasMore = (bytes: Buffer, character: string, max: number): boolean => {
+  let at = -1;
+  for (let count = 0; count < max; count++) {
+    at = bytes.indexOf(character, at + 1);
+    if (at === -1) return false;
+  }
+  return true;
+};
+
+/** Parses the form of a received body; `{}` when there is none. @throws DomainError VALIDATION_ERROR */
+export const readForm = (request: Request): Record<string, string> => {
+  const bytes: unknown = request.body;
+  const body = Buffer.isBuffer(bytes) ? bytes : Buffer.alloc(0);
+  // Counted before they are made: hundreds of thousands fit into a body.
+  if (hasMore(body, "&", FORM_FIELDS_MAX))
+    throw invalid("body", `may have at most ${FORM_FIELDS_MAX} fields`);
+  const fields = [...new URLSearchParams(body.toString())];
+  const form: Record<string, string> = Object.create(null);
+  for (const [name, value] of fields) {
+    if (name in form) throw invalid(name, "must be given once");
+    form[name] = value;
+  }
+  return { ...form };
 };
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });

@@ -15,7 +15,7 @@ const inflate = promisify(gunzip);
 const sizeOf = (chunks: readonly Buffer[]): number => chunks.reduce((sum, { length }) => sum + length, 0);
 
 /** Whether the client may be sent gzip; notes that the response depends on it. */
-const takesGzip = (response: Response): boolean => {
+export const takesGzip = (response: Response): boolean => {
   response.vary("Accept-Encoding");
   return response.req.acceptsEncodings("gzip", "identity") === "gzip";
 };

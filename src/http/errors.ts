@@ -2,9 +2,17 @@ import type { IncomingMessage } from "node:http";
 import { DriverException, UniqueConstraintViolationException } from "@mikro-orm/core";
 import type { Response } from "express";
 import { z } from "zod";
-import { clipped, conflict, DomainError, type FieldProblem, MESSAGE_MAX } from "../domain/kernel/errors.ts";
+import {
+  type Challenge,
+  clipped,
+  conflict,
+  DomainError,
+  type FieldProblem,
+  MESSAGE_MAX,
+} from "../domain/kernel/errors.ts";
 import { problemsOf } from "../domain/kernel/zod-problems.ts";
 import { outageError } from "../domain/kernel/outages.ts";
+import { sendScimError } from "./scim/answers.ts";
 import { limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
 
 /** Characters reserved in a message for the number of further problems. */
@@ -17,6 +25,7 @@ export type ErrorBody = {
     message: string;
     details: FieldProblem[];
     reason?: string;
+    challenge?: Challenge;
     requestId: string;
     timestamp: string;
   };
@@ -28,6 +37,7 @@ export const errorBody = (error: DomainError, requestId: string, now: Date): Err
     message: error.message,
     details: error.details,
     ...(error.reason === undefined ? {} : { reason: error.reason }),
+    ...(error.challenge === undefined ? {} : { challenge: error.challenge }),
     requestId,
     timestamp: now.toISOString(),
   },
@@ -95,5 +105,6 @@ export const sendError = (response: Response, error: DomainError, now: Date): vo
     response.setHeader("Retry-After", String(Math.max(1, Math.ceil(error.retryAfterSeconds))));
   }
   if (error instanceof RateLimited) response.set(limitHeaders(error.state));
+  if (response.locals["isScim"] === true) return sendScimError(response, error);
   response.status(error.status).json(errorBody(error, String(response.locals["requestId"]), now));
 };

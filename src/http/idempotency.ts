@@ -103,6 +103,7 @@ const finisherOf = ({ route }: Execution, { finish, left }: Reply<unknown>) =>
  * to be done also when the client has gone.
  */
 export const runOnce = async (app: App, lasting: App, execution: Execution): Promise<Reply<unknown>> => {
+  await execution.route.requires?.(app, execution.context);
   await prepare(app, execution);
   const reply = await runPrepared(app, execution);
   const finish = finisherOf(execution, reply);
@@ -128,6 +129,7 @@ export const runKeyed = async (
   request: KeyedRequest,
 ): Promise<Reply<unknown>> => {
   const { transact, secretBox } = app;
+  await execution.route.requires?.(app, execution.context);
   if (execution.route.prepare) {
     const known = await transact((work) => findResponse(work, { secretBox, request }));
     if (known) return finished(lasting, execution, request, replay(known));
@@ -170,9 +172,9 @@ const isKept = (error: unknown): error is DomainError =>
 /** Runs the operation in the transaction of its key. @param work that transaction */
 const runInside = (app: App, execution: Execution, work: Work): Promise<Reply<unknown>> => {
   const transactAs = joining(work, execution.rowScope);
-  const ingest: App["ingest"] = (tenantId, events) => {
+  const ingest: App["ingest"] = (sender, events) => {
     const rowScope = withProjects(execution.rowScope, projectsOf(events));
-    return transactAs(rowScope)((joined) => app.ingestIn(joined)(tenantId, events));
+    return transactAs(rowScope)((joined) => app.ingestIn(joined)(sender, events));
   };
   const own: App = { ...app, transactAs, transact: transactAs(execution.rowScope), ingest };
   return runPrepared(own, execution);

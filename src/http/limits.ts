@@ -16,10 +16,11 @@ const isTriedOut = ({ config }: App, ip: string): boolean =>
  */
 export const consumeLimits = async (
   app: App,
-  { limits = [] }: AnyRoute,
+  { limits = [], requireSigned }: AnyRoute,
   caller: Caller,
   ip: string,
 ): Promise<Record<string, string>> => {
+  if (requireSigned) return {};
   const counted = limits.filter((name) => name !== "registration" || !isTriedOut(app, ip));
   const state = await countRequest(app, caller, ip, counted);
   return state === undefined ? {} : limitHeaders(state);

@@ -1,3 +1,4 @@
+import { TLSSocket } from "node:tls";
 import type { RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
 import type { Caller } from "../domain/kernel/caller.ts";
@@ -19,11 +20,12 @@ const HSTS = { "Strict-Transport-Security": "max-age=31536000" };
 
 /** Assigns a request id for the response, the log and every error, and sets the headers of all responses. */
 export const nameRequest = ({ config }: App): RequestHandler => {
-  const headers = { ...SECURITY_HEADERS, ...(config.publicUrl.startsWith("https:") ? HSTS : {}) };
+  const isHttps = config.publicUrl.startsWith("https:");
   return (request, response, next) => {
     const requestId = requestIdFrom(request.headers["x-request-id"]);
     response.locals["requestId"] = requestId;
-    response.set({ "X-Request-Id": requestId, ...headers });
+    const isSecure = isHttps || request.socket instanceof TLSSocket;
+    response.set({ "X-Request-Id": requestId, ...SECURITY_HEADERS, ...(isSecure ? HSTS : {}) });
     next();
   };
 };
@@ -31,6 +33,7 @@ export const nameRequest = ({ config }: App): RequestHandler => {
 const who = (caller: Caller | undefined): Record<string, string> => {
   if (caller?.kind === "key") return { tenantId: caller.tenantId, keyId: caller.keyId };
   if (caller?.kind === "user") return { tenantId: caller.tenantId, userId: caller.userId };
+  if (caller?.kind === "scim") return { tenantId: caller.tenantId, scimTokenId: caller.tokenId };
   return caller?.kind === "admin" ? { adminId: caller.adminId } : {};
 };
 

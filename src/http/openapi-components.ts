@@ -16,6 +16,14 @@ export const ErrorSchema = z
         .string()
         .optional()
         .meta({ description: "The specific cause, for programs", example: "MALFORMED_JSON" }),
+      challenge: z
+        .object({
+          token: z.string().meta({ description: "For POST /auth/login/mfa, within 5 minutes, once" }),
+          expiresAt: z.iso.datetime(),
+          methods: z.array(z.enum(["TOTP", "PASSKEY", "RECOVERY_CODE"])),
+        })
+        .optional()
+        .meta({ description: "With the reason MFA_REQUIRED of a sign-in: how it goes on" }),
       requestId: z.string(),
       timestamp: z.iso.datetime(),
     }),

@@ -44,8 +44,14 @@ told by the header \`X-Total-Estimated: true\`. Events go by \`cursor\`.`;
 /** Descriptions by tag. */
 export const TAG_TEXT: Readonly<Record<string, string>> = {
   Authentication: "Accounts of console users: registering, signing in, sessions, passwords, addresses.",
+  "Second factor":
+    "Authenticator apps, recovery codes and passkeys of users, at the sign-in and when asked again.",
   OAuth: "Signing in with Google or GitHub. The flow begins in a browser, on this server's public address.",
+  "Single sign-on":
+    "A tenant's own identity provider, by SAML or OpenID Connect: configuration, domains, and signing in.",
+  "Custom domains": "Names of a tenant's own for this API: DNS records that prove them, and certificates.",
   Tenant: "The account that a team shares: its plan, its state, and what was done in it.",
+  Billing: "Plans, subscriptions and invoices of a tenant, and what it uses of its plan.",
   Team: "Members, their roles, and invitations.",
   Projects: "Each has players, events and definitions of its own, and a sandbox to try things in.",
   "API keys": "Credentials of programs.",
@@ -63,6 +69,8 @@ export const TAG_TEXT: Readonly<Record<string, string>> = {
   Rewards: "Bundles and prizes: granting, buying, claiming, and codes.",
   Inbox: "Messages to players.",
   Segments: "Groups of players, by hand or by conditions.",
+  Analytics:
+    "Measures over time, segments, retention, cohorts and funnels, the players behind them, and files.",
   Leaderboards: "Boards, their entries and periods, and the scores that programs submit.",
   Lobbies: "Where players gather before a game, and the game's result.",
   "Chat moderation": "Sanctions, reports, word lists, and what the filter holds back.",

@@ -1,4 +1,9 @@
-import { createDocument, type CreateDocumentOptions, type ZodOpenApiOperationObject } from "zod-openapi";
+import {
+  createDocument,
+  type CreateDocumentOptions,
+  type ZodOpenApiContentObject,
+  type ZodOpenApiOperationObject,
+} from "zod-openapi";
 import type { z } from "zod";
 import { type Access, type Needs, scopesOf } from "../domain/kernel/access.ts";
 import { describeReference, Reference } from "../domain/evaluation/language/references.ts";
@@ -17,6 +22,7 @@ import {
 import { nameParts } from "./openapi-names.ts";
 import { dropUnused, settle, simplify, type ToName } from "./openapi-schemas.ts";
 import { INTRODUCTION, TAG_TEXT } from "./openapi-text.ts";
+import { FORM_TYPE } from "./body.ts";
 import { type AnyRoute, takesBody } from "./route.ts";
 import ANSWERS from "./answer-examples.json" with { type: "json" };
 import EXAMPLES from "./request-examples.json" with { type: "json" };
@@ -107,12 +113,29 @@ const isOptional = (body: z.ZodType): boolean => {
   }
 };
 
-const bodyOf = ({ id, body, described = body, needsBody }: AnyRoute) => {
+const bodyOf = ({ id, body, described = body, needsBody, takesForm }: AnyRoute) => {
   if (described === undefined) return {};
   const example = (EXAMPLES as Record<string, unknown>)[id];
   const media = { schema: described, ...(example === undefined ? {} : { example }) };
-  return { requestBody: { required: needsBody ?? !isOptional(described), content: { [JSON_TYPE]: media } } };
+  return {
+    requestBody: {
+      required: needsBody ?? !isOptional(described),
+      content: { [takesForm ? FORM_TYPE : JSON_TYPE]: media },
+    },
+  };
 };
+
+const FILE = { type: "string", format: "binary" } as const;
+
+/** The answers to a request with Range. */
+const rangesOf = (content: ZodOpenApiContentObject) => ({
+  206: { description: "The part that Range asks for", headers: HEADERS, content },
+  416: {
+    description: "The file has no such part",
+    headers: HEADERS,
+    content: { [JSON_TYPE]: { schema: ErrorSchema } },
+  },
+});
 
 const successesOf = (route: AnyRoute) => {
   const own = Object.fromEntries(
@@ -123,20 +146,24 @@ const successesOf = (route: AnyRoute) => {
   );
   const statuses = [route.status ?? 200, ...(route.otherStatus === undefined ? [] : [route.otherStatus])];
   const example = (ANSWERS as Record<string, unknown>)[route.id];
-  const media = { schema: route.response, ...(example === undefined ? {} : { example }) };
+  const json = { schema: route.response, ...(example === undefined ? {} : { example }) };
+  const content: ZodOpenApiContentObject = Object.fromEntries(
+    (route.media ?? [JSON_TYPE]).map((type) => [type, type === JSON_TYPE ? json : { schema: FILE }]),
+  );
   const describe = (status: number) =>
     status === 302
       ? { description: "Redirects", headers: HEADERS }
       : {
           description: status === 201 ? "Created" : "OK",
           headers: { ...HEADERS, ...own },
-          content: { [JSON_TYPE]: media },
+          content,
         };
   const description = "Not changed since the ETag in If-None-Match";
   const unchanged = { 304: { description, headers: { ...HEADERS, ...own } } };
   return {
     ...Object.fromEntries(statuses.map((status) => [status, describe(status)])),
     ...(route.isRevalidated ? unchanged : {}),
+    ...(route.hasRanges ? rangesOf(content) : {}),
   };
 };
 

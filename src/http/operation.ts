@@ -1,28 +1,41 @@
 import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
-import { DomainError, invalid } from "../domain/kernel/errors.ts";
+import { DomainError, invalid, notFound } from "../domain/kernel/errors.ts";
 import { ClientGone } from "../domain/kernel/flights.ts";
 import { ignoredFields } from "../domain/kernel/ignored-fields.ts";
 import { isJsonObject } from "../domain/kernel/json.ts";
+import { whileWanted } from "../domain/kernel/presence.ts";
 import { readBy } from "../domain/kernel/read.ts";
 import { ReadyJson } from "../domain/kernel/ready-json.ts";
+import type { Sharing } from "../domain/kernel/shared-commits.ts";
 import { withTimeouts } from "../domain/kernel/timeouts.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { requireAccess } from "./access.ts";
 import { refuseOutsiders } from "./admin-network.ts";
-import { bodyLimitOf, checkBodyHeaders, hasBody, readJson, receiveBody, refuseHostileBody } from "./body.ts";
+import {
+  bodyLimitOf,
+  checkBodyHeaders,
+  hasBody,
+  readForm,
+  readJson,
+  receiveBody,
+  refuseHostileBody,
+} from "./body.ts";
 import type { BodyHold, BodyMemory } from "./body-memory.ts";
-import { clientIp, identify } from "./caller.ts";
+import { clientIp, identify, identifyScim } from "./caller.ts";
 import { type Execution, keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
 import { sendJson, sendReady } from "./compression.ts";
 import { bytesOf, isLong } from "./long-json.ts";
-import { hasLargePages, type LargeWork } from "./page-slots.ts";
+import { type LargeWorks, slotsOf } from "./page-slots.ts";
+import { customHostOf, isHiddenByPin, requirePinned } from "./pin.ts";
 import { aheadOf } from "./project-clock.ts";
 import { projectOf } from "./project.ts";
 import { type AnyRoute, type Reply, takesBody } from "./route.ts";
 import { ownerOf, type UnreadResponses } from "./unread.ts";
+import { sendScim } from "./scim/answers.ts";
+import { sendStreamed, StreamedBody } from "./streamed.ts";
 import { fieldsOf, parseBody, parseParams, queryChecker } from "./validate.ts";
 
 type Arrival = { request: Request; response: Response; ip: string };
@@ -37,12 +50,17 @@ const identifyFor = async (
   { request, response, ip }: Arrival,
 ): Promise<Caller> => {
   if (route.access === "public") return { kind: "anonymous" };
+  let known: Caller | undefined;
   try {
-    return await identify(app, request, route.access.admin !== undefined);
+    known = route.access.scim
+      ? await identifyScim(app, request)
+      : await identify(app, request, route.access.admin !== undefined);
+    requirePinned(response, known);
+    return known;
   } catch (error) {
     if (!(error instanceof DomainError) || error.code !== "UNAUTHORIZED") throw error;
-    // A revoked or expired key is a customer's mistake, not a guess.
-    const isGuess = error.reason === "API_KEY_INVALID";
+    // A revoked or expired key, or one of another domain, is a customer's mistake, not a guess.
+    const isGuess = error.reason === "API_KEY_INVALID" && known === undefined;
     response.set(isGuess ? await countBadKey(app, ip) : await countAnonymous(app, ip));
     throw error;
   }
@@ -61,7 +79,9 @@ const bodyReader = (route: AnyRoute) => {
   return async (request: Request, { hold }: BodyHold): Promise<Body> => {
     if (!takesBody(route)) return { raw: undefined, body: undefined, ignored: [] };
     // Configurations have slots of their own: see LargeWork.
-    const raw = await readJson(request, limits, route.isOfConfiguration ? () => undefined : hold);
+    const raw = route.takesForm
+      ? readForm(request)
+      : await readJson(request, limits, route.isOfConfiguration ? () => undefined : hold);
     if (route.body === undefined && !isEmptyObject(raw)) throw takesNone();
     if (route.itemised !== true) await refuseHostileBody(request, raw);
     return { raw, body: await parseBody(route, raw), ignored: ignoredFields(raw, known) };
@@ -82,6 +102,7 @@ type OwnProject = { projectId: string; aheadMs: number };
 /** Returns the rows that the operation may see, and at what time it sees them. */
 const rowScopeOf = (actor: Actor, { projectId, aheadMs }: OwnProject): RowScope => {
   const { caller } = actor;
+  if (caller.kind === "scim") return { role: "web", tenantId: caller.tenantId, projectIds: [], by: actor };
   if (caller.kind !== "user" && caller.kind !== "key") return { role: "accounts", by: actor };
   const projectIds = projectId === "" ? [] : [projectId];
   const scope = { role: "web", tenantId: caller.tenantId, projectIds, by: actor } as const;
@@ -89,7 +110,9 @@ const rowScopeOf = (actor: Actor, { projectId, aheadMs }: OwnProject): RowScope 
 };
 
 const send = async (route: AnyRoute, response: Response, reply: Reply<unknown>): Promise<void> => {
+  if (route.isScim) return sendScim(response, reply);
   if (reply.status === 302) return void response.status(302).set(reply.headers).end();
+  if (reply.body instanceof StreamedBody) return sendStreamed(response, reply.body, reply);
   if (reply.body instanceof ReadyJson) {
     response.status(reply.status).set(reply.headers);
     return sendReady(response, reply.body);
@@ -129,11 +152,17 @@ const whilePresent = (transact: App["transact"], signal: AbortSignal): App["tran
  */
 const scopedFor = (app: App, { route, rowScope: given, context }: Execution, signal?: AbortSignal): App => {
   const rowScope = signal ? given : lastingScope(given);
-  const sharing = route.sharing?.(context);
-  const shared = sharing ? app.transactShared(rowScope, sharing) : app.transactAs(rowScope);
-  const transact = signal ? whilePresent(shared, signal) : shared;
+  const own = transactOf(app, rowScope, { route, sharing: route.sharing?.(context) });
+  const transact = signal ? whilePresent(own, signal) : own;
   const read = app.readAs?.(rowScope) ?? readBy(transact);
   return { ...app, transact, read, clock: clockIn(app, rowScope) };
+};
+
+type Transacting = { route: AnyRoute; sharing: Sharing | undefined };
+
+const transactOf = (app: App, rowScope: RowScope, { route, sharing }: Transacting): App["transact"] => {
+  if (sharing) return app.transactShared(rowScope, sharing);
+  return route.readsReplica ? app.replicaAs(rowScope) : app.transactAs(rowScope);
 };
 
 /** Returns the clock of an operation's project. */
@@ -154,12 +183,7 @@ const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
 };
 
 /** What all operations of a process share to bound its memory. */
-export type MemoryBounds = {
-  unread: UnreadResponses;
-  bodies: BodyMemory;
-  pages: LargeWork;
-  configurations: LargeWork;
-};
+export type MemoryBounds = LargeWorks & { unread: UnreadResponses; bodies: BodyMemory };
 
 /** A request that has passed all checks but that of its body. */
 type Admitted = { caller: Caller; ip: string; signal: AbortSignal } & Pick<
@@ -167,12 +191,34 @@ type Admitted = { caller: Caller; ip: string; signal: AbortSignal } & Pick<
   "projectId" | "params" | "query"
 >;
 
+const NO_BYTES = new Uint8Array();
+
+const signedOf = (request: Request, { signatureHeader }: AnyRoute) => ({
+  bytes: Buffer.isBuffer(request.body) ? request.body : NO_BYTES,
+  signature: signatureHeader === undefined ? "" : (request.get(signatureHeader) ?? ""),
+});
+
+/** Refuses what is not signed, and counts it as a request without credentials. */
+const requireSigned = async (
+  app: App,
+  route: AnyRoute,
+  { request, response, ip }: Arrival,
+): Promise<void> => {
+  try {
+    await route.requireSigned?.(app, signedOf(request, route));
+  } catch (error) {
+    response.set(await countAnonymous(app, ip));
+    throw error;
+  }
+};
+
 /** Checks a request up to its body. @throws DomainError */
 const admit = (app: App, route: AnyRoute, { unread }: MemoryBounds) => {
   const checkQuery = queryChecker(route);
   return async ({ request, response, ip }: Arrival, signal: AbortSignal): Promise<Admitted> => {
     await app.blocks.refuse(ip);
     refuseOutsiders(app.config, ip, route);
+    if (isHiddenByPin(response, route)) throw notFound("Page");
     if (takesBody(route)) checkBodyHeaders(request, route);
     else if (hasBody(request)) throw takesNone();
     const caller = await identifyFor(app, route, { request, response, ip });
@@ -192,19 +238,23 @@ const admit = (app: App, route: AnyRoute, { unread }: MemoryBounds) => {
  * `run` is sent unchanged; tests validate it against the route's `response`.
  */
 export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): RequestHandler => {
-  const { unread, bodies, pages, configurations } = bounds;
+  const { unread, bodies } = bounds;
   const check = admit({ ...app, transact: app.transactAs({ role: "accounts" }) }, route, bounds);
   const readBody = bodyReader(route);
-  const slots = hasLargePages(route) ? pages : route.isOfConfiguration ? configurations : undefined;
+  const slots = slotsOf(route, bounds);
   const perform = async (arrival: Arrival, admitted: Admitted, held: BodyHold): Promise<void> => {
     const { request, response, ip } = arrival;
     const { caller, signal, projectId } = admitted;
+    await requireSigned(app, route, arrival);
     const { raw, body, ignored } = await readBody(request, held);
     const actor = actorOf(caller, arrival, signal);
     const rowScope = rowScopeOf(actor, { projectId, aheadMs: await aheadOf(app, route, admitted) });
     const cookie = request.get("cookie") ?? "";
     const deviceToken = request.get("x-device-token") ?? "";
-    const context = { ...admitted, actor, body, ignored, cookie, deviceToken };
+    const [ifMatch, origin] = [request.get("if-match"), request.get("origin")];
+    const signed = signedOf(request, route);
+    const host = customHostOf(response);
+    const context = { ...admitted, actor, body, ignored, host, origin, cookie, deviceToken, ifMatch, signed };
     const execution: Execution = { route, rowScope, context };
     const scoped = scopedFor(app, execution, signal);
     const keyed = await keyedRequest(request, execution, raw);
@@ -212,10 +262,12 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
       const lasting = scopedFor(app, execution);
       const run = () =>
         keyed ? runKeyed(scoped, lasting, execution, keyed) : runOnce(scoped, lasting, execution);
-      const reply = await (route.timeouts ? withTimeouts(route.timeouts, run) : run());
+      const wanted = () => (route.isQuestion || route.isStream ? whileWanted(signal, run) : run());
+      const reply = await (route.timeouts ? withTimeouts(route.timeouts, wanted) : wanted());
       // Others may have been answered meanwhile. What was written is not refused afterwards.
       if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));
-      await send(route, response, reply);
+      const sent = () => send(route, response, reply);
+      await (route.isStream ? whileWanted(signal, sent) : sent());
     } catch (error) {
       await route.onRefused?.(scoped, { ...context, prepared: execution.prepared }, error);
       throw error;

@@ -9,6 +9,10 @@ import { ownerOf } from "./unread.ts";
 const PAGES: Slots = { ofOwner: 2, ofProcess: 6 };
 /** The same of configurations of whole projects, which are read, compared or imported. */
 const CONFIGURATIONS: Slots = { ofOwner: 1, ofProcess: 2 };
+/** The same of questions of analytics, each of which keeps a core of the database busy. */
+const QUESTIONS: Slots = { ofOwner: 2, ofProcess: 4 };
+/** The same of files that are streamed, each of which holds a snapshot for as long as its client reads. */
+const STREAMS: Slots = { ofOwner: 1, ofProcess: 3 };
 /** Requests that wait for each of those slots, at most, and their maximum wait in ms. */
 const SLOT_WAITING_MAX = 60;
 const WAIT_MAX_MS = 10_000;
@@ -52,3 +56,25 @@ export const pageSlots = (): LargeWork => new LargeWork(PAGES);
 
 /** Configurations: one of a project at its limits takes as much, and CPU for seconds in slices. */
 export const configurationSlots = (): LargeWork => new LargeWork(CONFIGURATIONS);
+
+/** Questions of analytics: each reads much. */
+export const questionSlots = (): LargeWork => new LargeWork(QUESTIONS);
+
+/** Streamed files: slow readers keep nobody from asking questions. */
+export const streamSlots = (): LargeWork => new LargeWork(STREAMS);
+
+/** Bounds of what is large, by kind. */
+export type LargeWorks = {
+  pages: LargeWork;
+  configurations: LargeWork;
+  questions: LargeWork;
+  streams: LargeWork;
+};
+
+/** Returns what bounds a route's work; undefined for what is small. */
+export const slotsOf = (route: AnyRoute, bounds: LargeWorks): LargeWork | undefined => {
+  if (route.isStream) return bounds.streams;
+  if (route.isQuestion) return bounds.questions;
+  if (hasLargePages(route)) return bounds.pages;
+  return route.isOfConfiguration ? bounds.configurations : undefined;
+};

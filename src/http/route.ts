@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import type { App } from "../app.ts";
+import type { CustomHost } from "../domain/accounts/domains/known.ts";
 import type { Access } from "../domain/kernel/access.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import type { ErrorCode } from "../domain/kernel/errors.ts";
@@ -28,10 +29,18 @@ export type RouteContext<P, Q, B> = {
   body: B;
   /** Names of fields that the body has and its schema does not. */
   ignored: readonly string[];
+  /** The custom domain that the request came by; undefined for this server's own address. */
+  host: CustomHost | undefined;
+  /** The raw Origin header, which browsers alone send: where the page is from that sends the request. */
+  origin: string | undefined;
   /** The raw Cookie header. */
   cookie: string;
   /** The raw X-Device-Token header. */
   deviceToken: string;
+  /** The raw If-Match header. */
+  ifMatch: string | undefined;
+  /** For a route with `signatureHeader`: the body as sent, and the header that signs it. */
+  signed: { bytes: Uint8Array; signature: string };
   /** Aborted when the client disconnects before the response; long-running work must check it. */
   signal: AbortSignal;
   /** The caller and their address: `transact` of the App passed to `run` has it as `work.by`. */
@@ -107,6 +116,17 @@ export type Route<
   bodyLimit?: number;
   /** Names and values in the JSON of the body; default BODY_PARTS_MAX, or LARGE_BODY_PARTS_MAX. */
   bodyPartsMax?: number;
+  /** The body is a form, as pages post it across sites, and no JSON: each name once. */
+  takesForm?: true;
+  /** It speaks SCIM: bodies both ways are application/scim+json, and errors are the protocol's. */
+  isScim?: true;
+  /** The header that signs the bytes of the body: `run` verifies it. */
+  signatureHeader?: string;
+  /**
+   * For a route with `signatureHeader`: throws unless the body is signed, before it is parsed. Requests count
+   * against the limit of their address only if it throws.
+   */
+  requireSigned?(app: App, signed: { bytes: Uint8Array; signature: string }): Promise<unknown>;
   /** The body may come as gzip; `bodyLimit` counts what it inflates to. */
   takesGzip?: true;
   /**
@@ -137,6 +157,16 @@ export type Route<
   hasSmallRows?: true;
   /** Its body or answer is the configuration of a whole project: few are in memory at once. */
   isOfConfiguration?: true;
+  /** It reads so much that it keeps the database busy, as analytics do: few are asked at once. */
+  isQuestion?: true;
+  /** It answers with a file that is made while it is read, from one snapshot: few are open at once. */
+  isStream?: true;
+  /** It only reads, and what it reads may be some seconds old: it asks a replica where there is one. */
+  readsReplica?: true;
+  /** Media types of its successful answers; default JSON, which alone has the schema `response`. */
+  media?: readonly string[];
+  /** A part of its file may be asked for by Range. */
+  hasRanges?: true;
   /** Time limits of its database work; default: those of requests. */
   timeouts?: Timeouts;
   /** Announces removal; responses have X-Deprecated and Sunset. */
@@ -150,8 +180,13 @@ export type Route<
    */
   sharing?(context: Pick<RouteContext<Out<P>, Out<Q>, Out<B>>, "params" | "body">): Sharing;
   /**
-   * Runs before the transaction of `run`, because it waits for something other than the database; its value
-   * is `prepared`. Not called when an idempotency key answers instead.
+   * Checked before each answer, also one that an idempotency key repeats: it may hold a secret, which is for
+   * whoever may ask for it now. @throws DomainError
+   */
+  requires?(app: App, context: RouteContext<Out<P>, Out<Q>, Out<B>>): Promise<void>;
+  /**
+   * Runs before the transaction of `run`, because it waits for something other than the database, or takes
+   * back what it does there; its value is `prepared`. Not called when an idempotency key answers instead.
    */
   prepare?(app: App, context: RouteContext<Out<P>, Out<Q>, Out<B>>): Promise<X>;
   run(
@@ -192,6 +227,11 @@ export const route = <
 
 /** A misspelt field of a change would be lost without a word, such as the passcode of a private lobby. */
 const strictBody = <B extends Shape | undefined>(body: B): B | z.ZodType => {
+  if (body instanceof z.ZodOptional) {
+    const given = body.unwrap() as Shape;
+    const strict = strictBody(given);
+    return strict === given ? body : strict.optional();
+  }
   if (!(body instanceof z.ZodObject) || body.def.catchall !== undefined) return body;
   const meta = body.meta() ?? {};
   assert(meta.id === undefined, "a body with a name of its own is a z.strictObject");

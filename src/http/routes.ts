@@ -1,3 +1,13 @@
+import { analyticsCohortRoutes } from "./resources/analytics-cohorts.ts";
+import { analyticsFunnelRoutes } from "./resources/analytics-funnels.ts";
+import { analyticsRetentionRoutes } from "./resources/analytics-retention.ts";
+import { analyticsExportRoutes } from "./resources/analytics-export.ts";
+import { analyticsExportsRoutes } from "./resources/analytics-exports.ts";
+import { analyticsExperimentRoutes } from "./resources/analytics-experiments.ts";
+import { analyticsReportRunRoutes } from "./resources/analytics-report-runs.ts";
+import { analyticsReportRoutes } from "./resources/analytics-reports.ts";
+import { analyticsPlayersRoutes } from "./resources/analytics-players.ts";
+import { analyticsRoutes } from "./resources/analytics.ts";
 import { apiKeyRoutes } from "./resources/api-keys.ts";
 import { auditLogRoutes } from "./resources/audit-log.ts";
 import { authRoutes } from "./resources/auth.ts";
@@ -23,6 +33,7 @@ import { inboxRoutes } from "./resources/inbox.ts";
 import { invitationRoutes } from "./resources/invitations.ts";
 import { leaderboardEntryRoutes } from "./resources/leaderboard-entries.ts";
 import { leaderboardPeriodRoutes } from "./resources/leaderboard-periods.ts";
+import { leaderboardValueRoutes } from "./resources/leaderboard-values.ts";
 import { leaderboardRoutes } from "./resources/leaderboards.ts";
 import { scoreReviewRoutes } from "./resources/score-reviews.ts";
 import { scoreRoutes } from "./resources/scores.ts";
@@ -32,6 +43,8 @@ import { limitRoutes } from "./resources/limits.ts";
 import { lobbyCommandRoutes } from "./resources/lobby-commands.ts";
 import { lobbyRoutes } from "./resources/lobbies.ts";
 import { livesRoutes } from "./resources/lives.ts";
+import { mfaLoginRoutes } from "./resources/mfa-login.ts";
+import { mfaRoutes, superadminMfaRoutes } from "./resources/mfa.ts";
 import { oauthRoutes } from "./resources/oauth.ts";
 import { passwordResetRoutes } from "./resources/password-reset.ts";
 import { playerHistoryRoutes } from "./resources/player-history.ts";
@@ -52,8 +65,13 @@ import { adventureRoutes } from "./resources/adventures.ts";
 import { playerAdventureRoutes } from "./resources/player-adventures.ts";
 import { playerQuestRoutes } from "./resources/player-quests.ts";
 import { questInsightRoutes } from "./resources/quest-insight.ts";
+import { questSubmissionRoutes } from "./resources/quest-submissions.ts";
 import { questRoutes } from "./resources/quests.ts";
 import { streakRoutes } from "./resources/streaks.ts";
+import { domainRoutes } from "./resources/domains.ts";
+import { scimSettingsRoutes } from "./resources/scim.ts";
+import { ssoLoginRoutes } from "./resources/sso-login.ts";
+import { ssoRoutes } from "./resources/sso.ts";
 import { superadminAuthRoutes } from "./resources/superadmin-auth.ts";
 import { superadminEmailRoutes } from "./resources/superadmin-email.ts";
 import { superadminPlatformRoutes } from "./resources/superadmin-platform.ts";
@@ -62,6 +80,7 @@ import { superadminTenantRoutes } from "./resources/superadmin-tenants.ts";
 import { superadminTokenRoutes } from "./resources/superadmin-tokens.ts";
 import { superadminUserRoutes } from "./resources/superadmin-users.ts";
 import { teamRoutes } from "./resources/team.ts";
+import { billingRoutes } from "./resources/billing.ts";
 import { tenantRoutes } from "./resources/tenant.ts";
 import { webhookDeliveryRoutes } from "./resources/webhook-deliveries.ts";
 import { webhookEventRoutes } from "./resources/webhook-events.ts";
@@ -74,9 +93,12 @@ export const routes: readonly AnyRoute[] = [
   ...registrationRoutes,
   ...passwordResetRoutes,
   ...authRoutes(() => routes),
+  ...mfaLoginRoutes,
+  ...mfaRoutes,
   ...oauthRoutes,
   ...wsTokenRoutes,
   ...tenantRoutes,
+  ...billingRoutes,
   ...teamRoutes,
   ...invitationRoutes,
   ...auditLogRoutes,
@@ -96,14 +118,29 @@ export const routes: readonly AnyRoute[] = [
   ...livesRoutes,
   ...boostRoutes,
   ...ledgerRoutes,
+  ...analyticsRoutes,
+  ...analyticsRetentionRoutes,
+  ...analyticsCohortRoutes,
+  ...analyticsFunnelRoutes,
+  ...analyticsPlayersRoutes,
+  ...analyticsExperimentRoutes,
+  ...analyticsReportRoutes,
+  ...analyticsReportRunRoutes,
+  ...analyticsExportRoutes,
+  ...analyticsExportsRoutes,
   ...leaderboardRoutes,
   ...scoreRoutes,
   ...scoreReviewRoutes,
+  ...ssoRoutes,
+  ...ssoLoginRoutes,
+  ...scimSettingsRoutes,
+  ...domainRoutes,
   ...webhookEventRoutes,
   ...webhookRoutes,
   ...webhookDeliveryRoutes,
   ...leaderboardPeriodRoutes,
   ...leaderboardEntryRoutes,
+  ...leaderboardValueRoutes,
   ...ruleTrialRoutes,
   ...ruleInsightRoutes,
   ...ruleRoutes,
@@ -118,6 +155,7 @@ export const routes: readonly AnyRoute[] = [
   ...questRoutes,
   ...questInsightRoutes,
   ...playerQuestRoutes,
+  ...questSubmissionRoutes,
   ...adventureRoutes,
   ...playerAdventureRoutes,
   ...lobbyRoutes,
@@ -134,6 +172,7 @@ export const routes: readonly AnyRoute[] = [
   ...rateLimitRoutes,
   ...blogRoutes,
   ...superadminAuthRoutes,
+  ...superadminMfaRoutes,
   ...superadminEmailRoutes,
   ...superadminPlatformRoutes,
   ...superadminTenantRoutes,

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 import type { RequestHandler } from "express";
+import { onceLoaded } from "../domain/kernel/once-loaded.ts";
 import { fixedBody, sendFixed, type FixedBody } from "./compression.ts";
 
 const load = async (file: URL): Promise<FixedBody> => {
@@ -11,10 +12,9 @@ const load = async (file: URL): Promise<FixedBody> => {
 
 /** Sends a script, which may be stored compressed (`.gz`); it is read on the first request. */
 export const sendScript = (file: () => URL): RequestHandler => {
-  let bundle: Promise<FixedBody> | undefined;
+  const bundle = onceLoaded(() => load(file()));
   return async (_request, response) => {
-    bundle ??= load(file());
-    const body = await bundle;
+    const body = await bundle();
     response.type("js").set("Cache-Control", "public, max-age=3600");
     sendFixed(response, body);
   };

@@ -4,15 +4,20 @@ import { throttledWarnings } from "../domain/kernel/throttled-log.ts";
 import { DomainError, notFound } from "../domain/kernel/errors.ts";
 import { BUSY, outageOf } from "../domain/kernel/outages.ts";
 import { isHiddenFrom } from "./admin-network.ts";
+import { isHiddenByPin, pinHost } from "./pin.ts";
 import { clientIp } from "./caller.ts";
+import { domainPages } from "./domain-pages.ts";
 import { type Describe, describeHere } from "./description.ts";
 import { asDomainError, hasGone, internalError, sendError } from "./errors.ts";
 import { nameRequest, observe } from "./observe.ts";
 import { type MemoryBounds, operation } from "./operation.ts";
 import type { AnyRoute } from "./route.ts";
 import { bySpecificity, checkRoutes, expressPath, pathPattern } from "./route-list.ts";
-import { configurationSlots, pageSlots } from "./page-slots.ts";
+import { configurationSlots, pageSlots, questionSlots, streamSlots } from "./page-slots.ts";
 import { BodyMemory } from "./body-memory.ts";
+import { speakScim } from "./scim/answers.ts";
+import { SCIM_PATH } from "./scim/discovery.ts";
+import { scimRoutes } from "./scim/routes.ts";
 import { trackUnread, UnreadResponses } from "./unread.ts";
 import { operatorRouter, systemRouter } from "./system.ts";
 
@@ -37,7 +42,8 @@ const refuseMethod = (app: App, routes: readonly AnyRoute[]): RequestHandler => 
     const here = patterns.filter(({ pattern }) => pattern.test(request.path));
     // Not next(): Express itself would answer OPTIONS.
     const ip = clientIp(app, request);
-    if (here.some(({ route }) => isHiddenFrom(app.config, ip, route))) throw notFound("Page");
+    if (here.some(({ route }) => isHiddenFrom(app.config, ip, route) || isHiddenByPin(response, route)))
+      throw notFound("Page");
     const methods = here.map(({ method }) => method);
     if (methods.length === 0) return next();
     const allowed = [
@@ -110,25 +116,31 @@ const noPage: RequestHandler = () => {
 };
 
 /**
- * Creates the Express application: `routes` under `/api/v1`, `/v1` and no prefix, the pages for operators,
- * the description at /openapi.json and /docs. Every unsuccessful response has the body of errors.ts.
+ * Creates the Express application: `routes` under `/api/v1`, `/v1` and no prefix, SCIM, the pages for
+ * operators, the description at /openapi.json and /docs. Every unsuccessful response has the body of
+ * errors.ts; those of SCIM have the protocol's.
  */
 export const createHttp = (
   app: App,
   routes: readonly AnyRoute[],
   describe: Describe = describeHere(routes),
 ): express.Express => {
-  checkRoutes(routes);
+  checkRoutes([...routes, ...scimRoutes]);
   const http = bareHttp();
   const unread = new UnreadResponses();
   http.use(nameRequest(app), observe(app), trackUnread(app, unread), refuseNul);
+  if (app.config.domains) http.use(pinHost(app), domainPages(app));
   http.use(systemRouter(app, describe));
   const bounds = {
     unread,
     bodies: new BodyMemory(),
     pages: pageSlots(),
     configurations: configurationSlots(),
+    questions: questionSlots(),
+    streams: streamSlots(),
   };
+  http.use(SCIM_PATH, speakScim);
+  http.use(operations(app, scimRoutes, bounds));
   const api = operations(app, routes, bounds);
   http.use(PREFIXES, api);
   http.use(api, noPage, answerError(app));

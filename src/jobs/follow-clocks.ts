@@ -20,6 +20,11 @@ export const followClocks: Job = {
   concurrency: 1,
   everyMs: 10_000,
   run: async (app) => {
-    for (const projectId of await app.transact(sandboxesAhead)) await followOne(app, projectId);
+    for (let after: string | undefined; ;) {
+      const page = await app.transact((work) => sandboxesAhead(work, after));
+      for (const projectId of page) await followOne(app, projectId);
+      after = page.at(-1);
+      if (after === undefined) return;
+    }
   },
 };

@@ -29,7 +29,9 @@ type JobParts = {
   isDue?(at: Date): RawBuilder<unknown>;
   /** When set, a process that runs the job wakes itself and no other: what it has committed is local. */
   staysHere?: true;
-  /** Runs when the process stops, after the last run of every job. */
+  /** Called when the process begins to stop, where a run may take long: it ends early. */
+  stop?(): void;
+  /** Runs when the process stops, after the last run of the job, and of others that end soon. */
   atStop?(app: App): Promise<void>;
 };
 

@@ -1,7 +1,9 @@
 import { advanceLobbies } from "./advance-lobbies.ts";
 import { deleteTenants } from "./delete-tenants.ts";
+import { checkDomains } from "./check-domains.ts";
 import { createDeliverWebhooks } from "./deliver-webhooks.ts";
 import { endBoosts } from "./end-boosts.ts";
+import { createExportWarehouse } from "./export-warehouse.ts";
 import { expireCurrencies } from "./expire-currencies.ts";
 import { expireKeys } from "./expire-keys.ts";
 import { expireRewards } from "./expire-rewards.ts";
@@ -13,20 +15,28 @@ import { followClocks } from "./follow-clocks.ts";
 import { leaderboardPeriods } from "./leaderboard-periods.ts";
 import { maintain } from "./maintain.ts";
 import type { JobName } from "./names.ts";
+import { createOrderCertificates } from "./order-certificates.ts";
 import { partitions } from "./partitions.ts";
 import { createEventJobs } from "./event-jobs.ts";
 import { createProjectJobs } from "./project-jobs.ts";
 import { pruneChat } from "./prune-chat.ts";
 import { pruneEnded } from "./prune.ts";
 import { createRelayJobs } from "./relay-outbox.ts";
+import { resealSecrets } from "./reseal-secrets.ts";
 import { retention } from "./retention.ts";
+import { markReplica } from "./mark-replica.ts";
+import { rollUpAnalytics } from "./roll-up-analytics.ts";
+import { runReports } from "./run-reports.ts";
 import { runSchedules } from "./run-schedules.ts";
 import { sendMail } from "./send-mail.ts";
 import { settleAdventures } from "./settle-adventures.ts";
 import { settleQuests } from "./settle-quests.ts";
 import { settleStreaks } from "./settle-streaks.ts";
 import { sweepDynamicSegments } from "./sweep-segments.ts";
+import { createSyncBilling } from "./sync-billing.ts";
 import { createSweep } from "./sweep.ts";
+import { tellOfExpiringCertificates } from "./tell-of-certificates.ts";
+import { tellOfUsage } from "./tell-usage.ts";
 import { tellRanks } from "./tell-ranks.ts";
 
 /**
@@ -51,6 +61,7 @@ const createTimedJobs = (): Readonly<Record<Exclude<JobName, "sweep">, AnyJob>> 
   "project-jobs": createProjectJobs(),
   "expire-rewards": expireRewards,
   "run-schedules": runSchedules,
+  "run-reports": runReports,
   "flush-rule-stats": flushRuleStats,
   "expire-currencies": expireCurrencies,
   "end-boosts": endBoosts,
@@ -64,6 +75,15 @@ const createTimedJobs = (): Readonly<Record<Exclude<JobName, "sweep">, AnyJob>> 
   "follow-clocks": followClocks,
   "leaderboard-periods": leaderboardPeriods,
   "tell-ranks": tellRanks,
+  "roll-up-analytics": rollUpAnalytics,
+  "export-warehouse": createExportWarehouse(),
+  "check-domains": checkDomains,
+  "order-certificates": createOrderCertificates(),
+  "tell-of-certificates": tellOfExpiringCertificates,
+  "tell-of-usage": tellOfUsage,
+  "reseal-secrets": resealSecrets,
+  "sync-billing": createSyncBilling(),
+  "mark-replica": markReplica,
   "deliver-webhooks": createDeliverWebhooks(),
   "fail-waiting-webhooks": failWaitingWebhooks,
 });

@@ -10,6 +10,7 @@ import {
 } from "../domain/leaderboards/periods/close.ts";
 import { areWindowsDue, openWindows, projectsToOpen } from "../domain/leaderboards/periods/open.ts";
 import type { PeriodOf } from "../domain/leaderboards/periods/period-row.ts";
+import { stepRanking, windowsToRank } from "../domain/leaderboards/periods/values.ts";
 import { STEP } from "../domain/kernel/timeouts.ts";
 import { throwOutage } from "../domain/kernel/outages.ts";
 import { type Job, UNASKED_MS } from "./job.ts";
@@ -78,6 +79,9 @@ export const leaderboardPeriods: Job = {
       );
       await each(app, await app.transact(closingLists), async (list) => {
         if (await stepList(app, list)) isMore = true;
+      });
+      await each(app, await app.transact(windowsToRank), async (window) => {
+        if ((await app.transact((work) => stepRanking(work, window))) === "MORE") isMore = true;
       });
     }
   },

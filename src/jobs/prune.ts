@@ -1,4 +1,5 @@
 import { prune, PRUNES } from "../domain/registries/pruning.ts";
+import { forgetStopped } from "../domain/analytics/warehouse/stopped.ts";
 import { STEP } from "../domain/kernel/timeouts.ts";
 import type { Job } from "./job.ts";
 
@@ -19,5 +20,7 @@ export const pruneEnded: Job = {
         await app.limits.pause?.();
       } while (deleted === ROWS_AT_ONCE);
     }
+    const stopped = { limit: ROWS_AT_ONCE, isOff: !app.warehouse };
+    while (await app.transact((work) => forgetStopped(work, stopped))) await app.limits.pause?.();
   },
 };

@@ -111,15 +111,16 @@ export const createBullQueue = (options: BullOptions): Queue => {
 const bullQueues = ({ connections, prefix }: BullOptions) => {
   const queues = new Map<QueuedJobName, Bull.Queue>();
   const clients: BullClient[] = [];
-  let shared: BullClient | undefined;
+  const shared = new Map<string, BullClient>();
 
-  /** All queues send over one connection, and each blocks on one of its own. */
+  /** All queues send over one connection, and listen on another; each blocks on one of its own. */
   const createClient = (type: string): BullClient => {
-    if (type === "client" && shared) return shared;
+    const known = shared.get(type);
+    if (known) return known;
     const client = type === "client" ? connections.open() : connections.openBlocking();
     client.setMaxListeners(0);
     clients.push(client);
-    if (type === "client") shared = client;
+    if (type !== "bclient") shared.set(type, client);
     return client;
   };
   const queueOf = (name: QueuedJobName): Bull.Queue => {

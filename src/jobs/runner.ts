@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { setTimeout as delay } from "node:timers/promises";
 import type { App } from "../app.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { BATCH, withTimeouts } from "../domain/kernel/timeouts.ts";
@@ -8,6 +9,9 @@ import { OutageBackoff } from "./outage-backoff.ts";
 import type { Runners } from "./queue.ts";
 
 type NamedJob = AnyJob & { name: JobName };
+
+/** How long what jobs do at the stop waits for the runs of other jobs, in ms: one of them may hang. */
+const OTHERS_MS = 10_000;
 
 /** The key of interval runs. */
 export const EVERY_KEY = "*";
@@ -122,7 +126,11 @@ class Runner {
  * process, since a sweep is cheap and may happen twice, and a sweep that depended on one process or on Redis
  * would be missed when it is needed.
  */
-export const startRunners = (app: App, byName: Readonly<Partial<Record<JobName, AnyJob>>>): Runners => {
+export const startRunners = (
+  app: App,
+  byName: Readonly<Partial<Record<JobName, AnyJob>>>,
+  othersMs = OTHERS_MS,
+): Runners => {
   const jobs = (Object.entries(byName) as [JobName, AnyJob][]).map(([name, job]) => ({ ...job, name }));
   const runners = new Map(
     jobs.map((job) => {
@@ -142,8 +150,14 @@ export const startRunners = (app: App, byName: Readonly<Partial<Record<JobName, 
     push,
     close: async () => {
       for (const timer of timers) clearInterval(timer);
-      await Promise.all([...runners.values()].map((runner) => runner.close()));
-      await Promise.all(jobs.map((job) => stopJob(app, job)));
+      for (const job of jobs) job.stop?.();
+      const closed = new Map([...runners].map(([name, runner]) => [name, runner.close()]));
+      const others = Promise.race([Promise.all(closed.values()), delay(othersMs, undefined, { ref: false })]);
+      const stop = async (job: NamedJob): Promise<void> => {
+        await Promise.all([closed.get(job.name), others]);
+        await stopJob(app, job);
+      };
+      await Promise.all(jobs.map(stop));
     },
   };
 };

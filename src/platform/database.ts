@@ -14,14 +14,16 @@ import { entities } from "../domain/registries/entities.ts";
 import { isLockConflict } from "../domain/kernel/outages.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
 import { LONG, MIGRATION, type Timeouts, withTimeouts } from "../domain/kernel/timeouts.ts";
+import type { CommitAs } from "../domain/kernel/commit.ts";
 import type { ReadAs } from "../domain/kernel/read.ts";
 import type { PoolNumbers } from "../metrics/queues.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
 import { emptyCluster, inMemory, keepFewParsers } from "./pglite.ts";
 import { type CountedPool, numbersOf } from "./pool-numbers.ts";
 import { freeDeadClients, type Pool } from "./dead-clients.ts";
-import { type ReadPool, scopedReads } from "./scoped-reads.ts";
-import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./statements.ts";
+import { inOneMessage, type ReadPool } from "./one-message.ts";
+import { sendInOneMessage } from "./pglite-statements.ts";
+import { type ClientPool, pipelineStatements } from "./statements.ts";
 import { vacuumChanged } from "./vacuum.ts";
 
 export type MigrationState = {
@@ -48,6 +50,8 @@ export type Database = {
   pool?: () => PoolNumbers;
   /** Reads in one message each; absent where the engine is in the process, and waits for none. */
   readAs?: ReadAs;
+  /** Commits in one message each; absent there too. */
+  commitAs?: CommitAs;
   /** Watches the connections; only for a server that was opened with one. */
   watch?: DatabaseWatch;
   close(): Promise<void>;
@@ -102,7 +106,7 @@ export const openEmbeddedDatabase = async (dataDir: string, cluster?: Blob): Pro
   const orm = await MikroORM.init({ ...common, dbName: dataDir, driverOptions });
   const engine = await orm.em.getConnection().getNativeClient();
   keepFewParsers(engine.parsers);
-  sendAsOneMessage(engine);
+  sendInOneMessage(engine, await import("@electric-sql/pglite"));
   return databaseOf(orm, (run) => run());
 };
 
@@ -175,8 +179,11 @@ export const openPostgres = async (
       }),
     );
   const pool = () => numbersOf(opened, poolMax);
-  const readAs = scopedReads(opened!);
-  const database = { ...databaseOf(orm, (run) => givingWay(() => alone(run), log)), pool, readAs };
+  const database = {
+    ...databaseOf(orm, (run) => givingWay(() => alone(run), log)),
+    ...inOneMessage(opened!),
+    pool,
+  };
   return watch ? withWatch(database, watch) : database;
 };
 

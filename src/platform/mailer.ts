@@ -6,6 +6,7 @@ import type { Logger } from "pino";
 import type { MailSettings } from "../config.ts";
 import { isMailAddress } from "../domain/accounts/email/address.ts";
 import { type Mailer, type RenderedMail, SEND_MAX_MS } from "../domain/accounts/email/mailer.ts";
+import { onceLoaded } from "../domain/kernel/once-loaded.ts";
 
 /** Connections to the mail server, one for each mail that is sent concurrently. */
 const CONNECTIONS = 4;
@@ -63,19 +64,18 @@ const senderOf = (from: string): Sender => {
 const smtpMailer = ({ smtpUrl = "", from }: MailSettings, patience: Patience): Mailer => {
   const { host, ...sender } = senderOf(from);
   const options = poolOptions(smtpUrl, patience);
-  let pool: Promise<Pool> | undefined;
-  let isClosed = false;
-  const open = async (): Promise<Pool> => {
+  let [isUsed, isClosed] = [false, false];
+  const pool = onceLoaded(async (): Promise<Pool> => {
     const { createTransport } = await import("nodemailer");
     return createTransport(options);
-  };
+  });
   return {
     send: async (mail) => {
       if (isClosed) throw new Error("The mailer is closed");
       checkRecipient(mail);
-      pool ??= open();
+      isUsed = true;
       const { messageId, response } = await (
-        await pool
+        await pool()
       ).sendMail({
         from: sender,
         to: mail.to,
@@ -91,7 +91,8 @@ const smtpMailer = ({ smtpUrl = "", from }: MailSettings, patience: Patience): M
     },
     close: async () => {
       isClosed = true;
-      if (pool) await closePool(await pool, patience.closeMs);
+      const opened = isUsed ? await pool().catch(() => undefined) : undefined;
+      if (opened) await closePool(opened, patience.closeMs);
     },
   };
 };

@@ -1,5 +1,6 @@
 import * as client from "openid-client";
-import { OAuthError } from "../domain/accounts/oauth/errors.ts";
+import { type FailureReason, OAuthError } from "../domain/accounts/oauth/errors.ts";
+import { faultText } from "./guard/faults.ts";
 
 /** Time limit for one request to a provider, including the body. */
 export const TIMEOUT_SECONDS = 10;
@@ -33,29 +34,58 @@ export const boundedFetch: client.CustomFetch = async (url, options) => {
 
 const UNREACHABLE = "The provider does not answer right now; try again";
 
+/** Maximum length of what a provider says of its error. */
+const DESCRIPTION_MAX = 300;
+
+/** An error as providers name them (RFC 6749, sections 4.1.2.1 and 5.2). */
+const named = (error: client.AuthorizationResponseError | client.ResponseBodyError): string => {
+  const parts = [error.error, error.error_description ?? ""].filter((part) => part !== "");
+  return parts.map((part) => part.slice(0, DESCRIPTION_MAX)).join(": ");
+};
+
+/** Returns what has failed, without anything of the request or of this server's network. */
+const reasonOf = (error: unknown): string | undefined => {
+  if (error instanceof client.ResponseBodyError) return `the provider says ${named(error)}`;
+  // Its message quotes the text.
+  if (error instanceof SyntaxError) return "the answer is not JSON";
+  if (isTimeout(error)) return `it does not answer within ${TIMEOUT_SECONDS} seconds`;
+  if (!(error instanceof Error)) return undefined;
+  if (error.message === "fetch failed") return faultText(error.cause);
+  const inner = reasonOf(error.cause);
+  return inner === undefined ? error.message : `${error.message}: ${inner}`;
+};
+
+const ofServer = (error: unknown): FailureReason | undefined => {
+  const text = reasonOf(error);
+  return text === undefined ? undefined : { text, isAnybodys: false };
+};
+
 /** Converts a provider's failure to an error for the user; the details are its `cause`, for the log. */
 export const asOAuthError = (error: unknown): OAuthError => {
   if (error instanceof OAuthError) return error;
   if (error instanceof client.AuthorizationResponseError) return refusalOf(error);
   if (error instanceof client.ResponseBodyError) {
     const message = "The provider did not accept the answer that the browser brought; try again";
-    return new OAuthError("provider_error", message, error);
+    return new OAuthError("provider_error", message, error, ofServer(error));
   }
-  if (isUnreachable(error)) return new OAuthError("temporarily_unavailable", UNREACHABLE, error);
-  return new OAuthError("provider_error", "The provider's answer could not be trusted", error);
+  const reason = ofServer(error);
+  if (isUnreachable(error)) return new OAuthError("temporarily_unavailable", UNREACHABLE, error, reason);
+  return new OAuthError("provider_error", "The provider's answer could not be trusted", error, reason);
 };
 
 const refusalOf = (error: client.AuthorizationResponseError): OAuthError => {
+  const reason = { text: `the browser came back with ${named(error)}`, isAnybodys: true };
   if (error.error === "access_denied")
-    return new OAuthError("access_denied", "The sign-in was refused at the provider");
+    return new OAuthError("access_denied", "The sign-in was refused at the provider", undefined, reason);
   if (error.error === "temporarily_unavailable" || error.error === "server_error")
-    return new OAuthError("temporarily_unavailable", UNREACHABLE, error);
-  return new OAuthError("provider_error", "The provider refused the sign-in", error);
+    return new OAuthError("temporarily_unavailable", UNREACHABLE, error, reason);
+  return new OAuthError("provider_error", "The provider refused the sign-in", error, reason);
 };
 
+const isTimeout = (error: unknown): boolean =>
+  (error instanceof client.ClientError && error.code === "OAUTH_TIMEOUT") ||
+  (error instanceof DOMException && error.name === "TimeoutError");
+
 /** Whether the connection failed or timed out. */
-const isUnreachable = (error: unknown): boolean => {
-  if (error instanceof client.ClientError && error.code === "OAUTH_TIMEOUT") return true;
-  if (error instanceof DOMException && error.name === "TimeoutError") return true;
-  return error instanceof TypeError && error.message === "fetch failed";
-};
+const isUnreachable = (error: unknown): boolean =>
+  isTimeout(error) || (error instanceof TypeError && error.message === "fetch failed");

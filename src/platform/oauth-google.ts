@@ -4,10 +4,8 @@ import type { OAuthSettings } from "../config.ts";
 import { OAuthError } from "../domain/accounts/oauth/errors.ts";
 import { profileFrom } from "../domain/accounts/oauth/profile.ts";
 import type { OAuthProvider } from "../domain/accounts/oauth/provider.ts";
+import { createDiscovery } from "./oauth-discovery.ts";
 import { asOAuthError, boundedFetch, type Callback, isLoopback, TIMEOUT_SECONDS } from "./oauth-fetch.ts";
-
-/** How long the issuer's metadata is cached; its keys have a cache of their own. */
-const METADATA_MS = 3_600_000;
 
 type Google = NonNullable<OAuthSettings["google"]>;
 
@@ -31,33 +29,6 @@ const discover = (
       ],
     },
   );
-
-/**
- * Caches the discovered metadata; a failure is not cached, and until a refresh succeeds the old one is used.
- */
-const createDiscovery = (
-  load: () => Promise<client.Configuration>,
-): (() => Promise<client.Configuration>) => {
-  let known: { config: client.Configuration; untilMs: number } | undefined;
-  let loading: Promise<client.Configuration> | undefined;
-  const renew = async (): Promise<client.Configuration> => {
-    try {
-      const config = await load();
-      known = { config, untilMs: performance.now() + METADATA_MS };
-      return config;
-    } catch (error) {
-      if (known) return known.config;
-      throw error;
-    } finally {
-      loading = undefined;
-    }
-  };
-  return async () => {
-    if (known && known.untilMs > performance.now()) return known.config;
-    loading ??= renew();
-    return loading;
-  };
-};
 
 /** Google, or the OpenID provider at `issuer`. */
 export const createGoogle = (settings: Google, { url, isProduction }: Callback): OAuthProvider => {

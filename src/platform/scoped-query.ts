@@ -9,6 +9,8 @@ import type { Waiting } from "./waiting.ts";
 /** The parts of pg's connection that are used: messages of PostgreSQL's protocol. */
 type Connection = {
   parsedStatements: Record<string, string>;
+  parse(message: { name: string; text: string }): void;
+  sync(): void;
   bind(message: { portal: string; statement: string; values: readonly unknown[] }): void;
   execute(message: { portal: string }): void;
 };
@@ -38,37 +40,57 @@ const enterValues = (rowScope: RowScope): string[] =>
     ? [WEB_ROLE, rowScope.tenantId, `{${rowScope.projectIds.join(",")}}`]
     : [ACCOUNTS_ROLE, "", "{}"];
 
-/**
- * Creates the class of queries that run one prepared statement within a row scope. What comes before one
- * `Sync` is one transaction to PostgreSQL, so the scope is entered by another prepared statement in front,
- * ends with this one, and there is neither `begin` nor `commit`: one message there, one back.
- */
-const scopedQueryClass = (base: QueryClass) =>
-  class ScopedQuery extends base {
-    readonly #scope: RowScope | undefined;
-    #isEntering: boolean;
+/** A statement that the connection has prepared. */
+type Prepared = { name: string; values: readonly unknown[] };
 
-    constructor(config: QueryConfig, scope: RowScope | undefined, callback: Done) {
+/**
+ * Creates the class of queries that run prepared statements and return the rows of the last. What comes
+ * before one `Sync` is one transaction to PostgreSQL: it is committed, or undone, before the `Sync` is
+ * answered, so there is neither `begin` nor `commit`, and one message there, one back.
+ */
+const ledQueryClass = (base: QueryClass) =>
+  class LedQuery extends base {
+    readonly #leads: readonly Prepared[];
+    /** Those of which the end has not been heard. */
+    #leading: number;
+
+    constructor(config: QueryConfig, leads: readonly Prepared[], callback: Done) {
       super(config, undefined, callback);
-      this.#scope = scope;
-      this.#isEntering = scope !== undefined;
+      this.#leads = leads;
+      this.#leading = leads.length;
     }
 
     override prepare(connection: Connection): void {
-      if (this.#scope) {
-        connection.bind({ portal: "", statement: ENTER.name, values: enterValues(this.#scope) });
+      for (const { name, values } of this.#leads) {
+        connection.bind({ portal: "", statement: name, values });
         connection.execute({ portal: "" });
       }
       super.prepare(connection);
     }
 
     override handleDataRow(message: unknown): void {
-      if (!this.#isEntering) super.handleDataRow(message);
+      if (this.#leading === 0) super.handleDataRow(message);
     }
 
     override handleCommandComplete(message: unknown, connection: Connection): void {
-      if (this.#isEntering) this.#isEntering = false;
+      if (this.#leading > 0) this.#leading--;
       else super.handleCommandComplete(message, connection);
+    }
+  };
+
+/** Creates the class of queries that prepare a statement and do not run it. */
+const preparingClass = (base: QueryClass) =>
+  class Preparing extends base {
+    readonly #statement: { name: string; text: string };
+
+    constructor({ name, text }: { name: string; text: string }, callback: Done) {
+      super({ name, text, values: [] }, undefined, callback);
+      this.#statement = { name, text };
+    }
+
+    override prepare(connection: Connection): void {
+      connection.parse(this.#statement);
+      connection.sync();
     }
   };
 
@@ -79,30 +101,67 @@ type Client = {
   readonly plans: { areOld(): boolean };
 };
 
+/** Names of the statements that are run in front of others; few texts. */
+const leadNames = new Map<string, string>();
+
+const leadNameOf = (text: string): string => {
+  const name = leadNames.get(text) ?? `lead_${leadNames.size}`;
+  leadNames.set(text, name);
+  return name;
+};
+
 /** Adds statements that are a transaction of their own, within a scope, to the pool's clients. */
 export const withScopes = <T extends new (options: never) => Client>(
   base: T & { Query: QueryClass },
   usual: Timeouts,
 ) => {
-  const ScopedQuery = scopedQueryClass(base.Query);
+  const LedQuery = ledQueryClass(base.Query);
+  const Preparing = preparingClass(base.Query);
   // TypeScript wants a mixin's constructor to take any arguments.
   return class extends (base as unknown as new (options: never) => Client) {
+    readonly #prepared = new Set<string>();
+
     /** Prepares for `scoped`; to be called once. */
     prepareScopes(): void {
       void Promise.resolve(super.query({ ...ENTER })).catch(() => undefined);
     }
 
-    /** Runs one prepared statement: one message, one answer. */
-    scoped(rowScope: RowScope | undefined, { text, values }: ReadStatement): Promise<Answer> {
+    /**
+     * Runs prepared statements as one transaction, and returns the rows of the last: one message, one answer.
+     * All but the last must be of few texts.
+     */
+    scoped(rowScope: RowScope | undefined, statements: readonly ReadStatement[]): Promise<Answer> {
       if (this.plans.areOld()) void Promise.resolve(super.query("discard plans")).catch(() => undefined);
-      countSent({ statements: 1, roundTrips: 1 });
+      countSent({ statements: statements.length, roundTrips: 1 });
+      const { text, values } = statements.at(-1)!;
+      let unprepared: Error | undefined;
+      const leads = statements.slice(0, -1).map((statement) =>
+        this.#leadOf(statement, (error) => {
+          unprepared ??= error;
+        }),
+      );
+      if (rowScope) leads.unshift({ name: ENTER.name, values: enterValues(rowScope) });
       const config = { name: nameOf(text) ?? "", text, values };
       const answer = new Promise<Answer>((resolve, reject) => {
-        const done: Done = (error, found) => (error ? reject(error) : resolve(found));
-        super.query(new ScopedQuery(config, rowScope, done));
+        const done: Done = (error, found) => (error ? reject(unprepared ?? error) : resolve(found));
+        super.query(new LedQuery(config, leads, done));
       });
       this.waiting.expect(answer, chosenTimeouts() ?? usual);
       return answer;
+    }
+
+    /** Has a statement prepared, in front of the message that needs it. */
+    #leadOf({ text, values }: ReadStatement, onError: (error: Error) => void): Prepared {
+      const name = leadNameOf(text);
+      if (this.#prepared.has(name)) return { name, values };
+      this.#prepared.add(name);
+      const done: Done = (error) => {
+        if (!error) return;
+        this.#prepared.delete(name);
+        onError(error);
+      };
+      super.query(new Preparing({ name, text }, done));
+      return { name, values };
     }
   } as unknown as T & { Query: QueryClass };
 };

@@ -1,12 +1,14 @@
+import { wantedUntil } from "../domain/kernel/presence.ts";
 import { chosenTimeouts, type Timeouts } from "../domain/kernel/timeouts.ts";
 import { countSent } from "../domain/kernel/statement-counts.ts";
 import { MARKS } from "../domain/kernel/statements.ts";
+import { cancelStatement, type Cancelled } from "./cancel-request.ts";
 import { nameOf } from "./prepared-names.ts";
 import { type QueryClass, withScopes } from "./scoped-query.ts";
 import { type Socketed, Waiting } from "./waiting.ts";
 
 /** The parts of pg's client and its pool that are used. */
-type Client = Socketed & { query(text: unknown, values?: unknown, callback?: unknown): unknown };
+type Client = Socketed & Cancelled & { query(text: unknown, values?: unknown, callback?: unknown): unknown };
 // TypeScript requires `any` for a base class's constructor parameters; this is as good.
 type ClientClass = (new (options: never) => Client) & { Query: QueryClass };
 export type ClientPool = { Client: ClientClass };
@@ -14,7 +16,7 @@ export type ClientPool = { Client: ClientClass };
 /** Marks stand at the beginning of a statement, after the white space of the source. */
 const MARKS_WITHIN = 64;
 
-const isMarked = (text: string, mark: string): boolean => text.slice(0, MARKS_WITHIN).includes(mark);
+export const isMarked = (text: string, mark: string): boolean => text.slice(0, MARKS_WITHIN).includes(mark);
 
 const isUnanswered = (text: string): boolean =>
   isMarked(text, MARKS.unanswered) || isMarked(text, MARKS.oneMessage);
@@ -33,7 +35,7 @@ const isOfTransaction = (text: string): boolean =>
 const PLANS_KEPT_MS = 5_000;
 
 /** Tells when the plans of a connection are to be made anew. */
-class PlanAge {
+export class PlanAge {
   #plannedMs = 0;
 
   /** Whether they are now: then the caller has it done. */
@@ -115,6 +117,21 @@ export const pipelineStatements = (pool: ClientPool, usual: Timeouts): void => {
   pool.Client = withScopes(pipelining(pool.Client, usual), usual);
 };
 
+/** Ends a connection, and what its backend does, when nobody wants the answer any more. */
+const endUnwanted = (client: Cancelled & { waiting: Waiting }, answer: Promise<unknown>): void => {
+  const signal = wantedUntil();
+  if (!signal) return;
+  const end = (): void => {
+    // Closed first: what is cancelled afterwards is nobody else's statement.
+    client.waiting.end(signal.reason as Error);
+    cancelStatement(client);
+  };
+  const answered = (): void => signal.removeEventListener("abort", end);
+  answer.then(answered, answered);
+  if (signal.aborted) end();
+  else signal.addEventListener("abort", end, { once: true });
+};
+
 const pipelining = (base: ClientClass, usual: Timeouts) =>
   class extends base {
     readonly waiting = new Waiting(this);
@@ -130,6 +147,8 @@ const pipelining = (base: ClientClass, usual: Timeouts) =>
       }
       if (this.isHeldBack) {
         this.isHeldBack = false;
+        // Before the transaction: it would be its first query, behind which no isolation can be set.
+        if (this.plans.areOld()) void this.answers.unanswered(this.#send(DISCARD));
         if (typeof text === "string" && isMarked(text, MARKS.oneMessage))
           return this.answers.unanswered(this.#send(`${this.#begin()}; ${text}`));
         void this.answers.unanswered(this.#send(this.#begin()));
@@ -144,6 +163,7 @@ const pipelining = (base: ClientClass, usual: Timeouts) =>
       const name = keptName(text);
       const answer = name === undefined ? this.#send(text, values) : this.#send({ name, text, values });
       if (!isAwaited) return this.answers.unanswered(answer);
+      if (!isOfTransaction(text)) endUnwanted(this, answer as Promise<unknown>);
       return text === "commit" ? this.answers.committed(answer) : this.answers.answered(text, answer);
     }
 
@@ -155,28 +175,6 @@ const pipelining = (base: ClientClass, usual: Timeouts) =>
 
     #begin(): string {
       const timeouts = chosenTimeouts() ?? usual;
-      const begin = timeouts === usual ? "begin" : `begin; ${limitsOf(timeouts)}`;
-      return this.plans.areOld() ? `${begin}; ${DISCARD}` : begin;
+      return timeouts === usual ? "begin" : `begin; ${limitsOf(timeouts)}`;
     }
   };
-
-type Result = { rows: unknown[] };
-type Transaction = {
-  query(text: string, values?: unknown[], options?: object): Promise<Result>;
-  exec(text: string): Promise<Result[]>;
-};
-export type Embedded = { transaction<T>(run: (tx: Transaction) => Promise<T>): Promise<T> };
-
-/** Makes PGlite send marked statements in one message; any other takes five. */
-export const sendAsOneMessage = (pglite: Embedded): void => {
-  const transaction = pglite.transaction.bind(pglite);
-  pglite.transaction = (run) =>
-    transaction((tx) => {
-      const query: Transaction["query"] = async (text, values, options) => {
-        if (!isMarked(text, MARKS.oneMessage)) return tx.query(text, values, options);
-        const [result = { rows: [] }] = await tx.exec(text);
-        return result;
-      };
-      return run({ ...tx, query });
-    });
-};

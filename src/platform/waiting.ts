@@ -81,7 +81,7 @@ export class Waiting {
   }
 
   /** Terminates the socket: waiting callers fail at once, and the pool opens another one. */
-  end(): void {
-    this.#client.connection.stream.destroy(noAnswer(this.#waitedMs));
+  end(why: Error = noAnswer(this.#waitedMs)): void {
+    this.#client.connection.stream.destroy(why);
   }
 }

@@ -94,6 +94,16 @@ export const createPlayerCheck = (app: App): ((principal: Principal) => Promise<
   };
 };
 
+/** `authenticate` for rooms that do not read the player, with the check of the player. */
+export const createPlayerAuthentication = (app: App) => {
+  const requirePlayer = createPlayerCheck(app);
+  return async (...proof: [token: string, context: AuthContext]): Promise<Principal> => {
+    const principal = await authenticate(app, ...proof);
+    await requirePlayer(principal);
+    return principal;
+  };
+};
+
 /** As `createPlayerCheck`, in a transaction in progress. */
 export const checkPlayer = async (work: Work, { projectId, playerId }: Principal): Promise<void> => {
   if (playerId === null) return;

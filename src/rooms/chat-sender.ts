@@ -5,6 +5,8 @@ import type { SendBody } from "../domain/social/chat/bodies.ts";
 import type { ChannelRef } from "../domain/social/chat/channels.ts";
 import { prepareText } from "../domain/social/chat/moderating.ts";
 import { type Sending, sendMessages, type Sent } from "../domain/social/chat/messages.ts";
+import { sendAsKnown, SendMemory } from "../domain/social/chat/send-known.ts";
+import type { RowScope } from "../domain/kernel/work.ts";
 import type {
   ChannelSettings,
   ChatActor,
@@ -34,6 +36,7 @@ export class ChatSender {
     (group) => this.#commit(group),
     (sending) => this.#prepare(sending),
   );
+  readonly #memory = new SendMemory();
   /** By sender and `clientMsgId`, so that simultaneous duplicates are sent once. */
   readonly #pending = new Map<string, Promise<ChatMessage>>();
 
@@ -82,14 +85,26 @@ export class ChatSender {
   }
 
   async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {
-    const { app, ref, tenantId } = this.#parts;
-    const { projectId } = ref();
+    const { ref, tenantId } = this.#parts;
     // It sees the tenant's webhooks, which may wait for the messages.
-    const transact = app().transactAs({ role: "web", tenantId: tenantId() ?? "", projectIds: [projectId] });
-    const { sent, lines } = await transact((work) => sendMessages(work, ref(), group, true));
+    const scope = { role: "web", tenantId: tenantId() ?? "", projectIds: [ref().projectId] } as const;
+    const { sent, lines } = (await this.#commitAsKnown(scope, group)) ?? (await this.#commitIn(scope, group));
     // Starts the next group's commit before a crowd is notified of this one.
     setImmediate(() => this.#reportCommitted(lines));
     return sent;
+  }
+
+  #commitAsKnown(scope: RowScope, sendings: readonly Sending[]) {
+    const { app, ref } = this.#parts;
+    const { commitAs, clock } = app();
+    return sendAsKnown(commitAs(scope), ref(), { memory: this.#memory, sendings, now: clock() });
+  }
+
+  async #commitIn(scope: RowScope, group: readonly Sending[]) {
+    const { app, ref } = this.#parts;
+    const done = await app().transactAs(scope)((work) => sendMessages(work, ref(), group, true));
+    this.#memory.learn(done.context.row);
+    return done;
   }
 
   #reportCommitted(lines: readonly ChatLine[]): void {

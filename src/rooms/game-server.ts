@@ -5,6 +5,7 @@ import { setLogger } from "@colyseus/core/Logger";
 import { Encoder } from "@colyseus/schema";
 import type { App } from "../app.ts";
 import { admitRoom, maySpread } from "./admission.ts";
+import { refusedByHost } from "./custom-host.ts";
 import { answerPeerRequests } from "./peer-requests.ts";
 import { ListingRepair } from "./listing-repair.ts";
 import type { GameRoom } from "./game-room.ts";
@@ -181,27 +182,41 @@ type Upgrade = { request: IncomingMessage; socket: Duplex; head: Buffer };
 /** Matches the process id in the path of a room's socket. */
 const SOCKET_PATH = /^\/([A-Za-z0-9_-]{1,32})\/[A-Za-z0-9_-]{1,64}(?:\?|$)/;
 
+/** Whither an upgrade goes: to another process, or to this one where it names none. */
+type Target =
+  | { refused: number }
+  | { refused?: never; processId: string; internalAddress: string | undefined };
+
+const HERE: Target = { processId: "", internalAddress: undefined };
+
+const targetOf = async (app: App, request: IncomingMessage): Promise<Target> => {
+  const refused = await refusedByHost(app, request);
+  if (refused !== undefined) return { refused };
+  const processId = SOCKET_PATH.exec(request.url ?? "")?.[1];
+  const isHere = processId === undefined || processId === matchMaker.processId || isOldSdk(request);
+  if (!app.peers || isHere) return HERE;
+  try {
+    return { processId, internalAddress: await app.peers.internalAddressOf(processId) };
+  } catch (err) {
+    app.log.warn({ err, processId }, "the process of a room could not be looked up");
+    return { refused: 503 };
+  }
+};
+
 /**
  * Accepts a socket for a room of this process, and pipes one for a room of another. When that one is dead or
  * never existed this process accepts it too, and reports over the socket that there is no such seat: an SDK
- * cannot tell why a handshake was refused.
+ * cannot tell why a handshake was refused. One by plain HTTP at a custom domain is refused before all that.
  */
 const route = async (app: App, { sockets, pipes }: Parts, upgrade: Upgrade): Promise<void> => {
   const { request, socket, head } = upgrade;
-  const processId = SOCKET_PATH.exec(request.url ?? "")?.[1];
-  const isHere = processId === undefined || processId === matchMaker.processId || isOldSdk(request);
-  if (!app.peers || isHere) return sockets.accept(request, socket, head);
   const onError = () => socket.destroy();
   socket.on("error", onError);
-  let internalAddress: string | undefined;
-  try {
-    internalAddress = await app.peers.internalAddressOf(processId);
-  } catch (err) {
-    app.log.warn({ err, processId }, "the process of a room could not be looked up");
-    return refuseUpgrade(socket, 503);
-  }
+  const target = await targetOf(app, request);
   socket.off("error", onError);
+  if (target.refused !== undefined) return refuseUpgrade(socket, target.refused);
   if (socket.destroyed) return;
+  const { processId, internalAddress } = target;
   if (internalAddress === undefined) sockets.accept(request, socket, head);
   else pipes.open({ processId, internalAddress }, request, socket, head);
 };

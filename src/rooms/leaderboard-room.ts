@@ -8,7 +8,7 @@ import { BREAKDOWN_VALUE_MAX } from "../domain/evaluation/boards/lists.ts";
 import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/evaluation/boards/moved.ts";
 import type { LeaderboardEvents } from "../domain/kernel/events/realtime-events.ts";
 import { boardTopic, periodTopic } from "../domain/kernel/events/topics.ts";
-import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
+import { createPlayerAuthentication, pinOptions } from "./authenticate.ts";
 import { type BoardReader, type BoardView, createBoardReader, type WatcherPlace } from "./board-reader.ts";
 import { parse } from "./errors.ts";
 import { gameRoom } from "./game-room.ts";
@@ -220,7 +220,7 @@ abstract class LeaderboardRoom extends RefreshedRoom<LeaderboardState> {
 
 /** Creates the room `leaderboard` of an application. */
 export const leaderboardRoom = (app: App, slots: RefreshSlots) => {
-  const requirePlayer = createPlayerCheck(app);
+  const authenticated = createPlayerAuthentication(app);
   const open = openRefreshedRoomsOf(app, "leaderboard rooms");
   const room = class extends LeaderboardRoom {
     protected readonly app = app;
@@ -228,8 +228,7 @@ export const leaderboardRoom = (app: App, slots: RefreshSlots) => {
     protected readonly slots = slots;
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
-      const principal = await authenticate(app, token, context);
-      await requirePlayer(principal);
+      const principal = await authenticated(token, context);
       const { projectId, tenantId } = principal;
       pinOptions(options, JoinOptions, { projectId, tenantId });
       return principal;

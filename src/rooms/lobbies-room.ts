@@ -9,7 +9,7 @@ import { readOpenLobbies } from "../domain/social/lobbies/open-lobbies.ts";
 import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lobbies/room-limits.ts";
 import { lobbiesTopic } from "../domain/kernel/events/topics.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
-import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
+import { createPlayerAuthentication, pinOptions } from "./authenticate.ts";
 import { parse } from "./errors.ts";
 import { gameRoom } from "./game-room.ts";
 import { source, type Source } from "./mirror-room.ts";
@@ -115,7 +115,7 @@ const filterOf = (metadata: Json | undefined): string => {
 
 /** Creates the room `lobbies` of an application. */
 export const lobbiesRoom = (app: App, slots: RefreshSlots) => {
-  const requirePlayer = createPlayerCheck(app);
+  const authenticated = createPlayerAuthentication(app);
   const open = openRefreshedRoomsOf(app, "lists of lobbies");
   const room = class extends LobbiesRoom {
     protected readonly app = app;
@@ -123,8 +123,7 @@ export const lobbiesRoom = (app: App, slots: RefreshSlots) => {
     protected readonly slots = slots;
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
-      const principal = await authenticate(app, token, context);
-      await requirePlayer(principal);
+      const principal = await authenticated(token, context);
       refuseHostile("", options);
       const { metadata } = parse(JoinOptions, options);
       const { projectId, tenantId } = principal;

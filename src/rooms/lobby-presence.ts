@@ -2,6 +2,7 @@ import { DomainError } from "../domain/kernel/errors.ts";
 import {
   connectMember,
   disconnectMember,
+  enterMember,
   LOBBY_COMMANDS,
   type LobbyRef,
 } from "../domain/social/lobbies/commands.ts";
@@ -17,6 +18,8 @@ export type LobbyPresenceParts = {
   ref(): LobbyRef;
   /** Commits a change after all earlier ones, and shows it. */
   commit(run: Change): Promise<void>;
+  /** Has the room show the lobby as it is. */
+  refresh(): Promise<void>;
   onError(error: unknown): void;
 };
 
@@ -63,21 +66,39 @@ export class LobbyPresence {
     }
   }
 
+  /**
+   * Takes a socket of a player whom the room shows as a member; the first is reported to the domain.
+   * @throws DomainError FORBIDDEN NOT_A_MEMBER for one who is none any more
+   */
   async arrive(sessionId: string, playerId: string): Promise<void> {
     const isFirst = !this.isHere(playerId);
     this.#sockets.set(sessionId, playerId);
     this.#absences.delete(playerId);
     this.#leaving.delete(playerId);
-    if (isFirst) await this.reportPresence(playerId);
+    if (!isFirst) return;
+    try {
+      await this.#parts.commit(async (work) =>
+        this.#isComing(playerId) ? enterMember(work, { ...this.#parts.ref(), playerId }) : undefined,
+      );
+    } catch (error) {
+      if (error instanceof DomainError && error.reason === "NOT_A_MEMBER") {
+        this.#sockets.delete(sessionId);
+        // The next try of one who has left elsewhere takes a seat again.
+        await this.#parts.refresh();
+      }
+      throw error;
+    }
   }
 
   /** Reports to the domain again that a player is present: another room of the lobby has seen them leave. */
   reportPresence(playerId: string): Promise<void> {
     return this.#parts.commit(async (work) =>
-      this.isHere(playerId) && !this.isLeaving(playerId)
-        ? connectMember(work, this.#parts.ref(), playerId)
-        : undefined,
+      this.#isComing(playerId) ? connectMember(work, this.#parts.ref(), playerId) : undefined,
     );
+  }
+
+  #isComing(playerId: string): boolean {
+    return this.isHere(playerId) && !this.isLeaving(playerId);
   }
 
   /**

@@ -11,10 +11,9 @@ import {
   type LobbyCommandName,
   type LobbyRef,
   readLobby,
-  readLobbyVersions,
 } from "../domain/social/lobbies/commands.ts";
 import { LOBBY_SOCKETS_MAX, REQUESTS_WAITING_MAX } from "../domain/social/lobbies/room-limits.ts";
-import type { LobbyView, Occurrence } from "../domain/kernel/events/lobby-views.ts";
+import type { LobbyChange, LobbyView, Occurrence } from "../domain/kernel/events/lobby-views.ts";
 import {
   type LobbyNotice,
   type LobbySignal,
@@ -26,13 +25,14 @@ import { asJson } from "./client-json.ts";
 import { parse } from "./errors.ts";
 import { gameRoom } from "./game-room.ts";
 import type { LiveClient } from "./live-client.ts";
+import { LobbiesHere, type LobbyHere, openLobbiesOf } from "./lobbies-here.ts";
 import { enterLobby, readEntry } from "./lobby-entry.ts";
 import { LobbyMirror } from "./lobby-mirror.ts";
 import { type Absence, type Change, LobbyPresence } from "./lobby-presence.ts";
 import { SignalBody, SignalRate } from "./lobby-signals.ts";
 import { LobbyState, showLobby } from "./lobby-state.ts";
 import { CLOSE, live } from "./messages.ts";
-import { MirrorRoom, openRoomsOf, source, type Source } from "./mirror-room.ts";
+import { MirrorRoom, source, type Source } from "./mirror-room.ts";
 import { lobbyRoomId } from "./room-ids.ts";
 import { transactIn } from "./project-transact.ts";
 import type { Ticker } from "./ticker.ts";
@@ -47,14 +47,13 @@ const START_MARGIN_MS = 10;
 
 const RoomOptions = z.object({ projectId: z.uuid(), lobbyId: z.uuid() });
 
-type OpenLobby = { ref: LobbyRef; look(version: number | undefined): void };
-
 /**
  * Room `lobby`: one lobby, for its members and for watching console users. A mirror: every change is
  * committed by the domain before it is shown, by this room or by any other writer.
  */
-abstract class LobbyRoom extends MirrorRoom<LobbyState> implements OpenLobby {
-  protected abstract override readonly open: Ticker<OpenLobby>;
+abstract class LobbyRoom extends MirrorRoom<LobbyState> implements LobbyHere {
+  protected abstract override readonly open: Ticker<LobbyHere>;
+  protected abstract readonly here: LobbiesHere;
   protected override readonly stateBytes = 8_192;
   override state = new LobbyState();
   override maxClients = LOBBY_SOCKETS_MAX;
@@ -67,6 +66,7 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements OpenLobby {
   readonly #presence = new LobbyPresence({
     ref: () => this.ref,
     commit: (run) => this.#change(run),
+    refresh: () => this.#mirror.refresh(),
     onError: (error) => this.report(error, "presence"),
   });
   readonly #mirror = new LobbyMirror({
@@ -81,15 +81,11 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements OpenLobby {
     const { projectId, lobbyId } = parse(RoomOptions, options);
     this.ref = { projectId, lobbyId };
     this.roomId = lobbyRoomId(projectId, lobbyId);
+    const take = (name: string, run: (client: LiveClient, raw: unknown) => unknown): void =>
+      void this.onMessage(name, this.handle(z.unknown(), run));
     for (const name of Object.keys(LOBBY_COMMANDS) as LobbyCommandName[])
-      this.onMessage(
-        name,
-        this.handle(z.unknown(), (client, raw) => this.#obey(client, name, raw)),
-      );
-    this.onMessage(
-      "lobby.signal",
-      this.handle(z.unknown(), (client, raw) => this.#signal(client, raw)),
-    );
+      take(name, (client, raw) => this.#obey(client, name, raw));
+    take("lobby.signal", (client, raw) => this.#signal(client, raw));
     this.onceDisposed(() => (this.#isDisposed = true));
     return [
       source<LobbyNotice>(lobbyTopic(projectId, lobbyId), (notice) => this.#mirror.receive(notice)),
@@ -99,10 +95,11 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements OpenLobby {
 
   protected override async load(): Promise<void> {
     this.#mirror.start(await this.#read());
+    this.here.add(this);
+    this.onceDisposed(() => this.here.remove(this));
     this.later(ABSENT_AFTER_MS, () => this.#reportAbsent());
   }
 
-  /** Applies the result of the re-read; undefined for a lobby that no longer exists. */
   look(version: number | undefined): void {
     if (version === undefined) return this.#endAll();
     this.#mirror.expect(version);
@@ -110,10 +107,18 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements OpenLobby {
     this.#reportPresent();
   }
 
+  hasMember(playerId: string): boolean {
+    return this.state.status !== "CLOSED" && this.#isMember(playerId);
+  }
+
+  apply(change: LobbyChange): void {
+    if (!this.#isDisposed) this.#mirror.apply(change);
+  }
+
   protected override async welcome(client: LiveClient): Promise<void> {
     const { playerId } = client.auth!;
     if (playerId === null) return;
-    // The join may have been committed by another process a moment ago.
+    // Another process may have committed the join.
     if (!this.#isMember(playerId)) await this.#mirror.refresh();
     if (this.state.status === "CLOSED") return;
     if (!this.#isMember(playerId)) throw forbidden("NOT_A_MEMBER", "the player is not in the lobby");
@@ -269,27 +274,22 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements OpenLobby {
   }
 }
 
-/** One query for all open rooms of this process. */
-const rereadRooms = async (app: App, rooms: readonly OpenLobby[]): Promise<void> => {
-  const refs = rooms.map(({ ref }) => ref);
-  const versions = await app.transact((work) => readLobbyVersions(work, refs));
-  for (const room of rooms) room.look(versions.get(room.ref.lobbyId));
-};
-
-/** Creates the room `lobby` of an application. */
+/** Creates the room `lobby` of an application. A client's request is executed before a room is searched. */
 export const lobbyRoom = (app: App) => {
   const requirePlayer = createPlayerCheck(app);
-  const open = openRoomsOf<OpenLobby>(app, "lobby rooms", (rooms) => rereadRooms(app, rooms));
+  const open = openLobbiesOf(app);
+  const here = new LobbiesHere();
   const room = class extends LobbyRoom {
     protected readonly app = app;
     protected readonly open = open;
+    protected readonly here = here;
 
-    // The client's request is executed before a room is searched: the room only shows the result.
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
-      await requirePlayer(principal);
       const entry = readEntry(options);
-      const lobbyId = await enterLobby(app, principal, entry);
+      // The others look at the player with the lobby.
+      if (entry.create ?? entry.quickplay) await requirePlayer(principal);
+      const lobbyId = await enterLobby(app, principal, { entry, here });
       pinOptions(options, z.object({}), { projectId: principal.projectId, lobbyId });
       return principal;
     }

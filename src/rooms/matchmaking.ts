@@ -1,8 +1,17 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { TLSSocket } from "node:tls";
 import { type AuthContext, getBearerToken, matchMaker, ServerError } from "@colyseus/core";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, ERROR_STATUS, invalid, notFound, retryLater } from "../domain/kernel/errors.ts";
+import {
+  DomainError,
+  ERROR_STATUS,
+  invalid,
+  notFound,
+  retryLater,
+  unauthorized,
+} from "../domain/kernel/errors.ts";
+import type { CustomHost } from "../domain/accounts/domains/known.ts";
 import { requestIdFrom } from "../domain/kernel/request-id.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
@@ -10,6 +19,7 @@ import { countRequest } from "../domain/accounts/rate-limits/request-limits.ts";
 import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
 import { asOneJoin } from "./admission.ts";
 import { authenticate, verifyToken } from "./authenticate.ts";
+import { customHostOf } from "./custom-host.ts";
 import type { ListingRepair } from "./listing-repair.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
@@ -119,6 +129,12 @@ const verifiedTenant = async (app: App, token: string | undefined, ip: string): 
   }
 };
 
+/** At a custom domain tokens of its tenant alone are good. @throws UNAUTHORIZED TOKEN_INVALID */
+const requireOwnHost = (host: CustomHost | undefined, tenantId: string): void => {
+  if (host && host.tenantId !== tenantId)
+    throw unauthorized("TOKEN_INVALID", "the token is not valid at this domain");
+};
+
 /** A join whose request has been read; `reserve` gets the seat. */
 type Join = { tenantId: string; reserve: () => Promise<Seat> };
 
@@ -126,9 +142,11 @@ type Join = { tenantId: string; reserve: () => Promise<Seat> };
 const readJoin = async (app: App, request: IncomingMessage, ip: string): Promise<Join> => {
   const { method, target } = readAddress(request);
   if (isStopping()) throw retryLater("the server is starting or stopping", "NOT_READY");
+  const host = await customHostOf(app, request);
   const body = await readBody(request);
   const token = getBearerToken(request.headers.authorization ?? "");
   const tenantId = await verifiedTenant(app, token, ip);
+  requireOwnHost(host, tenantId);
   const { origin } = request.headers;
   const headers = new Headers(origin === undefined ? {} : { origin });
   const context: AuthContext = { ip: undefined, headers, ...(token ? { token } : {}) };
@@ -151,7 +169,9 @@ const isTransient = (error: unknown): boolean =>
 
 /** Returns the client's address, from X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
 const addressOf = ({ socket, headers }: IncomingMessage, { config }: App): string => {
-  const forwardedFor = headers["x-forwarded-for"]?.toString();
+  // Nobody stands between a client and TLS that ends here, so the header is the client's own.
+  const isOwn = socket instanceof TLSSocket;
+  const forwardedFor = isOwn ? undefined : headers["x-forwarded-for"]?.toString();
   return clientAddress({ remoteAddress: socket.remoteAddress, forwardedFor }, config.trustedProxies);
 };
 

@@ -85,7 +85,9 @@ const SHOWN: Readonly<Record<string, Show>> = {
     by,
   })),
   "player.reward_granted": as("player.reward"),
-  "quest.updated": show<"quest.updated">("quest.updated", own),
+  "quest.updated": show<"quest.updated">("quest.updated", ({ quest, change }) => ({ quest, change })),
+  "quest.submission_approved": show<"quest.submission_approved">("quest.submission_approved", own),
+  "quest.submission_rejected": show<"quest.submission_rejected">("quest.submission_rejected", own),
   "adventure.updated": show<"adventure.updated">("adventure.updated", own),
   "inbox.message": show<"inbox.message">("inbox.message", own),
 };

@@ -1,5 +1,6 @@
 import type { App } from "../app.ts";
 import { DomainError, notFound, retryLater } from "../domain/kernel/errors.ts";
+import { type PlayerGoals, readPlayersGoals } from "../domain/economy/adventures/player-goals.ts";
 import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
 import { readPlayersNow } from "../domain/delivery/outbox/player-pages.ts";
 import type { StreamRef } from "../domain/delivery/outbox/stream.ts";
@@ -7,7 +8,7 @@ import type { ShownPlayer } from "../domain/progression/players/show.ts";
 import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import type { PlayerMessage } from "../domain/kernel/events/topics.ts";
-import { REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
+import { isBroken, REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
 import { readIn, transactIn } from "./project-transact.ts";
 
 /** Maximum number of players per read: each may have REPLAY_MAX lines to replay. */
@@ -15,8 +16,21 @@ const READ_MAX = 32;
 /** How often definitions that have changed since they were read are read again. */
 const PLAN_TRIES = 5;
 
-/** A player's current state, and the lines after the requested one. */
-export type PlayerPage = StreamPage<PlayerMessage> & { player: ShownPlayer; plan: ProjectPlan };
+/**
+ * A player's current state, and the lines after the requested one. `goals`: quests and adventures, where the
+ * lines do not suffice and the project has any.
+ */
+export type PlayerPage = StreamPage<PlayerMessage> & {
+  player: ShownPlayer;
+  plan: ProjectPlan;
+  goals?: PlayerGoals | undefined;
+};
+
+/** Returns what a client is shown of a page that does not continue what it knows. */
+export const snapshotOf = ({ seq, player, goals }: PlayerPage) => {
+  const { quests = [], adventures = [], isTruncated = false } = goals ?? {};
+  return { seq, player: { ...player, quests, adventures }, ...(isTruncated ? { truncated: true } : {}) };
+};
 
 /** `afterSeq`: the newest known line; absent: no lines are wanted. */
 type PageRequest = { ref: StreamRef; afterSeq?: number | undefined };
@@ -55,9 +69,24 @@ const readPages = async (app: App, asked: readonly PageRequest[]): Promise<(Play
     players = await readPlayersNow(read, query);
   }
   if (!players) throw retryLater("the definitions change too often to be shown", "BUSY");
-  return players.map((one) => {
-    if (!one) return notFound("player");
-    const { player, messages, plan } = one;
-    return { seq: player.seq, messages, player, plan };
+  const pages = players.map((one) => one && { seq: one.player.seq, ...one });
+  const goals = await readGoals(app, projectId, { pages, asked });
+  return pages.map((page) => (page ? { ...page, goals: goals.get(page.player.id) } : notFound("player")));
+};
+
+type Pages = { pages: readonly (PlayerPage | undefined)[]; asked: readonly PageRequest[] };
+
+/** Reads quests and adventures of those who are shown their whole state. They may be newer than the page. */
+const readGoals = async (
+  app: App,
+  projectId: string,
+  { pages, asked }: Pages,
+): Promise<Map<string, PlayerGoals>> => {
+  const whole = pages.flatMap((page, i) => {
+    if (!page || page.plan.quests.byKey.size + page.plan.adventures.byKey.size === 0) return [];
+    const { afterSeq } = asked[i]!;
+    return afterSeq === undefined || isBroken(page, afterSeq) ? [page.player.id] : [];
   });
+  if (whole.length === 0) return new Map();
+  return transactIn(app, projectId)((work) => readPlayersGoals(work, projectId, whole));
 };

@@ -1,5 +1,4 @@
 import type { AuthContext } from "@colyseus/core";
-import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
 import { forbidden } from "../domain/kernel/errors.ts";
@@ -18,29 +17,17 @@ import { MirrorRoom, openRoomsOf, REREAD_EVERY_MS, source, type Source } from ".
 import { isBroken, OrderedStream } from "./ordered-stream.ts";
 import { CLOSE, HEARTBEAT_SECONDS, live, SESSIONS_MAX } from "./messages.ts";
 import { livePlayerMessage, stateOf } from "./player-messages.ts";
-import { createPageReader, type PlayerPage } from "./player-pages.ts";
+import { createPageReader, type PlayerPage, snapshotOf } from "./player-pages.ts";
 import { type OpenRoom, rereadRooms } from "./player-reread.ts";
 import { playerRoomId } from "./room-ids.ts";
+import { type Fields, PlayerState } from "./player-room-state.ts";
 import { transactIn } from "./project-transact.ts";
+import { submitQuestStep, SubmitRequest } from "./quest-requests.ts";
 import { NoticeThrottle } from "./notice-throttle.ts";
 import type { Ticker } from "./ticker.ts";
 
 /** Maximum age, in ms, at which the page that a room was created from counts as current. */
 const FIRST_PAGE_MAX_MS = 1_000;
-
-/** State that every client sees without a request; `displayName` is empty when the player has none. */
-export const PlayerState = schema(
-  {
-    playerId: t.string(),
-    externalUserId: t.string(),
-    displayName: t.string().default(""),
-    xp: t.number().default(0),
-    level: t.uint32().default(1),
-    seq: t.number().default(0),
-  },
-  "PlayerState",
-);
-export type PlayerState = SchemaType<typeof PlayerState>;
 
 const JoinOptions = z.object({ lastSeq: z.int().min(0).optional() });
 const RoomOptions = z.object({ projectId: z.uuid(), playerId: z.uuid() });
@@ -91,6 +78,10 @@ export abstract class PlayerRoom extends MirrorRoom<PlayerState> implements Open
     this.onMessage(
       "session.resync",
       this.handle(ResyncBody, (client, body) => this.#resync(client, body.lastSeq)),
+    );
+    this.onMessage(
+      "quest.submit",
+      this.handle(SubmitRequest, (_client, body) => submitQuestStep(this.app, this.ref, body)),
     );
     return [
       // Lines published before start() are kept until then.
@@ -207,14 +198,9 @@ export abstract class PlayerRoom extends MirrorRoom<PlayerState> implements Open
     this.sendTo(client, "session.ready", data);
   }
 
-  #snapshot(
-    client: LiveClient,
-    cursor: Cursor,
-    { seq, player }: PlayerPage,
-    reason: "CONNECT" | "GAP",
-  ): void {
-    this.sendTo(client, "state.snapshot", { seq, player, reason });
-    cursor.seq = seq;
+  #snapshot(client: LiveClient, cursor: Cursor, page: PlayerPage, reason: "CONNECT" | "GAP"): void {
+    this.sendTo(client, "state.snapshot", { ...snapshotOf(page), reason });
+    cursor.seq = page.seq;
   }
 
   #replay(client: LiveClient, cursor: Cursor, { messages, plan }: PlayerPage): void {
@@ -295,5 +281,3 @@ export const playerRoom = (app: App) => {
   };
   return gameRoom({ room, selectedBy: ["projectId", "playerId"], isCrowd: false });
 };
-
-type Fields = Pick<PlayerState, "playerId" | "externalUserId" | "displayName" | "xp" | "level" | "seq">;

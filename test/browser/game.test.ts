@@ -18,8 +18,7 @@ const statusOf = (page: Page): Promise<string> =>
   page.$eval("#status", ({ textContent }) => textContent ?? "");
 const readyOf = (page: Page): Promise<number> => page.$$eval("#members .ready", ({ length }) => length);
 
-describe("two browsers", function () {
-  this.timeout(60_000);
+describe("two browsers", () => {
   let api: TestApp;
   let tenant: Tenant;
   let pages: ChildProcess;
@@ -86,7 +85,7 @@ describe("two browsers", function () {
         assert.match(first, /: IN_GAME, match [\w-]{36}$/);
         assert.equal(second, first);
       },
-      { timeoutMs: 15_000 },
+      { timeoutMs: 60_000 },
     );
 
     const { playerId } = (

@@ -9,8 +9,7 @@ import { launchChromium, needChromium } from "../support/browser/chromium.ts";
 
 const PAGES = ["", "/style.css", "/start.js", "/colyseus.js"].map((path) => `/playground${path}`);
 
-describe("the playground", function () {
-  this.timeout(60_000);
+describe("the playground", () => {
   let api: TestApp;
   let tenant: Tenant;
   let browser: Browser;
@@ -58,7 +57,7 @@ describe("the playground", function () {
     await page.click("#request button");
   };
   const shows = (id: string, pattern: RegExp): Promise<void> =>
-    eventuallyHolds(async () => assert.match(await textOf(id), pattern), { timeoutMs: 15_000 });
+    eventuallyHolds(async () => assert.match(await textOf(id), pattern), { timeoutMs: 60_000 });
 
   it("joins with a pasted token, shows state and messages as they come, and asks", async () => {
     const player = await aPlayer(api, tenant.key);

@@ -1,4 +1,8 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { type RawBuilder, sql } from "kysely";
+import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { clientOf } from "../support/http/client.ts";
 import { laurelAdmin } from "../support/processes/command.ts";
 import { fillDataDir } from "../support/processes/data-dir.ts";
@@ -7,8 +11,7 @@ import { freePort, kill, startProcess, temporaryDir } from "../support/processes
 const EMAIL = "root@platform.example.com";
 const PASSWORD = "Root-of-7-trees";
 
-describe("laurel admin", function () {
-  this.timeout(120_000);
+describe("laurel admin", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   beforeEach(async () => {
     dir = await temporaryDir();
@@ -79,6 +82,43 @@ describe("laurel admin", function () {
     await fails(["create", "--email", EMAIL], PASSWORD, /exists already/);
     for (const step of ["disable", "enable", "reset-password"])
       await fails([step, "nobody@example.com"], PASSWORD, /nobody@example.com not found/);
+  });
+
+  it("ends the enforcement of a tenant that has lost its identity provider, which is audited", async () => {
+    await fillDataDir(dir.path);
+    const [tenantId, ssoId] = [randomUUID(), randomUUID()];
+    const inDatabase = async (...statements: RawBuilder<unknown>[]): Promise<unknown[]> => {
+      const database = await openEmbeddedDatabase(join(dir.path, "pglite"));
+      const db = database.em.fork().getKysely();
+      try {
+        let rows: unknown[] = [];
+        for (const statement of statements) ({ rows } = await statement.execute(db));
+        return rows;
+      } finally {
+        await database.close();
+      }
+    };
+    await inDatabase(
+      sql`insert into tenants (id, name, approval_status, plan, created_at, updated_at)
+        values (${tenantId}::uuid, 'Acme', 'APPROVED', 'ENTERPRISE', now(), now())`,
+      sql`insert into sso_configurations (id, tenant_id, provider, display_name, saml_idp_initiated,
+          oidc_scopes, auto_provision, default_role, allowed_domains, enforce_sso, status, idp_changed_at,
+          created_at, updated_at)
+        values (${ssoId}::uuid, ${tenantId}::uuid, 'SAML', 'Okta', false, '{}', false, 'VIEWER', '{}', true,
+          'ACTIVE', now(), now(), now())`,
+    );
+    assert.match(succeed(await admin(["end-sso-enforcement", tenantId])), /^Acme no longer enforces/);
+    const rows = await inDatabase(
+      sql`select c.enforce_sso, c.status, l.action, l.actor, l.tenant_id::text as tenant
+        from sso_configurations c join audit_log l on l.target_id = c.id::text`,
+    );
+    const told = { action: "sso.enforcement_ended", actor: "system", tenant: tenantId };
+    assert.deepEqual(rows, [{ enforce_sso: false, status: "ACTIVE", ...told }]);
+    const again = await admin(["end-sso-enforcement", tenantId]);
+    assert.equal(again.code, 1);
+    assert.match(again.text, /does not enforce single sign-on/);
+    for (const unknown of [randomUUID(), "no-id"])
+      assert.match((await admin(["end-sso-enforcement", unknown])).text, /Tenant not found/);
   });
 
   it("ends with 2 when it is misused", async () => {

@@ -10,8 +10,7 @@ import { onTerminal } from "../support/processes/terminal.ts";
 const EDITED = { format: "laurel/1", currencies: [{ key: "coins", name: "Gold" }], badges: [] as object[] };
 const TWO_CHANGES = "~ currencies coins: name\n+ badges found\n1 added, 1 changed, 0 archived\n";
 
-describe("laurel config", function () {
-  this.timeout(60_000);
+describe("laurel config", () => {
   let api: TestApp;
   let tenant: Tenant;
   let dir: Awaited<ReturnType<typeof temporaryDir>>;

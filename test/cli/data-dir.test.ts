@@ -8,7 +8,7 @@ import { fillDataDir } from "../support/processes/data-dir.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 describe("the data directory of embedded mode", function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   beforeEach(async () => {
     dir = await temporaryDir();
@@ -70,7 +70,7 @@ describe("the data directory of embedded mode", function () {
     const unlock = await lockDataDir(dir.path, { onLost: (reason) => reasons.push(reason) });
     const other = laurel(["serve"], { ...(await settings()), DATA_DIR: join(dir.path, "other") });
     await eventuallyHolds(async () => assert.ok(await findDataDirHolder(join(dir.path, "other"))), {
-      timeoutMs: 20_000,
+      timeoutMs: 60_000,
     });
     const foreign = await readFile(join(dir.path, "other", "laurel.lock"), "utf8");
     await writeFile(lockFile(), foreign);

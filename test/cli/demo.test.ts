@@ -4,15 +4,13 @@ import { once } from "node:events";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { sql } from "kysely";
-import { DEMO_CURVE } from "../../src/cli/demo-game.ts";
 import { DEMO_PLAYERS, demoHistory } from "../../src/cli/demo-history.ts";
-import { buildCurve } from "../../src/domain/evaluation/xp/levels.ts";
-import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { clientOf } from "../support/http/client.ts";
+import { blocksOf } from "../support/documents/steps.ts";
 import { eventually } from "../support/eventually.ts";
-import { assertInvariants } from "../support/domain/invariants.ts";
+import { ageSeason, examine } from "../support/processes/demo-database.ts";
 import { freePort, kill, type Laurel, laurel, linesOf, temporaryDir } from "../support/processes/process.ts";
+import { assertPictures } from "../support/processes/demo-pictures.ts";
 import { onTerminal } from "../support/processes/terminal.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -37,7 +35,8 @@ type Told = {
   events: number;
   players: number;
   selfTestMs: number;
-  commands: { track: string; board: string; watch: string };
+  season: { endsAt: string; quests: number; tiers: number; players: number };
+  commands: { track: string; board: string; goals: string; watch: string };
 };
 const toldIn = (output: string): Told => JSON.parse(found(output, /^(.*"commands":.*)$/m)) as Told;
 
@@ -61,37 +60,15 @@ const stop = async ({ child, ended }: Laurel): Promise<void> => {
   assert.equal(await ended, 0);
 };
 
-type Counts = {
-  events: number;
-  keys: number;
-  projects: number;
-  tenants: number;
-  players: number;
-  tests: number;
-};
-
-/** What is in the database of a stopped server, after holding it against what is always true. */
-const examine = async (dataDir: string): Promise<Counts> => {
-  const database = await openEmbeddedDatabase(join(dataDir, "pglite"));
-  try {
-    await assertInvariants(database.em, buildCurve(DEMO_CURVE));
-    const result = await sql<Record<keyof Counts, string | number>>`
-      select (select count(*) from tracked_events where idempotency_key like 'demo:%') as events,
-        (select count(distinct idempotency_key) from tracked_events) as keys,
-        (select count(*) from tracked_events where event_type = 'self_test') as tests,
-        (select count(*) from projects) as projects, (select count(*) from tenants) as tenants,
-        (select count(*) from players where display_name is not null) as players`.execute(
-      database.em.fork().getKysely(),
-    );
-    const entries = Object.entries(result.rows[0]!).map(([name, value]) => [name, Number(value)]);
-    return Object.fromEntries(entries) as Counts;
-  } finally {
-    await database.close();
-  }
+type Goals = {
+  quests: { questKey: string; state: string; steps: { stepKey: string; state: string; value: number }[] }[];
+  adventures: { adventureKey: string; state: string; points: number; tiers: object[] }[];
 };
 
 /** The number of events does not depend on the day. */
 const EVENTS = demoHistory(Date.UTC(2026, 0, 15, 12)).events.length;
+/** What the database has once the demo is there. */
+const WHOLE = { events: EVENTS, keys: EVENTS, projects: 2, tenants: 1, players: DEMO_PLAYERS };
 
 describe("the demo", function () {
   this.timeout(3 * START_MAX_MS);
@@ -117,7 +94,7 @@ describe("the demo", function () {
     const ready = linesOf(process.output()).find(({ msg }) => msg.endsWith(`is ready on ${url}`));
     assert.deepEqual([ready?.["url"], ready?.["docs"]], [url, `${url}/docs`]);
     assert.ok(told.selfTestMs > 0);
-    assert.deepEqual([told.players, told.events], [2_000, EVENTS]);
+    assert.deepEqual([told.players, told.events], [DEMO_PLAYERS, EVENTS]);
 
     const api = clientOf(url);
     const login = await api.post("/api/v1/auth/login", { email: "demo@localhost", password });
@@ -146,10 +123,23 @@ describe("the demo", function () {
       [1, 2, 3, 4, 5],
     );
     assert.match(leaders.data[0]!.displayName, /^[A-Z][a-z]+ [A-Z][a-z]+$/);
-    for (const board of ["gems", "hardest-hit"]) {
+    for (const board of ["gems", "hardest-hit", "season"]) {
       const { body } = await api.get(`/api/v1/leaderboards/${board}/entries`, { key });
       assert.ok(body.pagination.total > 100, `${board}: ${body.pagination.total}`);
     }
+    const { quests, adventures } = (await shell(commands.goals)) as Goals;
+    const steps = quests.map(({ questKey, state, steps: [first, second] }) => {
+      return [questKey, state, first!.value, second?.state];
+    });
+    assert.deepEqual(steps, [
+      ["daily-wins", "IN_PROGRESS", 1, undefined],
+      ["weekly-hunt", "LOCKED", 0, "LOCKED"],
+      ["story", "IN_PROGRESS", 1, "ACTIVE"],
+    ]);
+    assert.deepEqual(
+      adventures.map(({ adventureKey, state, points, tiers }) => [adventureKey, state, points, tiers.length]),
+      [["season", "IN_PROGRESS", 0, 10]],
+    );
     const veterans = await api.get("/api/v1/players?minLevel=5&limit=1", { key });
     assert.ok(veterans.body.data[0].tags.includes("veteran"));
     await stop(process);
@@ -157,51 +147,98 @@ describe("the demo", function () {
     assert.ok(!(await readFile(join(dataDir, "demo.json"), "utf8")).includes(password));
   });
 
+  it("has players in the middle of daily and weekly quests, a story and a season", async () => {
+    const { env, url, key } = made;
+    const { process, told } = await start(env);
+    const api = clientOf(url);
+    const { season } = told;
+    assert.ok(Date.parse(season.endsAt) > Date.now());
+    assert.deepEqual([season.quests, season.tiers], [3, 10]);
+    const { body } = await api.get("/api/v1/adventures/season/stats", { key });
+    assert.ok(body.players > 500 && body.players === season.players, JSON.stringify(body));
+    assert.ok(body.states["IN_PROGRESS"] > 500 && body.states["COMPLETED"] > 0, JSON.stringify(body));
+    assert.equal(body.premium, 5);
+    for (const quest of ["daily-wins", "weekly-hunt", "story"]) {
+      const { body: stats } = await api.get(`/api/v1/quests/${quest}/stats`, { key });
+      assert.ok(stats.states["CLAIMED"] > 0 && stats.states["IN_PROGRESS"] > 0, JSON.stringify(stats));
+    }
+    const { players } = demoHistory(0);
+    const most = await api.get(`/api/v1/players/ext:${players[0]!.externalUserId}/adventures/season`, {
+      key,
+    });
+    const [tier] = most.body.tiers;
+    assert.deepEqual([most.body.premium, tier.claimed, tier.premiumClaimed], [true, true, true]);
+    const heroes = await api.get("/api/v1/badges/hero/holders?limit=1", { key });
+    assert.ok(heroes.body.pagination.total > 0, JSON.stringify(heroes.body));
+    await stop(process);
+  });
+
+  it("looks like a game in analytics, as the guide shows it", async () => {
+    const { env, url, key } = made;
+    const { process } = await start(env);
+    await assertPictures(clientOf(url), key);
+    const block = blocksOf(await readFile(join(ROOT, "docs/guides/analytics.md"), "utf8")).find(({ text }) =>
+      text.includes("experiments/comeback-bonus"),
+    );
+    const shown = await promisify(execFile)("bash", ["-c", block!.text], {
+      env: { ...globalThis.process.env, URL: url, DEMO_KEY: key },
+    });
+    const answers = shown.stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as object);
+    assert.deepEqual(
+      ["series", "cohorts", "steps", "ruleKey"].map((field, i) => field in (answers[i] ?? {})),
+      [true, true, true, true],
+    );
+    await stop(process);
+  });
+
   it("is shown on a terminal in rows to read and commands to copy", async () => {
     const { env, url, key } = made;
-    const commands = /^curl .*events\?wait[^]*^curl .*entries[^]*^URL=.*watch\.mjs \w+$/m;
+    const commands =
+      /^curl .*events\?wait[^]*^curl .*entries[^]*^curl .*include=quests[^]*^URL=.*watch\.mjs \w+$/m;
     const { code, text } = await onTerminal(["serve"], env, { question: /watch\.mjs \w+/, answer: "\u0003" });
     assert.equal(code, 0, text);
     for (const part of [`ready on ${url}`, `API docs   ${url}/docs`, "demo remove", "Console", "sandbox"])
       assert.ok(text.includes(part), `${part} is not in:\n${text}`);
     assert.match(text, /Self test {2}event -> rule -> XP -> rank -> socket in \d+ ms/);
-    assert.match(text, new RegExp(`2,000 players, ${EVENTS.toLocaleString("en")} events over 60 days`));
+    assert.match(text, new RegExp(`1,600 players, ${EVENTS.toLocaleString("en")} events over 60 days`));
+    assert.match(text, /Season of the tower: 3 quests, 10 tiers, [\d,]+ players, until \d{4}-\d\d-\d\d/);
     assert.ok(text.includes("demo password") && text.includes(key));
     assert.match(text, commands);
   });
 
-  it("is found by npm start later on, and not made again until it is removed", async () => {
+  it("is found by npm start later on, its season renewed, and not made again until removed", async () => {
     const { env, url, dataDir, key } = made;
+    await ageSeason(dataDir);
     const { PATH = "" } = globalThis.process.env;
     const npm = spawn("npm", ["start"], { cwd: ROOT, env: { PATH, ...env }, detached: true });
     let screen = "";
     npm.stdout.on("data", (chunk: Buffer) => (screen += chunk.toString()));
     const ended = once(npm, "close");
-    await eventually(() => DEMO_LINE.test(screen), { timeoutMs: 30_000, label: "npm start is done" });
+    await eventually(() => DEMO_LINE.test(screen), { timeoutMs: START_MAX_MS, label: "npm start is done" });
     assert.ok(screen.includes(`ready on ${url}`));
     assert.ok(!screen.includes("Making the demo"));
     const told = toldIn(screen);
     assert.ok(told.selfTestMs > 0);
     assert.deepEqual([told.key, told.password], [key, undefined]);
+    assert.ok(Date.parse(told.season.endsAt) > Date.now());
+    const { body: season } = await clientOf(url).get("/api/v1/adventures/season", { key });
+    assert.deepEqual([season.status, season.endsAt], ["ACTIVE", told.season.endsAt]);
     globalThis.process.kill(-npm.pid!, "SIGTERM");
     await ended;
-    await eventually(() => laurelIsGone(dataDir), { timeoutMs: 20_000, label: "the server has stopped" });
+    await eventually(() => laurelIsGone(dataDir), { timeoutMs: 60_000, label: "the server has stopped" });
     const { tests, ...counts } = await examine(dataDir);
-    assert.equal(tests, 3);
-    assert.deepEqual(counts, {
-      events: EVENTS,
-      keys: EVENTS,
-      projects: 2,
-      tenants: 1,
-      players: DEMO_PLAYERS,
-    });
+    assert.equal(tests, 5);
+    assert.deepEqual(counts, WHOLE);
 
     const renewed = laurel(["demo", "password"], env);
     assert.equal(await renewed.ended, 0, renewed.output());
     const removed = laurel(["demo", "remove"], env);
     assert.equal(await removed.ended, 0, removed.output());
     const again = laurel(["serve"], env);
-    await eventually(() => again.output().includes("register, then"), { timeoutMs: 30_000 });
+    await eventually(() => again.output().includes("register, then"), { timeoutMs: START_MAX_MS });
     assert.ok(!again.output().includes("svc_test_"));
     const answer = await clientOf(url).get("/api/v1/players", { key });
     assert.equal(answer.status, 401);
@@ -227,13 +264,7 @@ describe("the demo", function () {
     await stop(process);
     const { tests, ...counts } = await examine(dataDir);
     assert.equal(tests, 1);
-    assert.deepEqual(counts, {
-      events: EVENTS,
-      keys: EVENTS,
-      projects: 2,
-      tenants: 1,
-      players: DEMO_PLAYERS,
-    });
+    assert.deepEqual(counts, WHOLE);
   });
 
   it("is not made with DEMO=off", async () => {

@@ -12,8 +12,7 @@ import {
   temporaryDirectory,
 } from "../support/import/import-target.ts";
 
-describe("laurel import over a bad network", function () {
-  this.timeout(60_000);
+describe("laurel import over a bad network", () => {
   let target: Awaited<ReturnType<typeof importTarget>>;
   let directory: ReturnType<typeof temporaryDirectory>;
   before(async () => (target = await importTarget()));

@@ -25,8 +25,7 @@ const mixedLines = (count: number): string[] =>
     return n % 53 === 3 ? eventLine({ n, key: null }) : line;
   });
 
-describe("laurel import, interrupted", function () {
-  this.timeout(60_000);
+describe("laurel import, interrupted", () => {
   let target: Awaited<ReturnType<typeof importTarget>>;
   let directory: ReturnType<typeof temporaryDirectory>;
   before(async () => (target = await importTarget()));
@@ -83,7 +82,7 @@ describe("laurel import, interrupted", function () {
       const rejected = ["--rejected", join(directory.path, "rejected"), "--json"];
       for (const until of [3, 9, 14]) {
         const running = laurel([...args, ...rejected]);
-        await eventually(() => proxy.requests.length >= until, { timeoutMs: 20_000 });
+        await eventually(() => proxy.requests.length >= until, { timeoutMs: 60_000 });
         await kill(running);
       }
       const { ended, output } = laurel([...args, ...rejected]);
@@ -106,7 +105,7 @@ describe("laurel import, interrupted", function () {
     try {
       const args = ["import", file, "--url", proxy.url, "--key", key, "--batch", "20"];
       const { child, ended, output } = laurel(args);
-      await eventually(() => proxy.requests.length >= 5, { timeoutMs: 20_000 });
+      await eventually(() => proxy.requests.length >= 5, { timeoutMs: 60_000 });
       child.kill("SIGINT");
       assert.equal(await ended, 1, output());
       assert.match(output(), /^interrupted: [\d,]+ accepted, 0 skipped, 0 rejected/m);

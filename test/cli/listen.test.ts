@@ -9,14 +9,13 @@ import { freePort, type Laurel, laurel, temporaryDir } from "../support/processe
 import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 import { isSigned, type Received, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
-const WITHIN = { timeoutMs: 30_000 };
+const WITHIN = { timeoutMs: 60_000 };
 const SECRET = `whsec_${Buffer.from("twenty-four bytes of a key").toString("base64")}`;
 
 type Event = { id: string; type: string; data: Record<string, unknown> };
 const eventOf = ({ body }: Received): Event => JSON.parse(body.toString()) as Event;
 
-describe("laurel listen", function () {
-  this.timeout(60_000);
+describe("laurel listen", () => {
   let api: TestApp;
   let tenant: Tenant;
   let receiver: Receiver;

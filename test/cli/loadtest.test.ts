@@ -10,8 +10,7 @@ import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 const root = new URL("../../", import.meta.url).pathname;
 const ABOUT = { scenario: "test", clients: 1, seconds: 1 };
 
-describe("load tests", function () {
-  this.timeout(60_000);
+describe("load tests", () => {
   let api: TestApp;
   let dir: string;
   before(async () => {

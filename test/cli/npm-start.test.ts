@@ -8,8 +8,7 @@ import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { fillDataDir, migratedDataDir } from "../support/processes/data-dir.ts";
 import { freePort, temporaryDir } from "../support/processes/process.ts";
 
-describe("a server and the process that has started it", function () {
-  this.timeout(120_000);
+describe("a server and the process that has started it", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   /** Servers that a failed test would leave behind. */
   const servers: number[] = [];
@@ -46,7 +45,7 @@ describe("a server and the process that has started it", function () {
 
   const ends = (pid: number, signal: string): Promise<void> =>
     eventuallyHolds(() => assert.ok(!isRunning(pid), `the server is running after ${signal}`), {
-      timeoutMs: 20_000,
+      timeoutMs: 60_000,
     });
 
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"] as const) {

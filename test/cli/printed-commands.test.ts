@@ -43,6 +43,13 @@ describe("the commands that the documents print for operators", function () {
     assert.match(await finished(runPrinted(list, env)), /root@example\.com/);
   });
 
+  it("verify and rebuild the rollups of analytics", async () => {
+    const commands = commandsOf(blockWith(OPERATE, "analytics verify"));
+    assert.equal(commands.length, 2);
+    for (const command of commands.toReversed())
+      assert.doesNotMatch(await finished(runPrinted(command, env)), /[1-9]\d* differences/);
+  });
+
   it("reconcile all projects, and one of them", async () => {
     const commands = commandsOf(blockWith(OPERATE, "reconcile"));
     assert.equal(commands.length, 3);
@@ -114,9 +121,9 @@ describe("the commands that the documents print for operators", function () {
       const there = { ...env, KEY: key, SECRET: `whsec_${Buffer.alloc(32, 7).toString("base64")}` };
       const listening = runPrinted(`${forward} ${to}`, there);
       try {
-        await eventually(() => /^ready/m.test(listening.output()), { timeoutMs: 30_000 });
+        await eventually(() => /^ready/m.test(listening.output()), { timeoutMs: 60_000 });
         await finished(runPrinted(`${trigger} ${to}`, there));
-        await eventually(() => receiver.received.length > 0, { timeoutMs: 20_000 });
+        await eventually(() => receiver.received.length > 0, { timeoutMs: 60_000 });
       } finally {
         for (const { pid } of descendantsOf(listening.child.pid!)) process.kill(pid, "SIGTERM");
         await listening.ended;

@@ -6,8 +6,7 @@ import { type CommandResult, laurel } from "../support/processes/command.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { migratedDataDir } from "../support/processes/data-dir.ts";
 
-describe("laurel reconcile", function () {
-  this.timeout(120_000);
+describe("laurel reconcile", () => {
   let dir: Awaited<ReturnType<typeof migratedDataDir>>;
   before(async () => {
     dir = await migratedDataDir();

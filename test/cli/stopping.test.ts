@@ -11,8 +11,7 @@ import { freePort, startProcess } from "../support/processes/process.ts";
 /** A process that takes longer to stop ends with code 1: less than Node waits for late headers. */
 const SHUTDOWN_TIMEOUT_MS = "8000";
 
-describe("a server that is told to stop", function () {
-  this.timeout(120_000);
+describe("a server that is told to stop", () => {
   let dir: Awaited<ReturnType<typeof migratedDataDir>>;
   before(async () => {
     dir = await migratedDataDir();

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { eventually } from "../support/eventually.ts";
 import { hasTravelData, type Line, travelLines, zoneOf } from "../support/data/travel.ts";
 import { defineSeason, type ExpectedSeason, expectedSeasons } from "../support/data/travel-adventure.ts";
+import { allProcessed } from "../support/app/processed.ts";
 
 /** The first year of the file; TRAVEL_UNTIL=2015 takes all of it. */
 const UNTIL = process.env["TRAVEL_UNTIL"] ?? "2012-07";
@@ -61,12 +61,7 @@ describe(`an adventure over the events of travel.stackexchange.com until ${UNTIL
       const again = await send("/events/batch", { events });
       assert.ok(again.results.every(({ status }: { status: string }) => status === "DUPLICATE"));
     }
-    await eventually(
-      async () =>
-        must(await api.get("/api/v1/events?status=PENDING&limit=1", { key: tenant.key }), 200).data.length ===
-        0,
-      { timeoutMs: 500_000, label: "every event is processed" },
-    );
+    await allProcessed(api, tenant, 500_000);
   };
 
   const readRows = (): Promise<Row[]> =>

@@ -5,7 +5,6 @@ import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
 import { metricId } from "../../src/domain/evaluation/metrics/metric-id.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { eventually } from "../support/eventually.ts";
 import {
   COUNTERS,
   defineTravel,
@@ -17,6 +16,7 @@ import {
 } from "../support/data/travel.ts";
 import { type ExpectedPlayer, expectedPlayers } from "../support/data/travel-expected.ts";
 import { defineQuests, type ExpectedQuests, expectedQuests } from "../support/data/travel-quests.ts";
+import { allProcessed } from "../support/app/processed.ts";
 
 /**
  * The first year of the file: enough for both changes of daylight saving in each zone, little enough for
@@ -92,12 +92,7 @@ describe(`travel.stackexchange.com until ${UNTIL}, imported as real events`, fun
       const { accepted } = must(await api.post("/api/v1/events/batch", { events }, { key: tenant.key }), 200);
       assert.equal(accepted, events.length);
     }
-    await eventually(
-      async () =>
-        must(await api.get("/api/v1/events?status=PENDING&limit=1", { key: tenant.key }), 200).data.length ===
-        0,
-      { timeoutMs: 500_000, label: "every event is processed" },
-    );
+    await allProcessed(api, tenant, 500_000);
   };
 
   const readRows = (): Promise<Row[]> =>

@@ -12,18 +12,9 @@ import {
   WORLDCUP,
   worldcupTruth,
 } from "../support/data/worldcup.ts";
+import { allProcessed } from "../support/app/processed.ts";
 
 type Row = { rank: number; externalUserId: string; score: number };
-
-/** Waits until nothing of the project is queued any more. */
-const allProcessed = (api: TestApp, key: string) =>
-  eventually(
-    async () => (await api.get("/api/v1/events?status=PENDING&limit=1", { key })).body.data.length === 0,
-    {
-      timeoutMs: 120_000,
-      label: "every event is processed",
-    },
-  );
 
 const importFile = async (api: TestApp, key: string, stateDir: string) => {
   const run = laurel([
@@ -68,7 +59,7 @@ describe("the World Cup, 1930 to 2022, imported as real events", function () {
     const dir = await temporaryDir();
     const summary = await importFile(api, tenant.key, dir.path);
     assert.deepEqual([summary.accepted, summary.skipped, summary.rejected], [truth!.events, 0, 0]);
-    await allProcessed(api, tenant.key);
+    await allProcessed(api, { key: tenant.key }, 120_000);
     await dir.remove();
   });
 
@@ -143,7 +134,7 @@ describe("the World Cup, 1930 to 2022, imported as real events", function () {
     const summary = await importFile(api, tenant.key, dir.path);
     await dir.remove();
     assert.deepEqual([summary.accepted, summary.skipped, summary.rejected], [0, truth!.events, 0]);
-    await allProcessed(api, tenant.key);
+    await allProcessed(api, { key: tenant.key }, 120_000);
     assert.deepEqual(await topTwenty(api, tenant.key, "points"), before);
   });
 });

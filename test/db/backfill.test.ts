@@ -11,8 +11,7 @@ const METRICS = [
   { eventTypes: ["goal", "other"], aggregate: "sum", property: "n" },
 ];
 
-describe("a backfill on PostgreSQL", function () {
-  this.timeout(120_000);
+describe("a backfill on PostgreSQL", () => {
   let domain: Domain;
   let remove: () => Promise<void>;
   before(async () => {

@@ -8,8 +8,7 @@ import { putWordList } from "../../src/domain/social/chat/moderation/word-lists.
 import type { Domain } from "../support/domain/domain.ts";
 import { startDatabase } from "../support/processes/services.ts";
 
-describe("moderation over PostgreSQL", function () {
-  this.timeout(60_000);
+describe("moderation over PostgreSQL", () => {
   let domain: Domain;
   let remove: () => Promise<void>;
   before(async () => {

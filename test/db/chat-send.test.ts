@@ -7,8 +7,7 @@ import type { Domain } from "../support/domain/domain.ts";
 const TALKS = 30;
 const CALLERS = 10;
 
-describe("sends to one channel over several connections", function () {
-  this.timeout(60_000);
+describe("sends to one channel over several connections", () => {
   let domain: Domain;
   let remove: () => Promise<void>;
 

@@ -11,8 +11,7 @@ import { startDatabase } from "../support/processes/services.ts";
 
 const xpOfEach = (users: readonly string[]) => Object.fromEntries(users.toSorted().map((user) => [user, 10]));
 
-describe("a long change of a project's definitions", function () {
-  this.timeout(60_000);
+describe("a long change of a project's definitions", () => {
   let domain: Domain;
   let remove: () => Promise<void>;
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
-import { STEP, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { CAUSED_ROWS_MAX } from "../../src/domain/revert/read-record.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
 import {
@@ -12,9 +11,9 @@ import {
 } from "../../src/domain/economy/segments/pages.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { addDearSegments, addFarReaching, addRichPair } from "../support/rules/big-players.ts";
-import { startDatabase } from "../support/processes/services.ts";
-import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
-import type { Domain } from "../support/domain/domain.ts";
+import { CPU_SLACK } from "../support/cpu.ts";
+import { postgresDomain } from "../support/processes/postgres-domain.ts";
+import { blockOfUndone } from "../support/domain/undone.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;
@@ -22,32 +21,15 @@ const BLOCK_MAX_MS = 100 * CPU_SLACK;
 /** Players of one page of segments. */
 const PLAYERS = 250;
 
-class Undone extends Error {}
-
-describe("CPU of what changes much at once", function () {
-  this.timeout(120_000);
-  let domain: Domain;
+describe("CPU of what changes much at once", () => {
+  const { domain } = postgresDomain(2);
   let projectId: string;
-  let remove: () => Promise<void>;
-  before(async () => {
-    ({ domain, remove } = await startDatabase(2));
-  });
   beforeEach(async () => {
     projectId = await domain.addProject();
   });
-  after(() => remove());
 
-  /** Does it a few times, each time undone. */
-  const blockOf = (change: (work: Work) => Promise<unknown>): Promise<number> => {
-    const run = async (): Promise<void> => {
-      const changing = domain.transact(async (work) => {
-        await change(work);
-        throw new Undone();
-      });
-      await changing.catch((error: unknown) => assert(error instanceof Undone, String(error)));
-    };
-    return withTimeouts(STEP, () => leastBlockMs(run, BLOCK_MAX_MS));
-  };
+  const blockOf = (change: (work: Work) => Promise<unknown>) =>
+    blockOfUndone(domain.transact, change, BLOCK_MAX_MS);
   const revert = (eventId: string) => (work: Work) =>
     revertEvent(work, projectId, { eventId, reason: "test", onShortfall: "CLAMP", actor: "test" });
 

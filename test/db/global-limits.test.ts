@@ -13,8 +13,7 @@ const RACERS = 20;
 const ASKED = 1_400;
 const MAX = 1_000;
 
-describe("what all players share, with batches that race", function () {
-  this.timeout(120_000);
+describe("what all players share, with batches that race", () => {
   let database: Database;
   let domain: Domain;
   let remove: () => Promise<void>;

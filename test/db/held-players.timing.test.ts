@@ -9,24 +9,17 @@ import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { eventually } from "../support/eventually.ts";
-import type { Domain } from "../support/domain/domain.ts";
 import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { startDatabase } from "../support/processes/services.ts";
+import { postgresDomain } from "../support/processes/postgres-domain.ts";
+import { whileTaken } from "../support/domain/while-held.ts";
 
 const xpOfEach = (users: readonly string[], xp = 10) =>
   Object.fromEntries(users.toSorted().map((user) => [user, xp]));
 
-describe("a transaction that holds what events of one project need", function () {
-  this.timeout(60_000);
-  let domain: Domain;
-  let remove: () => Promise<void>;
+describe("a transaction that holds what events of one project need", () => {
+  const { domain } = postgresDomain(6);
 
-  before(async () => {
-    ({ domain, remove } = await startDatabase(6));
-  });
-  after(() => remove());
   beforeEach(() => void (blamed = []));
 
   const aProject = async (document: object = {}): Promise<string> => {
@@ -49,23 +42,8 @@ describe("a transaction that holds what events of one project need", function ()
     return withTimeouts(BATCH, () => processPartitions({ ...options(), onLeft }, places));
   };
 
-  /** Runs `run` while another transaction has done `take` and is not over. */
-  const during = async (take: (work: Work) => Promise<unknown>, run: () => Promise<void>): Promise<void> => {
-    const released = Promise.withResolvers<void>();
-    let isHeld = false;
-    const holder = domain.transact(async (work) => {
-      await take(work);
-      isHeld = true;
-      await released.promise;
-    });
-    try {
-      await Promise.race([holder, eventually(() => isHeld)]);
-      await run();
-    } finally {
-      released.resolve();
-      await holder;
-    }
-  };
+  const during = (take: (work: Work) => Promise<unknown>, run: () => Promise<void>) =>
+    whileTaken(domain.transact, take, run);
 
   it("keeps the events of its players waiting, and those of no other player or project", async () => {
     const [mine, other] = [await aProject(), await aProject()];
@@ -145,7 +123,7 @@ describe("a transaction that holds what events of one project need", function ()
       domain,
       sql<{ u: string; n: number }>`
         select p.external_user_id as u, count(*)::int as n from outbox o join players p on p.id = o.player_id
-        where o.type = 'player.created' and p.project_id in (${mine}, ${other}) group by 1`,
+        where o.type = 'player.created' and p.project_id in (${mine}, ${other}) group by p.project_id, 1`,
     );
     const expected = [user, late, ...theirs, fresh].map((name) => ({ u: name, n: 1 }));
     const byName = (a: { u: string }, b: { u: string }): number => (a.u < b.u ? -1 : 1);

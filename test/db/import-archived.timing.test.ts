@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { sql } from "kysely";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
@@ -8,6 +6,7 @@ import { importConfig } from "../../src/domain/registries/configuration/import.t
 import { WEB_LONG, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import type { Domain } from "../support/domain/domain.ts";
 import { startDatabase } from "../support/processes/services.ts";
+import { memoryKept } from "../support/memory.ts";
 
 /** As many as a project may have that are not archived. */
 const NAMED = 1_000;
@@ -16,12 +15,7 @@ const HELD_MAX_BYTES = 16 * 1024 * 1024;
 
 class Undone extends Error {}
 
-const heapBytes = (): number => {
-  setFlagsFromString("--expose-gc");
-  (runInNewContext("gc") as () => void)();
-  setFlagsFromString("--no-expose-gc");
-  return process.memoryUsage().heapUsed;
-};
+const heapBytes = (): number => memoryKept().heapUsed;
 
 const badgeOf = (key: string) => ({ key, name: "New" });
 
@@ -62,7 +56,8 @@ describe("an import that names a thousand archived definitions", function () {
       },
     } as AbortSignal;
     const caller = { kind: "user", userId: projectId, tenantId: projectId, role: "OWNER" };
-    const given = { document, prune: false, tenantId: projectId, actor: "test", signal };
+    const questions = new Map();
+    const given = { document, questions, prune: false, tenantId: projectId, actor: "test", signal };
     const importing = domain.transact((work) =>
       importConfig(work, projectId, { ...given, caller: caller as unknown as Caller }),
     );

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import { countingStatements, type StatementCounts } from "../../src/domain/kernel/statement-counts.ts";
 import { aTenant, shareApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
@@ -94,5 +95,80 @@ describe("the statements of a join", function () {
     must(await api.post(`/api/v1/players/${playerId}/xp`, { amount: 1 }, { key: tenant.key }), 201);
     const last = await join(api, token, "player", { lastSeq: seq });
     await heardUpTo(last, seq + 1);
+  });
+
+  describe("of a lobby", () => {
+    let host: Awaited<ReturnType<typeof aPlayer>>;
+    let lobbyId: string;
+    let room: Listener;
+    before(async () => {
+      host = await aPlayer(api, tenant.key);
+      room = await join(api, host.token, "lobby", { create: { mode: "duel", maxPlayers: 16 } });
+      await eventually(() => isShown(room));
+      lobbyId = room.room.state.id;
+    });
+
+    const isIn = (playerId: string): boolean => room.room.state.members.has(playerId) === true;
+    const isShown = ({ room: { state } }: Listener): boolean => state.members?.has(host.playerId) === true;
+    /** Of what a join does for a player; `prepare` is no part of it. */
+    const leastOf = async (
+      prepare: () => Promise<{ token: string }>,
+      options: object,
+    ): Promise<StatementCounts> => {
+      const found: StatementCounts[] = [];
+      for (let n = 0; n < JOINS; n++) {
+        const { token } = await prepare();
+        const before = { ...counts };
+        const listener = await join(api, token, "lobby", options);
+        await eventually(() => isShown(listener));
+        const { statements, roundTrips } = counts;
+        found.push({
+          statements: statements - before.statements,
+          roundTrips: roundTrips - before.roundTrips,
+        });
+        await listener.room.leave();
+      }
+      return found.toSorted((a, b) => a.statements - b.statements || a.roundTrips - b.roundTrips)[0]!;
+    };
+
+    it("are none for a further socket of a member, where the process has the room", async () => {
+      const isNone = { statements: 0, roundTrips: 0 };
+      assert.deepEqual(await leastOf(async () => host, { lobbyId }), isNone);
+    });
+
+    it("are the change that a member is there, for a first socket", async () => {
+      const members = await Promise.all(Array.from({ length: JOINS }, () => aPlayer(api, tenant.key)));
+      for (const { playerId } of members)
+        must(await api.post(`/api/v1/lobbies/${lobbyId}/join`, { playerId }, { key: tenant.key }), 200);
+      // The room hears of it when it reads the lobby again.
+      await eventually(() => members.every(({ playerId }) => isIn(playerId)), { timeoutMs: 8_000 });
+      const aMember = async () => members.pop()!;
+      // Locks, reads and writes it.
+      assert.deepEqual(await leastOf(aMember, { lobbyId }), { statements: 3, roundTrips: 2 });
+    });
+
+    it("are one read and two changes for a player who takes a seat", async () => {
+      const anybody = () => aPlayer(api, tenant.key);
+      // The player locked, bans and other seats looked up, the change with its event, and that one is there.
+      assert.deepEqual(await leastOf(anybody, { lobbyId }), { statements: 11, roundTrips: 8 });
+    });
+
+    it("are refused to one who is no member any more, whatever the room shows", async () => {
+      const player = await aPlayer(api, tenant.key);
+      const listener = await join(api, player.token, "lobby", { lobbyId });
+      await eventually(() => isShown(listener));
+      await listener.room.leave();
+      await eventually(() => !isIn(player.playerId));
+      const again = await join(api, player.token, "lobby", { lobbyId });
+      await eventually(() => isIn(player.playerId));
+      // Nobody tells the room.
+      await again.room.leave(false);
+      const isAway = () => room.room.state.members.get(player.playerId)?.status === "DISCONNECTED";
+      await eventually(() => isAway());
+      await api.app.transact(({ db }) =>
+        sql`update lobby_members set status = 'LEFT' where player_id = ${player.playerId}`.execute(db),
+      );
+      await assert.rejects(join(api, player.token, "lobby", { lobbyId }), /not in the lobby/);
+    });
   });
 });

@@ -9,8 +9,9 @@ import { createRule, RULES_MAX } from "../../src/domain/rules/rules.ts";
 import { createLobby, NewLobby } from "../../src/domain/social/lobbies/create.ts";
 import { OPEN_LOBBIES_MAX } from "../../src/domain/social/lobbies/limits.ts";
 import { putEventSchema, SCHEMAS_MAX } from "../../src/domain/tracking/event-types.ts";
-import { eventually } from "../support/eventually.ts";
-import { type StartedDatabase, startDatabase } from "../support/processes/services.ts";
+import { startDatabase } from "../support/processes/services.ts";
+import { madeOnce } from "../support/made.ts";
+import { commitBeside } from "../support/races/uncommitted.ts";
 
 const aRule = (key: string) =>
   RuleDocument.parse({
@@ -74,44 +75,21 @@ const cases: Record<string, Case> = {
   },
 };
 
-describe("the last place of what a project may have a number of", function () {
-  this.timeout(120_000);
-  let started: StartedDatabase;
-  before(async () => {
-    started = await startDatabase(4);
-  });
-  after(() => started.remove());
+describe("the last place of what a project may have a number of", () => {
+  const started = madeOnce(
+    () => startDatabase(4),
+    (made) => made.remove(),
+  );
 
   for (const [name, { max, reason, add, copy }] of Object.entries(cases))
     it(`is taken by one of two that ask at once: ${name}`, async () => {
-      const { database, domain } = started;
+      const { domain } = started;
       const projectId = await domain.addProject();
       const { transact } = domain;
       const adding = (work: Work) => add(work, projectId, `n${randomUUID()}`);
       await transact(adding);
       await transact(({ db }) => copy(projectId, max - 2).execute(db));
-      const isMade = Promise.withResolvers<void>();
-      const mayCommit = Promise.withResolvers<void>();
-      const one = transact(async (work) => {
-        await adding(work);
-        isMade.resolve();
-        await mayCommit.promise;
-      });
-      await isMade.promise;
-      let isOver = false;
-      const two = transact(adding).finally(() => {
-        isOver = true;
-      });
-      two.catch(() => undefined);
-      await eventually(async () => {
-        if (isOver) return true;
-        const { rows } = await sql`
-          select from pg_locks l join pg_database d on d.oid = l.database
-          where not l.granted and d.datname = current_database()`.execute(database.em.fork().getKysely());
-        return rows.length > 0;
-      });
-      mayCommit.resolve();
-      await one;
-      await assert.rejects(two, { code: "CONFLICT", reason });
+      const [two] = await commitBeside(started, adding, adding);
+      await assert.rejects(two!, { code: "CONFLICT", reason });
     });
 });

@@ -25,8 +25,7 @@ const WORKERS = 6;
 const outside = AsyncLocalStorage.snapshot();
 const DAY = { key: "2026-01-10", startsAt: "2026-01-10T00:00:00Z", endsAt: "2026-01-11T00:00:00Z" };
 
-describe("periods of leaderboards, with workers that race", function () {
-  this.timeout(120_000);
+describe("periods of leaderboards, with workers that race", () => {
   let database: Database;
   let domain: Domain;
   let remove: () => Promise<void>;

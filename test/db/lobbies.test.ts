@@ -22,8 +22,7 @@ import { startDatabase } from "../support/processes/services.ts";
 const CONNECTIONS = 20;
 const SERVER = { kind: "SERVER" } as const;
 
-describe("lobbies, with transactions that race", function () {
-  this.timeout(120_000);
+describe("lobbies, with transactions that race", () => {
   let database: Database;
   let domain: Domain;
   let remove: () => Promise<void>;

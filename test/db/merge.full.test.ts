@@ -8,11 +8,9 @@ import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
-import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
-import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import type { Domain } from "../support/domain/domain.ts";
 import { define, publish } from "../support/domain/rule-projects.ts";
-import { startDatabase } from "../support/processes/services.ts";
+import { postgresDomain } from "../support/processes/postgres-domain.ts";
+import { findingsOf } from "../support/reverts/histories.ts";
 
 const PAIRS = 24;
 /** Answered with 503, so that the caller asks again. */
@@ -20,15 +18,10 @@ const DEADLOCK = "40P01";
 const XP = 7;
 const COINS = 3;
 
-describe("players who are merged while their events arrive", function () {
-  this.timeout(120_000);
-  let domain: Domain;
-  let remove: () => Promise<void>;
+describe("players who are merged while their events arrive", () => {
+  const { domain } = postgresDomain(16);
   let projectId: string;
 
-  before(async () => {
-    ({ domain, remove } = await startDatabase(16));
-  });
   beforeEach(async () => {
     projectId = await domain.addProject();
     await define(domain, projectId, "currency", { key: "coins", name: "Coins" });
@@ -52,7 +45,6 @@ describe("players who are merged while their events arrive", function () {
     await domain.addBoard(projectId, { key: "goals", name: "Goals", metric: event });
     await domain.addBoard(projectId, { key: "xp", name: "XP", metric: { source: "XP" } });
   });
-  after(() => remove());
 
   const query = <T>(statement: ReturnType<typeof sql<T>>): Promise<T[]> =>
     domain.transact(async ({ db }) => (await statement.execute(db)).rows);
@@ -137,13 +129,7 @@ describe("players who are merged while their events arrive", function () {
   };
 
   const assertSound = async (): Promise<void> => {
-    const findings: Finding[] = [];
-    await reconcile(domain.transact, {
-      projectId,
-      repair: false,
-      onFinding: (finding) => void findings.push(finding),
-    });
-    assert.deepEqual(findings, []);
+    assert.deepEqual(await findingsOf(domain, projectId), []);
     const left = await query(sql<{ n: string }>`
       select (select count(*) from event_q where project_id = ${projectId})
         + (select count(*) from event_due where project_id = ${projectId})

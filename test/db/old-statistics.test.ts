@@ -6,8 +6,7 @@ import { openPostgres } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 
-describe("a database that has grown since its last statistics", function () {
-  this.timeout(60_000);
+describe("a database that has grown since its last statistics", () => {
   let services: Services;
   let database: Awaited<ReturnType<typeof openPostgres>>;
   before(async () => {

@@ -1,33 +1,23 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { linesOfPlayer } from "../support/app/player-lines.ts";
-import { migrations } from "../../src/domain/registries/migrations/list.ts";
 import { ensurePartitions } from "../../src/domain/registries/partitions.ts";
-import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { idFor, newId } from "../../src/domain/kernel/ids.ts";
 import { eventually } from "../support/eventually.ts";
-import { type StartedDatabase, startDatabase } from "../support/processes/services.ts";
+import { startDatabase } from "../support/processes/services.ts";
+import { madeOnce } from "../support/made.ts";
+import { migrateAlone } from "../support/domain/migrate-alone.ts";
+import { findingsOf } from "../support/reverts/histories.ts";
 
 const PARTITIONED = "20261123000002-weekly-partitions";
 
-describe("a database whose streams were one table", function () {
-  this.timeout(120_000);
-  let started: StartedDatabase;
-  before(async () => {
-    started = await startDatabase(4);
-  });
-  after(() => started.remove());
+describe("a database whose streams were one table", () => {
+  const started = madeOnce(
+    () => startDatabase(4),
+    (made) => made.remove(),
+  );
 
-  /** Runs this migration alone: the code needs what later ones have made. */
-  const migrate = async (direction: "up" | "down"): Promise<void> => {
-    const { em } = started.database;
-    const { class: Partitioning } = migrations.find(({ name }) => name === PARTITIONED)!;
-    const migration = new Partitioning(em.getDriver(), em.config);
-    migration[direction]();
-    await em.fork().transactional(async (own) => {
-      for (const query of migration.getQueries()) await sql.raw(query as string).execute(own.getKysely());
-    });
-  };
+  const migrate = (direction: "up" | "down") => migrateAlone(started.database, PARTITIONED, direction);
 
   it("keeps every line when they are divided by week, and when they are put together again", async () => {
     const { domain } = started;
@@ -50,13 +40,7 @@ describe("a database whose streams were one table", function () {
     await domain.grant(projectId, playerId, 30);
     await migrate("up");
     assert.equal((await linesOf()).length, both.length + 1);
-    const findings: unknown[] = [];
-    await reconcile(domain.transact, {
-      projectId,
-      repair: false,
-      onFinding: (one) => void findings.push(one),
-    });
-    assert.deepEqual(findings, []);
+    assert.deepEqual(await findingsOf(domain, projectId), []);
   });
 
   it("keeps a line that is committed while they are put together again", async () => {

@@ -5,45 +5,22 @@ import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { createStatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
-import { createEventTypeRecorder } from "../../src/domain/tracking/event-type-recorder.ts";
 import { noHandNotes } from "../../src/domain/progression/hand-notes.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
-import { createLog } from "../../src/log.ts";
-import { createMetrics } from "../../src/metrics.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openDomain } from "../support/domain/domain.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { startDatabase } from "../support/processes/services.ts";
+import { workerApp } from "../support/domain/worker-app.ts";
+import { postgresDomain } from "../support/processes/postgres-domain.ts";
 
 /** How long a transaction of the worker waits for a lock, in ms. */
 const LOCK_MS = 300;
 
-describe("a rule that a worker has to pause while others change its project's definitions", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
-  let remove: () => Promise<void>;
-  before(async () => {
-    ({ database, domain, remove } = await startDatabase(6));
-  });
-  after(() => remove());
+describe("a rule that a worker has to pause while others change its project's definitions", () => {
+  const { database, domain } = postgresDomain(6);
 
   /** A worker's process, of which `transact` makes the transactions. */
-  const appWith = (transact: Transact): App =>
-    ({
-      transact,
-      clock: () => new Date(),
-      log: createLog({ logLevel: "silent" }),
-      metrics: createMetrics(),
-      topics: domain.topics,
-      ruleStats: createStatsRecorder(),
-      eventTypes: createEventTypeRecorder(),
-      queue: { wakeHere: () => undefined },
-      handNotes: noHandNotes,
-      limits: { claimEvents: 100, claimTogether: 100 },
-    }) as unknown as App;
+  const appWith = (transact: Transact): App => workerApp(domain, { transact, handNotes: noHandNotes });
   const processEvents = createProcessEvents();
   const runJob = (app: App, projectId: string, user: string): Promise<readonly string[]> => {
     const keys = [String(partitionOf(projectId, user))];

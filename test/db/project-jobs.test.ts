@@ -9,8 +9,7 @@ import type { Domain } from "../support/domain/domain.ts";
 
 const outside = AsyncLocalStorage.snapshot();
 
-describe("a job of a project in PostgreSQL", function () {
-  this.timeout(30_000);
+describe("a job of a project in PostgreSQL", () => {
   let domain: Domain;
   let remove: () => Promise<void>;
   before(async () => {

@@ -5,23 +5,15 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { within } from "../../src/platform/within.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { startDatabase } from "../support/processes/services.ts";
+import { openDomain } from "../support/domain/domain.ts";
+import { postgresDomain } from "../support/processes/postgres-domain.ts";
 
 const NOTE = { publishedBy: "test" };
 
-describe("publishing over PostgreSQL", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
-  let remove: () => Promise<void>;
-  before(async () => {
-    ({ database, domain, remove } = await startDatabase(10));
-  });
-  after(() => remove());
+describe("publishing over PostgreSQL", () => {
+  const { database, domain } = postgresDomain(10);
 
   const aDraft = (projectId: string, key: string, parts: Json) => {
     const rule = RuleDocument.parse({ key, name: "A rule", ...parts });

@@ -24,8 +24,7 @@ describe("rank notices of several relays", () => {
   });
   after(() => remove());
 
-  it("tell each change once: what a player is told goes on where the last word ended", async function () {
-    this.timeout(30_000);
+  it("tell each change once: what a player is told goes on where the last word ended", async () => {
     const projectId = await domain.addProject();
     const players = await Promise.all(
       Array.from({ length: 8 }, (_, i) => domain.addPlayer(projectId, `user-${i}`)),

@@ -12,8 +12,7 @@ import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
 const OUTAGE_MS = 2_500;
 const RECOVERY_MAX_MS = 5_000;
 
-describe("connections to Redis", function () {
-  this.timeout(30_000);
+describe("connections to Redis", () => {
   const target = new URL(process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379");
   let proxy: TcpProxy;
   let url: string;

@@ -11,8 +11,7 @@ import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
 const log = pino({ level: "silent" });
 
-describe("notes of what processes have in hand, in Redis", function () {
-  this.timeout(30_000);
+describe("notes of what processes have in hand, in Redis", () => {
   let namespace: string;
   const opened: Redis[] = [];
   const admin = new Redis(REDIS_URL);
@@ -85,7 +84,7 @@ describe("notes of what processes have in hand, in Redis", function () {
       await assert.rejects(one.notes.look());
       assert.deepEqual(await two.notes.look(), []);
       await proxy.restore();
-      await eventually(() => one.notes.look().then(() => true), { timeoutMs: 15_000 });
+      await eventually(() => one.notes.look().then(() => true), { timeoutMs: 60_000 });
       assert.deepEqual(textsOf(await two.notes.look()), [["of one", false]]);
     } finally {
       await proxy.stop();

@@ -11,8 +11,7 @@ const log = pino({ level: "silent" });
 
 type Member = { peers: RedisPeers; redis: Redis; dead: string[]; lost: () => number };
 
-describe("the registry of processes that hold rooms", function () {
-  this.timeout(20_000);
+describe("the registry of processes that hold rooms", () => {
   const namespace = `laurel-test-${randomUUID().slice(0, 8)}`;
   const members: Member[] = [];
 

@@ -2,31 +2,18 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { finishRelay } from "../../src/domain/delivery/outbox/finish-relay.ts";
 import type { TakenCommit } from "../../src/domain/delivery/outbox/read-queue.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
-import { temporaryDir } from "../support/processes/process.ts";
+import { ownServices } from "../support/processes/own-services.ts";
 
 const ROUNDS = 8;
 const COMMITS = 400;
 
-describe("two relays that took the same commits", function () {
-  this.timeout(120_000);
-  let dir: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
-  let database: Database;
+describe("two relays that took the same commits", () => {
+  const own = ownServices({ poolMax: 4 });
   let domain: Domain;
-  before(async () => {
-    dir = await temporaryDir();
-    services = await startServices(dir.path);
-    database = await openPostgres(services.databaseUrl, 4);
-    domain = openDomain(database);
-  });
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await dir?.remove();
+  before(() => {
+    domain = openDomain(own.database);
   });
 
   const taken = async (projectId: string): Promise<TakenCommit[]> => {

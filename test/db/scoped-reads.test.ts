@@ -15,8 +15,7 @@ const WHO = {
   values: [],
 };
 
-describe("a read in one message, within a scope", function () {
-  this.timeout(60_000);
+describe("a read in one message, within a scope", () => {
   let services: Services;
   let database: Database;
   let ada: string;

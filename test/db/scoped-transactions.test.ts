@@ -12,8 +12,7 @@ import { temporaryDir } from "../support/processes/process.ts";
 
 const PLAYERS = 20_000;
 
-describe("a transaction on PostgreSQL, with a scope or without", function () {
-  this.timeout(60_000);
+describe("a transaction on PostgreSQL, with a scope or without", () => {
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let database: Database;

@@ -11,28 +11,21 @@ import { define } from "../support/domain/rule-projects.ts";
 import { changeBalance } from "../../src/domain/economy/currencies/balances.ts";
 import { lockPlayersById } from "../../src/domain/progression/load.ts";
 import { WEB, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
-import type { Database } from "../../src/platform/database.ts";
-import type { Domain } from "../support/domain/domain.ts";
 import { aProjectOfChanges, openSharing, type Share } from "../support/domain/sharing.ts";
-import { eventually } from "../support/eventually.ts";
-import { startDatabase } from "../support/processes/services.ts";
+import { postgresDomain } from "../support/processes/postgres-domain.ts";
+import { whileTaken } from "../support/domain/while-held.ts";
 
-describe("a player whose row is held", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
-  let remove: () => Promise<void>;
+describe("a player whose row is held", () => {
+  const { database, domain } = postgresDomain(6);
   let projectId: string;
   let share: Share;
   const ids: string[] = [];
 
   before(async () => {
-    ({ database, domain, remove } = await startDatabase(6));
     projectId = await aProjectOfChanges(domain);
     for (const name of ["held", "free", "other"]) ids.push(await domain.addPlayer(projectId, name));
     ({ share } = await openSharing(database, domain, projectId));
   });
-  after(() => remove());
 
   const grant = (name: string, amount = 1): Promise<number> =>
     withTimeouts(WEB, () =>
@@ -44,25 +37,10 @@ describe("a player whose row is held", function () {
     );
 
   /** Runs `run` while another transaction holds the player, or what `take` takes. */
-  const whileHeld = async (
+  const whileHeld = (
     run: () => Promise<void>,
     take: (work: Work) => Promise<unknown> = (work) => lockPlayersById(work, projectId, [ids[0]!]),
-  ): Promise<void> => {
-    const released = Promise.withResolvers<void>();
-    let isHeld = false;
-    const holder = domain.transact(async (work) => {
-      await take(work);
-      isHeld = true;
-      await released.promise;
-    });
-    try {
-      await eventually(() => isHeld);
-      await run();
-    } finally {
-      released.resolve();
-      await holder;
-    }
-  };
+  ) => whileTaken(domain.transact, take, run);
 
   it("does not keep the others waiting who share its transaction, nor those who come after", async () => {
     let first: Promise<number> | undefined;

@@ -2,30 +2,20 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { listEntries } from "../../src/domain/economy/ledger/entries.ts";
 import { verifyLedger } from "../../src/domain/economy/ledger/verify.ts";
-import { migrations } from "../../src/domain/registries/migrations/list.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { type StartedDatabase, startDatabase } from "../support/processes/services.ts";
+import { startDatabase } from "../support/processes/services.ts";
+import { madeOnce } from "../support/made.ts";
+import { migrateAlone } from "../support/domain/migrate-alone.ts";
 
 const NAME = "20261123000005-short-lines";
 
-describe("ledgers whose lines are stored without what their rows say", function () {
-  this.timeout(60_000);
-  let started: StartedDatabase;
-  before(async () => {
-    started = await startDatabase(4);
-  });
-  after(() => started.remove());
+describe("ledgers whose lines are stored without what their rows say", () => {
+  const started = madeOnce(
+    () => startDatabase(4),
+    (made) => made.remove(),
+  );
 
-  /** Runs this migration alone. */
-  const migrate = async (direction: "up" | "down"): Promise<void> => {
-    const { em } = started.database;
-    const { class: Short } = migrations.find(({ name }) => name === NAME)!;
-    const migration = new Short(em.getDriver(), em.config);
-    migration[direction]();
-    await em.fork().transactional(async (own) => {
-      for (const query of migration.getQueries()) await sql.raw(query as string).execute(own.getKysely());
-    });
-  };
+  const migrate = (direction: "up" | "down") => migrateAlone(started.database, NAME, direction);
 
   it("are written whole again for the previous version, and then read as before", async () => {
     const { domain } = started;

@@ -43,8 +43,7 @@ const block = (ms: number): void => {
   for (const untilMs = performance.now() + ms; performance.now() < untilMs;);
 };
 
-describe("work that computes for longer than its transaction may stand still", function () {
-  this.timeout(60_000);
+describe("work that computes for longer than its transaction may stand still", () => {
   let domain: Domain;
   let remove: () => Promise<void>;
   let aheadMs = 0;

@@ -21,8 +21,11 @@ const BUDGET = JSON.parse(readFileSync(FILE, "utf8")) as Budget;
 
 /** What clients ask for all the time: each is one statement at most, in one message. */
 const HOT = ["listLeaderboardEntries", "getLeaderboardEntry", "getPlayer", "listBalances"];
-/** The least of so many calls counts: what a process learns once is no part of an operation. */
-const CALLS = { read: 5, write: 3 };
+/**
+ * The least of so many calls counts: what a process learns once, or a connection does every 5 s, is no part
+ * of an operation. One that seems to need too much is called again, up to `most` times.
+ */
+const CALLS = { read: 5, write: 3, most: 12 };
 
 /**
  * What a key may do, else a user; operations of super-admins and for everybody are no part of games. Those
@@ -74,7 +77,12 @@ describe("the budget of statements", function () {
     let request = await make();
     const found: StatementCounts[] = [];
     const isRead = route.method === "get";
-    for (let n = 0; n < (isRead ? CALLS.read : CALLS.write); n++) {
+    const [most, waits] = BUDGET[route.id] ?? [0, 0];
+    const isMet = (): boolean =>
+      found.some(({ statements }) => statements <= most) &&
+      found.some(({ roundTrips }) => roundTrips <= waits);
+    const least = isRead ? CALLS.read : CALLS.write;
+    for (let n = 0; n < least || (n < CALLS.most && !isMet()); n++) {
       await forgetLimits(api, side, "");
       if (n > 0 && !isRead) request = await make();
       found.push((counts = { statements: 0, roundTrips: 0 }));
@@ -99,6 +107,20 @@ describe("the budget of statements", function () {
 
   it("has one statement at most for each hot read", () => {
     for (const id of HOT) assert.ok(Math.max(...(BUDGET[id] ?? [Infinity])) <= 1, id);
+  });
+
+  it("has two statements for a player with everything that can be included", async () => {
+    const { key } = side.tenant;
+    const made = await api.post("/api/v1/players", { externalUserId: "with-includes" }, { key });
+    const include = "badges,streaks,segments,boosts,quests,adventures,identities,metrics";
+    const found: number[] = [];
+    for (let n = 0; n < CALLS.read; n++) {
+      counts = { statements: 0, roundTrips: 0 };
+      const { status } = await counted.get(`/api/v1/players/${made.body.id}?include=${include}`, { key });
+      assert.equal(status, 200);
+      found.push(counts.statements);
+    }
+    assert.ok(Math.min(...found) <= 2, String(found));
   });
 
   it("names every operation of tenants, and no other", () => {

@@ -10,8 +10,7 @@ const COMMITS = 60;
 const EVENTS = 20;
 const KILL_AT = 30;
 
-describe("the feed of webhook events, filled by two workers of which one is killed", function () {
-  this.timeout(120_000);
+describe("the feed of webhook events, filled by two workers of which one is killed", () => {
   let cluster: WebhookCluster;
   let site: HookSite;
 

@@ -14,8 +14,7 @@ const functionsOf = (path: string, name: string): string[] =>
 const documents = readSourceFiles().filter(({ path }) => path.endsWith(".md"));
 const definitions = (name: string) => documents.flatMap(({ path }) => functionsOf(path, name));
 
-describe("the helpers of the guides", function () {
-  this.timeout(60_000);
+describe("the helpers of the guides", () => {
   let api: TestApp;
   before(async () => (api = await startApp()));
 

@@ -1,19 +1,18 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { runSteps, stepsOf } from "../support/documents/steps.ts";
+import { skipWithout } from "../support/needed.ts";
+import { madeOnce } from "../support/made.ts";
 
 const START = "docs/guides/getting-started.md";
 const TEST_CLOCK = "docs/guides/test-clock.md";
 
 describe("the commands of the guide to the clock of a sandbox", function () {
-  this.timeout(60_000);
-  let api: TestApp;
-  before(async function () {
-    const isHere = (command: string) => spawnSync(command, ["--version"]).status === 0;
-    if (!["bash", "curl"].every(isHere)) this.skip();
-    api = await startApp();
+  this.timeout(180_000);
+  before(function () {
+    skipWithout(this, "bash", "curl");
   });
+  const api = madeOnce(startApp);
 
   it("play a week, of which the project beside it sees nothing", async () => {
     assert.ok(stepsOf(TEST_CLOCK).length > 5);

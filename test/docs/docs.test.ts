@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { sql } from "kysely";
 import { DEMO_BOARDS, DEMO_DEFINITIONS, DEMO_RULES } from "../../src/cli/demo-game.ts";
+import { DEMO_QUESTS, demoSeason } from "../../src/cli/demo-goals.ts";
 import { SETTINGS } from "../../src/config.ts";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { getCatalogue } from "../../src/domain/rules/insight/catalogue.ts";
@@ -11,11 +11,13 @@ import { OPERATOR_NAMES } from "../../src/domain/evaluation/language/operators.t
 import { createMetrics } from "../../src/metrics.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { withAdminTotp } from "../support/mfa/second-factor.ts";
 import { blocksOf, runSteps, stepsOf } from "../support/documents/steps.ts";
 import { watchPlayer } from "../support/documents/watcher.ts";
 import { namesIn, root, rowsIn, rowsOf, textOf } from "../support/documents/documents.ts";
 import { freePort } from "../support/processes/process.ts";
 import { readSourceFiles } from "../support/source/source-files.ts";
+import { skipWithout } from "../support/needed.ts";
 
 const README = "README.md";
 const SETTINGS_GUIDE = "docs/guides/settings.md";
@@ -25,15 +27,15 @@ const RULES = "docs/guides/rules.md";
 const ECONOMY = "docs/guides/economy.md";
 const QUESTS = "docs/guides/quests.md";
 const ADVENTURES = "docs/guides/adventures.md";
-const TEST_CLOCK = "docs/guides/test-clock.md";
+const ANALYTICS = "docs/guides/analytics.md";
+const EXPORTS = "docs/guides/analytics-export.md";
+const [TEST_CLOCK, SECOND_FACTOR] = ["docs/guides/test-clock.md", "docs/guides/second-factor.md"];
 const CHAT = "docs/guides/chat.md";
-const PLAYERS = "docs/guides/players.md";
-const BOARDS = "docs/guides/leaderboards.md";
+const [PLAYERS, BOARDS] = ["docs/guides/players.md", "docs/guides/leaderboards.md"];
 const ACCOUNTS = "docs/guides/accounts.md";
-const KEYS = "docs/guides/keys-and-limits.md";
-const WEBHOOKS = "docs/guides/webhooks.md";
-const LOBBIES = "docs/guides/lobbies.md";
-const OPERATE = "docs/guides/operate.md";
+const [KEYS, WEBHOOKS] = ["docs/guides/keys-and-limits.md", "docs/guides/webhooks.md"];
+const [LOBBIES, OPERATE] = ["docs/guides/lobbies.md", "docs/guides/operate.md"];
+const [SSO, SCIM, DOMAINS] = ["docs/guides/sso.md", "docs/guides/scim.md", "docs/guides/domains.md"];
 
 const documents = readSourceFiles().filter(({ path }) => path.endsWith(".md"));
 
@@ -59,6 +61,13 @@ const brokenLinks = ({ path, text }: { path: string; text: string }): string[] =
 /** Names in the first column of the tables under a heading. */
 const firstColumn = (path: string, heading: string): string[] =>
   rowsOf(path, heading).flatMap(([cell = ""]) => namesIn(cell));
+
+/** Documents whose marked blocks are run. */
+const RUN_DOCUMENTS = [
+  [README, START, RULES, ECONOMY, QUESTS, ADVENTURES],
+  [ANALYTICS, EXPORTS, TEST_CLOCK, CHAT, LOBBIES, PLAYERS],
+  [BOARDS, ACCOUNTS, SECOND_FACTOR, SSO, SCIM, DOMAINS, "docs/guides/billing.md", KEYS, WEBHOOKS, OPERATE],
+].flat();
 
 describe("the documents", () => {
   it("link only to what exists", () => {
@@ -113,6 +122,11 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   ["docs/guides/game-client.md", "game-server.mjs", "test/browser/game.test.ts runs it with a browser"],
   ["loadtest/README.md", "npm run loadtest", "test/cli/loadtest.test.ts runs its scenarios, shortened"],
   [OPERATE, "systemctl enable", "needs systemd and root; what the units start, test/processes starts too"],
+  [SSO, "export DOMAIN=", "test/docs/docs-sso.test.ts sets these variables"],
+  [SSO, "export ISSUER=", "test/docs/docs-sso.test.ts sets these variables"],
+  [DOMAINS, "export TOKEN=eyJ", "test/docs/docs-domains.test.ts sets these variables"],
+  [SECOND_FACTOR, "export ADMIN_EMAIL=", "test/docs/docs-second-factor.test.ts sets these variables"],
+  [SCIM, "export TOKEN=eyJ", "test/docs/docs-scim.test.ts sets these variables"],
   ["docs/contributing.md", "npm run examples", "writes into src; answer-examples.test.ts judges it"],
   ["src/http/reference/README.md", "npm run reference", "writes into src; framework-pages.test.ts compares"],
 ];
@@ -125,10 +139,12 @@ const RUN_BY: readonly [path: string, words: string, test: string][] = [
   [OPERATE, "admin create", "test/cli/printed-commands.test.ts"],
   [ACCOUNTS, "admin create", "test/cli/printed-commands.test.ts"],
   [OPERATE, "reconcile", "test/cli/printed-commands.test.ts"],
+  [OPERATE, "analytics verify", "test/cli/printed-commands.test.ts"],
   [IMPORT, "import history.ndjson.gz", "test/cli/printed-commands.test.ts"],
   [OPERATE, "config export", "test/cli/printed-commands.test.ts"],
   [WEBHOOKS, "laurel.mjs listen", "test/cli/printed-commands.test.ts"],
   [WEBHOOKS, "laurel.mjs trigger", "test/cli/printed-commands.test.ts"],
+  [ANALYTICS, "experiments/comeback-bonus", "test/cli/demo.test.ts"],
   [OPERATE, "admin processes", "test/http/superadmin-rooms.test.ts"],
 ];
 
@@ -161,35 +177,25 @@ describe("blocks of commands", () => {
 
   it("belong to documents whose marked blocks are run", () => {
     const marked = documents.filter(({ text }) => /^```sh run/m.test(text)).map(({ path }) => path);
-    const run = [
-      README,
-      START,
-      RULES,
-      ECONOMY,
-      QUESTS,
-      ADVENTURES,
-      TEST_CLOCK,
-      CHAT,
-      LOBBIES,
-      PLAYERS,
-      BOARDS,
-      ACCOUNTS,
-      KEYS,
-      WEBHOOKS,
-      OPERATE,
-    ];
-    assert.deepEqual(marked.toSorted(), run.toSorted());
+    assert.deepEqual(marked.toSorted(), RUN_DOCUMENTS.toSorted());
   });
 });
 
+/** What a super-admin logs in with in the guides: one who has set up a second factor. */
+const adminOfGuides = async (api: TestApp): Promise<Record<string, string>> => {
+  const admin = await anAdmin(api);
+  const { recoveryCodes } = await withAdminTotp(api, admin);
+  const [ADMIN_CODE = ""] = recoveryCodes;
+  return { ADMIN_EMAIL: admin.email, ADMIN_PASSWORD: admin.password, ADMIN_CODE };
+};
+
 describe("the commands of the documents", function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   let api: TestApp;
   const environment = { PATH: process.env["PATH"], HOME: process.env["HOME"] };
 
   before(async function () {
-    const isHere = (command: string) => spawnSync(command, ["--version"]).status === 0;
-    if (!["bash", "curl"].every(isHere)) this.skip();
+    skipWithout(this, "bash", "curl");
     api = await startApp();
   });
 
@@ -220,8 +226,9 @@ describe("the commands of the documents", function () {
     const { body } = await api.get("/api/v1/players/ext:mira", { key: KEY });
     // 60 given, 15 and 12 spent, 5 with the badge, a chest for 10.
     assert.equal(body.currencies.gems, 28);
+    await runSteps(EXPORTS, await runSteps(ANALYTICS, await started()));
     await runSteps(ADVENTURES, await runSteps(QUESTS, ranked));
-    assert.equal((await api.get("/api/v1/players/ext:uma", { key: KEY })).body.xp, 155);
+    assert.equal((await api.get("/api/v1/players/ext:uma", { key: KEY })).body.xp, 255);
   });
 
   it("of the guide to lobbies lead from an open lobby to the results of its game", async () => {
@@ -243,19 +250,17 @@ describe("the commands of the documents", function () {
 
   it("of the guides to accounts and keys lead from registering to an answer that is replayed", async () => {
     assert.ok(stepsOf(ACCOUNTS).length > 8 && stepsOf(KEYS).length > 4);
-    const admin = await anAdmin(api);
-    const env = { ...environment, URL: api.url, ADMIN_EMAIL: admin.email, ADMIN_PASSWORD: admin.password };
+    const env = { ...environment, URL: api.url, ...(await adminOfGuides(api)) };
     const { FARM_KEY = "" } = await runSteps(KEYS, await runSteps(ACCOUNTS, env));
     const { body } = await api.get("/api/v1/players/ext:ada", { key: FARM_KEY });
     assert.equal(body.xp, 50);
   });
 
   it("of the guide to operating approve a tenant that waits", async () => {
-    const admin = await anAdmin(api);
     const { tenantId, token } = await aTenant(api);
     const waits = sql`update tenants set approval_status = 'PENDING' where id = ${tenantId}::uuid`;
     await api.app.transact(({ db }) => waits.execute(db));
-    const env = { ...environment, URL: api.url, ADMIN_EMAIL: admin.email, ADMIN_PASSWORD: admin.password };
+    const env = { ...environment, URL: api.url, ...(await adminOfGuides(api)) };
     assert.equal((await runSteps(OPERATE, env))["TENANT"], tenantId);
     assert.equal((await api.get("/api/v1/tenant", { token })).body.approvalStatus, "APPROVED");
   });
@@ -273,6 +278,14 @@ describe("the commands of the documents", function () {
     for (const { kind, definition } of DEMO_DEFINITIONS) {
       const { plural } = DEFINITION_KINDS.find((one) => one.kind === kind)!;
       assert.equal((await api.post(`/${plural}`, definition, { key })).status, 201);
+    }
+    const goals = [
+      ...DEMO_QUESTS.map((quest) => ["quests", quest] as const),
+      ["adventures", demoSeason(Date.now())] as const,
+    ];
+    for (const [plural, definition] of goals) {
+      assert.equal((await api.post(`/${plural}`, definition, { key })).status, 201);
+      assert.equal((await api.post(`/${plural}/${definition.key}/publish`, {}, { key })).status, 200);
     }
     for (const board of DEMO_BOARDS)
       assert.equal((await api.post("/leaderboards", board, { key })).status, 201);

@@ -20,6 +20,7 @@ const player = {
   externalUserId: "user:42 ü",
 } as const;
 const admin = { sub: newId(), ver: 3 };
+const pending = { sub: newId(), as: "user", method: "PASSWORD", state: "as it was" } as const;
 
 const refused = (reason: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === reason;
@@ -79,8 +80,12 @@ describe("tokens", () => {
   it("tells an expired token from an invalid one", async () => {
     const access = await tokens.signAccess(user, 60);
     const ws = await tokens.signWs(player);
+    const challenge = await tokens.signMfa(pending);
     now = new Date(start.getTime() + 66_000);
     await rejects(tokens.verifyAccess(access.token), "TOKEN_EXPIRED");
+    assert.equal((await tokens.verifyMfa(challenge.token)).sub, pending.sub);
+    now = new Date(start.getTime() + 306_000);
+    await rejects(tokens.verifyMfa(challenge.token), "TOKEN_EXPIRED");
     now = new Date(start.getTime() + 906_000);
     await rejects(tokens.verifyWs(ws.token), "TOKEN_EXPIRED");
   });
@@ -90,6 +95,7 @@ describe("tokens", () => {
       { sign: () => tokens.signAccess(user), verify: tokens.verifyAccess },
       { sign: () => tokens.signWs(player), verify: tokens.verifyWs },
       { sign: () => tokens.signAdmin(admin), verify: tokens.verifyAdmin },
+      { sign: () => tokens.signMfa(pending), verify: tokens.verifyMfa },
     ];
     for (const one of kinds) {
       const { token } = await one.sign();

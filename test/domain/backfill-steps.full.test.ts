@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { backfill } from "../../src/domain/rules/insight/backfill.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { countersIn, runJob } from "../support/domain/backfill.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { publish } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const EVENTS = 12_000;
 const METRIC = { eventTypes: ["goal"], aggregate: "count" };
@@ -13,17 +11,10 @@ const METRIC = { eventTypes: ["goal"], aggregate: "count" };
 const idOf = (n: ReturnType<typeof sql>) =>
   sql`('00000000-0000-7000-8000-' || lpad(to_hex(${n}), 12, '0'))::uuid`;
 
-describe("a backfill of a player with a long past", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
+describe("a backfill of a player with a long past", () => {
+  const { domain } = memoryDomain();
   let projectId: string;
   let ruleId: string;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
   beforeEach(async () => {
     projectId = await domain.addProject();
     await domain.addPlayer(projectId, "ada");

@@ -5,8 +5,7 @@ import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
-describe("the backlog of a project", function () {
-  this.timeout(60_000);
+describe("the backlog of a project", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

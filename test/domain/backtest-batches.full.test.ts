@@ -5,12 +5,10 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../src/domain/rules/insight/backtest.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { runJob } from "../support/domain/backfill.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { listen } from "../support/domain/listen.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { referenceBacktest } from "../support/rules/backtest-reference.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const DAY_MS = 86_400_000;
 const FIRST_MS = Date.UTC(2026, 5, 1);
@@ -63,17 +61,12 @@ const textOf = (result: Json): string =>
     key === "micros" || key === "ledgerEntryId" ? null : value,
   );
 
-describe("a backtest of many players", function () {
-  this.timeout(120_000);
-  let database: Database;
-  let domain: Domain;
+describe("a backtest of many players", () => {
+  const { database, domain } = memoryDomain();
   let statements: string[];
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     statements = await listen(database);
   });
-  after(() => database.close());
 
   const query = (statement: ReturnType<typeof sql>): Promise<unknown> =>
     domain.transact(({ db }) => statement.execute(db));

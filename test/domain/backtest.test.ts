@@ -5,11 +5,10 @@ import { backfill } from "../../src/domain/rules/insight/backfill.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../src/domain/rules/insight/backtest.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { countersIn, countersOfEvents, runJob } from "../support/domain/backfill.ts";
-import { type Domain, openDomain, type TestEvent } from "../support/domain/domain.ts";
+import type { TestEvent } from "../support/domain/domain.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const DAY_MS = 86_400_000;
 const GOALS = { eventTypes: ["goal"], aggregate: "count" };
@@ -32,16 +31,9 @@ const THIRD = {
   limits: { perPlayer: [{ max: 2, window: "DAY" }] },
 };
 
-describe("jobs over past events", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
+describe("jobs over past events", () => {
+  const { domain } = memoryDomain();
   let projectId: string;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
   beforeEach(async () => {
     projectId = await domain.addProject();
     await define(domain, projectId, "currency", { key: "coins", name: "Coins" });

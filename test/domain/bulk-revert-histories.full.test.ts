@@ -3,9 +3,6 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { revertEvents } from "../../src/domain/revert/revert-events.ts";
 import type { RevertResult } from "../../src/domain/revert/revert-result.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { define, processAll, rowsOf } from "../support/domain/rule-projects.ts";
 import {
   aHistoryProject,
@@ -14,44 +11,26 @@ import {
   standingOf,
   takeBack,
   type Won,
+  eventAgo,
+  HOW,
+  wonItems,
 } from "../support/reverts/histories.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const HOUR_MS = 3_600_000;
 
-type Item = { hoursAgo: number; score: number; game: string; reverted: number };
-const history: fc.Arbitrary<Item[]> = fc.array(
-  fc.record({
-    hoursAgo: fc.constantFrom(0, 1, 30, 60),
-    score: fc.integer({ min: 0, max: 9 }),
-    game: fc.constantFrom("a", "b", "c"),
-    /** In which order it is reverted singly; 0: never. */
-    reverted: fc.oneof(fc.constant(0), fc.nat({ max: 99 })),
-  }),
-  { minLength: 1, maxLength: 8 },
-);
-
-const HOW = { reason: "test", onShortfall: "CLAMP", actor: "test" } as const;
-
 describe("events that are reverted together", function () {
   this.timeout(300_000);
-  let database: Database;
-  let domain: Domain;
+  const { domain } = memoryDomain();
   let projectId: string;
   let runs = 0;
 
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     projectId = await aHistoryProject(domain);
   });
-  after(() => database.close());
 
   const together = (eventIds: readonly string[]) =>
     domain.transact((work) => revertEvents(work, projectId, { eventIds, ...HOW }));
-  const wonOf = ({ hoursAgo, score, game }: Item): Won => ({
-    at: new Date(Date.now() - hoursAgo * HOUR_MS),
-    properties: { score, game },
-  });
   const track = async (sent: readonly { user: string; event: Won }[]): Promise<string[]> => {
     const ids = await domain.track(
       projectId,
@@ -76,12 +55,12 @@ describe("events that are reverted together", function () {
 
   it("leave every player as one by one in any order, and as if they had never been", () =>
     fc.assert(
-      fc.asyncProperty(fc.array(history, { minLength: 1, maxLength: 3 }), async (histories) => {
+      fc.asyncProperty(fc.array(wonItems, { minLength: 1, maxLength: 3 }), async (histories) => {
         const run = runs++;
         const name = (kind: string, n: number): string => `${kind}-${run}-${n}`;
         const all = histories.flatMap((items, n) => items.map((item) => ({ n, item })));
         const play = (kind: string, some: typeof all): Promise<string[]> =>
-          track(some.map(({ n, item }) => ({ user: name(kind, n), event: wonOf(item) })));
+          track(some.map(({ n, item }) => ({ user: name(kind, n), event: eventAgo(item) })));
         const isGone = ({ item }: (typeof all)[number]): boolean => item.reverted > 0;
         const bulk = await play("bulk", all);
         const single = await play("single", all);

@@ -22,8 +22,7 @@ import { aHistoryProject, findingsOf, standingOf } from "../support/reverts/hist
 const FRIENDS = Object.fromEntries([1, 2, 3, 4, 5, 6].map((n) => [`friend${n}`, `friend-${n}`]));
 const STILL_HERE = "/* unanswered */ select";
 
-describe("the job of a bulk revert", function () {
-  this.timeout(120_000);
+describe("the job of a bulk revert", () => {
   let database: Database;
   let domain: Domain;
   let crashing: Crashing;

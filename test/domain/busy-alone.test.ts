@@ -19,8 +19,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 /** The amount of XP that PostgreSQL refuses to write as it would cancel a statement that takes too long. */
 const STUCK_XP = 13;
 
-describe("an event that cannot be saved because the database is busy", function () {
-  this.timeout(30_000);
+describe("an event that cannot be saved because the database is busy", () => {
   let database: Database;
   let domain: Domain;
   let transact: Transact;

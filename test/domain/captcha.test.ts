@@ -30,8 +30,7 @@ const refused = async (
   });
 };
 
-describe("a captcha of altcha", function () {
-  this.timeout(30_000);
+describe("a captcha of altcha", () => {
   const settings = (secret: string): CaptchaSettings => ({
     provider: "altcha",
     secret,

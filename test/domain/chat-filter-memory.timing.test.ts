@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { compileList, joinLists } from "../../src/domain/social/chat/moderation/compile-words.ts";
 import { WORD_LENGTH_MAX } from "../../src/domain/social/chat/moderation/word-filter.ts";
 import { LIST_WORDS_MAX } from "../../src/domain/social/chat/moderation/word-lists.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
+import { memoryKept } from "../support/memory.ts";
 
 const LISTS = 2;
 
@@ -26,17 +25,7 @@ const WORDS: Readonly<Record<string, (i: number) => string>> = {
 };
 
 describe("the memory of compiled word lists", () => {
-  let collect: () => void;
-  before(() => {
-    setFlagsFromString("--expose-gc");
-    collect = runInNewContext("gc") as () => void;
-  });
-  after(() => setFlagsFromString("--no-expose-gc"));
-
-  const heapBytes = (): number => {
-    collect();
-    return process.memoryUsage().heapUsed;
-  };
+  const heapBytes = (): number => memoryKept().heapUsed;
 
   const measure = (json: string) => {
     const compile = () => {

@@ -23,8 +23,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 const DAY_MS = 86_400_000;
 const SERVER: ChatActor = { kind: "SERVER", isModerator: true };
 
-describe("what chat keeps", function () {
-  this.timeout(30_000);
+describe("what chat keeps", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

@@ -9,8 +9,7 @@ import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
-describe("what a moderator decides", function () {
-  this.timeout(60_000);
+describe("what a moderator decides", () => {
   let database: Database;
   let domain: Domain;
   let crashing: Crashing;

@@ -15,8 +15,7 @@ import { makeCrashing } from "../support/domain/crashing.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
-describe("sends to a channel", function () {
-  this.timeout(60_000);
+describe("sends to a channel", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

@@ -16,8 +16,7 @@ const EVENTS = 80;
 const NOTHINGS = { list: Array.from({ length: 5_000 }, () => ({})) };
 const PART = 3;
 
-describe("a claim of events that tell much", function () {
-  this.timeout(60_000);
+describe("a claim of events that tell much", () => {
   let database: Database;
   before(async () => {
     database = await openMemoryDatabase();

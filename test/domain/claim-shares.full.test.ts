@@ -173,8 +173,7 @@ describe("the shares of claims", () => {
 /** Rules of a dear project, each of which tells 20 lines of 1 kB of every event. */
 const DEAR_RULES = 12;
 
-describe("claims of a worker with a dear project", function () {
-  this.timeout(60_000);
+describe("claims of a worker with a dear project", () => {
   let platform: Platform;
   let domain: Domain;
   let dear: string;
@@ -251,7 +250,7 @@ describe("claims of a worker with a dear project", function () {
       await track(plain, parts);
       wake();
     }
-    await eventually(async () => (await waiting(dear)) + (await waiting(plain)) === 0, { timeoutMs: 30_000 });
+    await eventually(async () => (await waiting(dear)) + (await waiting(plain)) === 0, { timeoutMs: 60_000 });
     const xp = Object.values(await xpOf(domain, plain));
     assert.equal(
       xp.reduce((sum, one) => sum + one, 0),

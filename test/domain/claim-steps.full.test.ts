@@ -6,27 +6,17 @@ import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import type { StepsHit } from "../../src/domain/evaluation/event-steps.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { usersIn } from "../support/domain/process-parts.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const PART = 3;
 const TEXT = `${"a".repeat(1_000)}b`;
 const QUEUED = 5_000;
 
-describe("a claim of dear events", function () {
-  this.timeout(120_000);
-  let database: Database;
-  let domain: Domain;
+describe("a claim of dear events", () => {
+  const { domain } = memoryDomain();
   const onError = (error: unknown): never => assert.fail(String(error));
-
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
 
   /** Gives 1 XP for everything, and then tries globs at what is called `text`, if anything is. */
   const aDearProject = async (): Promise<string> => {

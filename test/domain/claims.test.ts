@@ -11,8 +11,7 @@ import { ALL_PARTS, processParts, userIn } from "../support/domain/process-parts
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
-describe("a claim of several partitions", function () {
-  this.timeout(60_000);
+describe("a claim of several partitions", () => {
   let database: Database;
   let domain: Domain;
   let projectId: string;

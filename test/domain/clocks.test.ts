@@ -4,25 +4,15 @@ import { sql } from "kysely";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { ALL_PARTS, processParts, userIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const DAY_MS = 86_400_000;
 
-describe("a claim with events of projects whose clocks differ", function () {
-  this.timeout(120_000);
-  let database: Database;
-  let domain: Domain;
+describe("a claim with events of projects whose clocks differ", () => {
+  const { domain } = memoryDomain();
   const onError = (error: unknown): never => assert.fail(String(error));
-
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
 
   const aProject = async (): Promise<string> => {
     const id = await domain.addProject();

@@ -4,9 +4,10 @@ import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { parseEnv } from "node:util";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ConfigError, type Env, loadSecrets, readConfig, SETTINGS } from "../../src/config.ts";
+import { loadSecrets, readConfig, SETTINGS } from "../../src/config.ts";
 import { namesIn, rowsIn, textOf } from "../support/documents/documents.ts";
 import { SAMPLE_API_KEY_PEPPER, SAMPLE_ENCRYPTION_KEY, SAMPLE_JWT_PRIVATE_KEY } from "../../src/secrets.ts";
+import { problemsOf } from "../support/config-problems.ts";
 
 const STORES = { DATABASE_URL: "postgres://u:hunter2hunter2@db/laurel", REDIS_URL: "redis://cache" };
 const PEPPER = "p".repeat(32);
@@ -21,16 +22,6 @@ const PRODUCTION = {
   SMTP_URL: "smtps://mail.example.com",
   MAIL_FROM: "laurel@example.com",
   ...STORES,
-};
-
-const problemsOf = (env: Env): string[] => {
-  try {
-    readConfig(env);
-    return [];
-  } catch (error) {
-    assert(error instanceof ConfigError, String(error));
-    return error.problems.map(({ name }) => name).toSorted();
-  }
 };
 
 /** Name and value of every setting in the file, commented or not. */
@@ -108,6 +99,14 @@ describe("configuration", () => {
     for (const bad of ["10.0.0.0/33", "::1/129", "10.0.0/8", "10.0.0.0/", "10.0.0.0/8/8", "loopback"]) {
       assert.deepEqual(problemsOf({ TRUSTED_PROXIES: bad }), ["TRUSTED_PROXIES"], bad);
     }
+  });
+
+  it("asks the DNS servers that it names", () => {
+    assert.deepEqual(readConfig({}).dnsServers, []);
+    const named = ["10.0.0.2", "10.0.0.2:5353", "[fd00::2]:53", "fd00::2"];
+    assert.deepEqual(readConfig({ DNS_SERVERS: named.join(", ") }).dnsServers, named);
+    for (const bad of ["dns.example.com", "10.0.0", "10.0.0.2:x"])
+      assert.deepEqual(problemsOf({ DNS_SERVERS: bad }), ["DNS_SERVERS"], bad);
   });
 
   it("lets tenants' addresses lead to public networks only, and into this one in no production", () => {
@@ -254,6 +253,7 @@ describe("configuration", () => {
 
   it("states in .env.example the defaults that the code has", async () => {
     const examples = [
+      "DNS_SERVERS",
       "TRUSTED_PROXIES",
       "DATABASE_URL",
       "REDIS_URL",
@@ -266,6 +266,12 @@ describe("configuration", () => {
       "MAIL_FROM",
       "SUPERADMIN_ALLOW_CIDRS",
       "OUTBOUND_ALLOW_CIDRS",
+      "WAREHOUSE_URL",
+      "WAREHOUSE_ENDPOINT",
+      "STRIPE_SECRET_KEY",
+      "STRIPE_WEBHOOK_SECRETS",
+      "STRIPE_PRICES",
+      "STRIPE_API_BASE",
     ];
     const shown = Object.entries(await exampleSettings()).filter(([name]) => !examples.includes(name));
     assert.deepEqual(readConfig(Object.fromEntries(shown)), readConfig({}));

@@ -6,11 +6,10 @@ import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import { makeCrashing } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { madeOnce } from "../support/made.ts";
 
 const COINS_MAX = 40;
 const PLAYERS = ["ada", "bob", "cy"];
@@ -65,16 +64,8 @@ const scored = (model: Model, points: number): void => {
 
 describe("the player economy", function () {
   this.timeout(180_000);
-  let database: Database;
-  let domain: Domain;
-  let crashing: Crashing;
-
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-    crashing = await makeCrashing(database);
-  });
-  after(() => database.close());
+  const { database, domain } = memoryDomain();
+  const crashing = madeOnce(() => makeCrashing(database));
 
   const survive = (item: Program[number], run: (work: Work) => Promise<unknown>): Promise<boolean> =>
     surviveCrash({ crashing, domain }, item, run);

@@ -8,11 +8,11 @@ import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 const PLAYERS = ["ada", "bob", "cy", "dee"];
 const cause = { kind: "API" as const };
@@ -39,16 +39,14 @@ const programs: fc.Arbitrary<Item[]> = fc.array(
 
 describe("what reverts and merges leave of the economy", function () {
   this.timeout(180_000);
-  let database: Database;
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
   let domain: Domain;
   let crashing: Crashing;
 
   before(async () => {
-    database = await openMemoryDatabase();
     domain = openDomain(database);
     crashing = await makeCrashing(database);
   });
-  after(() => database.close());
 
   /** A game as a program goes on: its events in order, and those that were taken back. */
   type Game = { projectId: string; events: string[]; reverted: Set<string> };

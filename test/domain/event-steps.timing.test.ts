@@ -48,9 +48,7 @@ const leastCpu = (run: () => void): number => Math.min(...times(REPETITIONS, () 
 const dearest = ({ told }: ReturnType<typeof evaluate>): Json[] =>
   told.filter(({ type }) => type === "event.steps_exhausted").map(({ data }) => data);
 
-describe("the steps of an event", function () {
-  this.timeout(60_000);
-
+describe("the steps of an event", () => {
   it("end 60 rules of 50 globs: the rule that crosses the bound and those after it do not fire", () => {
     const plan = aProject({
       rules: [{ key: "first", priority: 9, actions: [{ type: "grant_xp", amount: 7 }] }, ...dearRules(60)],

@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { createEventTypeRecorder, EVENT_TYPES_MAX } from "../../src/domain/tracking/event-type-recorder.ts";
 import {
   createShapeLearner,
@@ -9,15 +7,11 @@ import {
   SAMPLES_MAX,
   SAMPLE_PLAYERS_MIN,
 } from "../../src/domain/tracking/property-shapes.ts";
+import { memoryKept } from "../support/memory.ts";
 
 const MEBIBYTE = 1024 * 1024;
 
-const heapNow = (): number => {
-  setFlagsFromString("--expose-gc");
-  (runInNewContext("gc") as () => void)();
-  setFlagsFromString("--no-expose-gc");
-  return process.memoryUsage().heapUsed;
-};
+const heapNow = (): number => memoryKept().heapUsed;
 
 const players = (count: number): string[] => Array.from({ length: count }, (_, i) => `player-${i}`);
 

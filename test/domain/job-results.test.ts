@@ -9,8 +9,7 @@ import type { Database } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
-describe("results of jobs", function () {
-  this.timeout(60_000);
+describe("results of jobs", () => {
   let database: Database;
   before(async () => {
     database = await openMemoryDatabase();

@@ -24,8 +24,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 const SECOND = 1_000;
 type Params = { pages: number };
 
-describe("long work of a project", function () {
-  this.timeout(60_000);
+describe("long work of a project", () => {
   let database: Database;
   let transact: Transact;
   let jobs: JobSteps;

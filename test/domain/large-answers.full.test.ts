@@ -21,8 +21,7 @@ const EVENTS = 12;
 /** Bytes of what is beside the list, and of spaces in it. */
 const SLACK = 2;
 
-describe("what an answer holds of events that tell much", function () {
-  this.timeout(120_000);
+describe("what an answer holds of events that tell much", () => {
   let database: Database;
   let domain: Domain;
   let projectId: string;

@@ -36,8 +36,7 @@ describe("views of leaderboards", () => {
   let projectId: string;
   const players: string[] = [];
 
-  before(async function () {
-    this.timeout(60_000);
+  before(async () => {
     database = await openMemoryDatabase();
     domain = openDomain(database, () => time);
     projectId = await domain.addProject();

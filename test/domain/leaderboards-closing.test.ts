@@ -7,43 +7,27 @@ import { closingOf, writeResults } from "../../src/domain/leaderboards/periods/r
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { TIES } from "../../src/domain/evaluation/boards/ranks.ts";
-import type { Database } from "../../src/platform/database.ts";
 import {
   addList,
   addPlayers,
-  type BoardPeriods,
-  endBoards,
-  openPeriodsDatabase,
+  AFTER,
+  boardPeriods,
+  DAY,
   periodsOf,
   resultsOf,
   scored,
   toldOf,
 } from "../support/leaderboards/board-periods.ts";
-import type { Domain } from "../support/domain/domain.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
 
-const DAY = { key: "2026-01-10", startsAt: "2026-01-10T00:00:00Z", endsAt: "2026-01-11T00:00:00Z" };
-const AFTER = "2026-01-11T00:01:00Z";
-
-describe("closing periods of leaderboards", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
-  let boards: BoardPeriods;
+describe("closing periods of leaderboards", () => {
+  const { domain, boards } = boardPeriods();
   let projectId: string;
 
-  before(async () => {
-    ({ database, domain, boards } = await openPeriodsDatabase());
-  });
   beforeEach(async () => {
     projectId = await domain.addProject();
     boards.setNow("2026-01-10T12:00:00Z");
   });
-  afterEach(async () => {
-    assert.deepEqual(boards.errors.splice(0), []);
-    await endBoards(domain);
-  });
-  after(() => database.close());
 
   it("ranks as SQL does under all ties, over the borders of chunks, without hidden players", async () => {
     const players = await addPlayers(domain, projectId, 24);

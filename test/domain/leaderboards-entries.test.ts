@@ -5,9 +5,7 @@ import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts
 import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
 import type { ScoreSubmission } from "../../src/domain/leaderboards/record-scores.ts";
 import { finishScore, submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === expected;
@@ -18,18 +16,12 @@ const xp = { key: "xp", name: "XP", metric: { source: "XP" } };
 const custom = { key: "scores", name: "Scores", metric: { source: "CUSTOM" }, operator: "BEST" };
 
 describe("leaderboard entries", () => {
-  let database: Database;
-  let domain: Domain;
+  const { domain } = memoryDomain();
   let projectId: string;
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
   beforeEach(async () => {
     projectId = await domain.addProject();
   });
-  after(() => database.close());
 
   const submitTo = async (key: string, submission: ScoreSubmission) => {
     const { result, left } = await submitPlayerScore(domain.transact, projectId, key, submission);

@@ -2,47 +2,31 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { beginClosing, stepClosing } from "../../src/domain/leaderboards/periods/close.ts";
-import type { Database } from "../../src/platform/database.ts";
 import {
   addList,
   addPlayers,
-  type BoardPeriods,
-  endBoards,
-  openPeriodsDatabase,
+  AFTER,
+  boardPeriods,
+  DAY,
   periodsOf,
   resultsOf,
   scored,
   toldOf,
   xpOfPlayers,
 } from "../support/leaderboards/board-periods.ts";
-import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
-import type { Domain } from "../support/domain/domain.ts";
+import { makeCrashing } from "../support/domain/crashing.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
+import { madeOnce } from "../support/made.ts";
 
-const DAY = { key: "2026-01-10", startsAt: "2026-01-10T00:00:00Z", endsAt: "2026-01-11T00:00:00Z" };
-const AFTER = "2026-01-11T00:01:00Z";
-
-describe("prizes of leaderboards", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
-  let boards: BoardPeriods;
-  let crashing: Crashing;
+describe("prizes of leaderboards", () => {
+  const { database, domain, boards } = boardPeriods();
+  const crashing = madeOnce(() => makeCrashing(database));
   let projectId: string;
 
-  before(async () => {
-    ({ database, domain, boards } = await openPeriodsDatabase());
-    crashing = await makeCrashing(database);
-  });
   beforeEach(async () => {
     projectId = await domain.addProject();
     boards.setNow("2026-01-10T12:00:00Z");
   });
-  afterEach(async () => {
-    assert.deepEqual(boards.errors.splice(0), []);
-    await endBoards(domain);
-  });
-  after(() => database.close());
 
   it("history closes when nobody has written for ten minutes, without prizes unless asked", async () => {
     const prizes = [{ from: 1, to: 1, rewards: { xp: 5 } }];

@@ -17,6 +17,7 @@ import {
   type History,
   reckoned,
   storedEntries,
+  teamOf,
   wrongValues,
 } from "../support/leaderboards/scored-history.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
@@ -42,7 +43,7 @@ describe("scores over windows", function () {
       const events = batch.map(({ user, at, points }) => ({
         user: nameIn(history, user),
         at: new Date(at),
-        properties: { points },
+        properties: { points, of: { team: teamOf({ at }) } },
       }));
       if (events.length > 0) ids.push(...(await domain.track(history.projectId, events)));
       await domain.process();

@@ -15,8 +15,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 /** More than a submission has. */
 const STATEMENTS_MAX = 20;
 
-describe("a submitted score", function () {
-  this.timeout(60_000);
+describe("a submitted score", () => {
   let database: Database;
   let domain: Domain;
   let crashing: Crashing;

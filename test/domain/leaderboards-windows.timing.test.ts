@@ -86,13 +86,13 @@ describe("the lists that events of many times may touch", () => {
       aBoard({ id: newId(), key: `b${i}`, periodId: newId(), period }),
     );
     const nowMs = Date.parse("2026-06-15T12:00:00Z");
-    const timesMs = Array.from({ length: 500 }, (_, i) => nowMs - i * 86_400_000);
+    const moments = Array.from({ length: 500 }, (_, i) => ({ at: nowMs - i * 86_400_000 }));
     const player = aPlayer();
-    const name = () => paced(markLists(boards, player, { timesMs, nowMs }), new PacedBudget(Infinity));
+    const name = () => paced(markLists(boards, player, { moments, nowMs }), new PacedBudget(Infinity));
     const enoughMs = 100 * CPU_SLACK;
     const blockMs = await leastBlockMs(name, enoughMs, 3);
     assert(blockMs < enoughMs, `${blockMs} ms`);
-    assert.equal(player.lists.size, boards.length * timesMs.length);
+    assert.equal(player.lists.size, boards.length * moments.length);
   });
 });
 

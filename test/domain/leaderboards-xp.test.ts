@@ -3,23 +3,15 @@ import { sql } from "kysely";
 import type { Leaderboard } from "../../src/domain/progression/leaderboard.ts";
 import { createMemoryRanks } from "../../src/domain/leaderboards/memory-ranks.ts";
 import { entrySource } from "../../src/domain/leaderboards/leaderboards.ts";
-import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { findingsOf } from "../support/reverts/histories.ts";
 
 const TOTAL = { key: "total", name: "Total", metric: { source: "XP" } };
 const WEEKLY = { ...TOTAL, key: "weekly", period: { kind: "WEEKLY" } };
 
 describe("who is on an XP board", () => {
-  let database: Database;
-  let domain: Domain;
+  const { domain } = memoryDomain();
   let projectId: string;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
   beforeEach(async () => {
     projectId = await domain.addProject();
   });
@@ -58,13 +50,7 @@ describe("who is on an XP board", () => {
         [30, 20, 0],
       ],
     );
-    const findings: unknown[] = [];
-    await reconcile(domain.transact, {
-      projectId,
-      repair: false,
-      onFinding: (one) => void findings.push(one),
-    });
-    assert.deepEqual(findings, []);
+    assert.deepEqual(await findingsOf(domain, projectId), []);
   });
 
   it("is on one with periods whoever has gained some in the period", async () => {

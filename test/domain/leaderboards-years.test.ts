@@ -1,36 +1,21 @@
 import assert from "node:assert/strict";
-import type { Database } from "../../src/platform/database.ts";
-import type { Domain } from "../support/domain/domain.ts";
 import {
   addList,
   addPlayers,
-  type BoardPeriods,
-  endBoards,
-  openPeriodsDatabase,
+  boardPeriods,
   periodsOf,
   scored,
   toldOf,
   xpOfPlayers,
 } from "../support/leaderboards/board-periods.ts";
 
-describe("quarters and years of leaderboards", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
-  let boards: BoardPeriods;
+describe("quarters and years of leaderboards", () => {
+  const { domain, boards } = boardPeriods();
   let projectId: string;
 
-  before(async () => {
-    ({ database, domain, boards } = await openPeriodsDatabase());
-  });
   beforeEach(async () => {
     projectId = await domain.addProject();
   });
-  afterEach(async () => {
-    assert.deepEqual(boards.errors.splice(0), []);
-    await endBoards(domain);
-  });
-  after(() => database.close());
 
   const PRIZES = [{ from: 1, to: 1, rewards: { xp: 40 } }];
   const ENDS = [

@@ -12,9 +12,7 @@ import {
   resumeLeaderboard,
 } from "../../src/domain/leaderboards/leaderboards.ts";
 import { loadBoards } from "../../src/domain/progression/load-boards.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === expected;
@@ -30,18 +28,12 @@ const goals = (part: object = {}) => ({
 });
 
 describe("leaderboards", () => {
-  let database: Database;
-  let domain: Domain;
+  const { domain } = memoryDomain();
   let projectId: string;
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
   beforeEach(async () => {
     projectId = await domain.addProject();
   });
-  after(() => database.close());
 
   const configVersion = () =>
     domain.transact(async ({ db }) => {

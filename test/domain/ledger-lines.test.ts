@@ -66,8 +66,7 @@ const aLine: fc.Arbitrary<Line> = fc
     return { ...line, reason, key: keys[n]! };
   });
 
-describe("lines of the ledger", function () {
-  this.timeout(60_000);
+describe("lines of the ledger", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

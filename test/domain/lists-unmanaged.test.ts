@@ -10,8 +10,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const page = { page: 1, limit: 20 } as const;
 
-describe("a list of documents that are only shown", function () {
-  this.timeout(60_000);
+describe("a list of documents that are only shown", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

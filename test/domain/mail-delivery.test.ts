@@ -4,19 +4,14 @@ import { claimMail, LEASE_MS, noteFailure, noteSent } from "../../src/domain/acc
 import type { MailSent, RenderedMail } from "../../src/domain/accounts/email/mailer.ts";
 import { failureOf } from "../../src/domain/accounts/email/outcome.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
-import { aToken, anAddress, type MailApp, openMailApp } from "../support/mail/mail-app.ts";
+import { aToken, anAddress, mailApp } from "../support/mail/mail-app.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
 describe("the outbox of mails", () => {
-  let mail: MailApp;
+  const { mail, outbox } = mailApp();
 
-  const outbox = async (): Promise<number> =>
-    mail.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: number | string }>`select count(*) as n from email_outbox`.execute(db);
-      return Number(rows[0]!.n);
-    });
   /** Every table that holds the text somewhere. */
   const tablesWith = (text: string): Promise<string[]> =>
     mail.app.transact(async ({ db }) => {
@@ -31,15 +26,6 @@ describe("the outbox of mails", () => {
       }
       return found;
     });
-
-  before(async () => {
-    mail = await openMailApp();
-  });
-  after(() => mail?.close());
-  beforeEach(async () => {
-    await mail.app.transact(({ db }) => sql`delete from email_outbox`.execute(db));
-    mail.accept();
-  });
 
   it("sends what has been committed, notes it and keeps nothing of what it says", async () => {
     const [to, token] = [anAddress(), aToken()];

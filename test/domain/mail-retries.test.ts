@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { claimMail } from "../../src/domain/accounts/email/deliveries.ts";
 import { resendEmail } from "../../src/domain/accounts/email/logs.ts";
 import { pruneEnded } from "../../src/jobs/prune.ts";
-import { anAddress, type MailApp, openMailApp } from "../support/mail/mail-app.ts";
+import { anAddress, mailApp } from "../support/mail/mail-app.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -13,13 +12,8 @@ const DAY_MS = 24 * HOUR_MS;
 const INVALID_STATE = { code: "CONFLICT", reason: "INVALID_STATE" };
 
 describe("mails that the mail server does not take", () => {
-  let mail: MailApp;
+  const { mail, outbox } = mailApp();
 
-  const outbox = async (): Promise<number> =>
-    mail.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: number | string }>`select count(*) as n from email_outbox`.execute(db);
-      return Number(rows[0]!.n);
-    });
   /** The same app with a mailer that fails as told. */
   const failing = (error: Error): App => {
     const send = async (): Promise<never> => {
@@ -27,15 +21,6 @@ describe("mails that the mail server does not take", () => {
     };
     return { ...mail.app, mailer: { ...mail.app.mailer, send } };
   };
-
-  before(async () => {
-    mail = await openMailApp();
-  });
-  after(() => mail?.close());
-  beforeEach(async () => {
-    await mail.app.transact(({ db }) => sql`delete from email_outbox`.execute(db));
-    mail.accept();
-  });
 
   it("tries again after 1 minute, 5, 30, 2 hours and 6 when asked to come back, then gives up", async () => {
     const to = anAddress();

@@ -11,23 +11,62 @@ import { renderMail } from "../../src/domain/accounts/email/templates/templates.
 import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
 
 const CONSOLE = "https://console.example.com";
+const BASES = { tokenUrl: CONSOLE, consoleUrl: CONSOLE };
 const TOKEN = "tok_abc-DEF";
+
+const USAGE = {
+  what: "events",
+  used: "400000",
+  limit: "500000",
+  plan: "STARTER",
+  periodEnd: "2030-03-01T00:00:00.000Z",
+} as const;
 
 const FRIENDLY: MailValues = {
   "verify-email": { name: "Ada", token: TOKEN },
   "change-email": { name: "Ada", token: TOKEN },
   "email-changed": { name: "Ada", newEmail: "ada@new.example.com" },
+  "email-released": { loginName: "018f-42@released.invalid" },
   "reset-password": { name: "Ada", token: TOKEN },
   "password-changed": { name: "Ada" },
   "identity-linked": { name: "Ada", provider: "github" },
+  "second-factor-changed": { name: "Ada", change: "PASSKEY_ADDED" },
   invitation: { tenantName: "Engines", inviterName: "Charles", role: "ADMIN", token: TOKEN },
   "member-pending": { tenantName: "Engines", name: "Ada", email: "ada@example.com" },
   "tenant-approved": { tenantName: "Engines" },
   "tenant-rejected": { tenantName: "Engines", reason: "No website" },
   "tenant-suspended": { tenantName: "Engines", reason: "Not paid" },
   "tenant-deleted": { tenantName: "Engines", deleteAfter: "2030-02-01T10:00:00.000Z" },
+  "sso-changed": { displayName: "Okta", change: "UPDATED" },
+  "custom-domain": { domain: "play.acme.com", change: "DEGRADED", until: "2026-12-01T00:00:00.000Z" },
+  "domain-certificate-expiring": {
+    domain: "play.acme.com",
+    expiresAt: "2030-02-01T10:00:00.000Z",
+    error: "the CAA records of acme.com allow nobody to issue certificates",
+  },
+  "sso-certificate-expiring": {
+    displayName: "Okta",
+    fingerprint: "ab12cd34",
+    expiresAt: "2030-02-01T10:00:00.000Z",
+    otherUntil: "2031-02-01T10:00:00.000Z",
+  },
+  "sso-break-glass-used": { email: "ada@example.com", at: "2030-02-01T10:00:00.000Z" },
+  "report-ready": {
+    reportName: "Week",
+    reportId: "018f-42",
+    runId: "018f-43",
+    from: "2030-01-01",
+    to: "2030-01-07",
+    timezone: "Europe/Berlin",
+  },
+  "report-failed": { reportName: "Week", reportId: "018f-42", runId: "018f-43", error: "rule not found" },
   "webhook-failing": { webhookId: "018f-42", host: "hooks.example.com:8443", error: "it answered 500" },
   "webhook-disabled": { webhookId: "018f-42", host: "hooks.example.com", reason: "No success for 5 days" },
+  "usage-80": USAGE,
+  "usage-100": { ...USAGE, used: "500001", refusedAbove: "600000" },
+  "payment-failed": { plan: "PRO", keptUntil: "2030-02-08T10:00:00.000Z" },
+  "plan-changed": { from: "PRO", to: "FREE", remarks: "2 webhooks were paused. There are 3 projects." },
+  "subscription-duplicate": { subscriptions: "sub_1, sub_2" },
   "api-key-created": { name: "Ada", keyName: "CI", keyPrefix: "svc_live_abcdefgh", projectName: "Game" },
 };
 
@@ -36,6 +75,8 @@ const LINKS: Partial<Record<MailTemplate, string>> = {
   "change-email": `${CONSOLE}/verify-email?token=${TOKEN}`,
   "reset-password": `${CONSOLE}/reset-password?token=${TOKEN}`,
   invitation: `${CONSOLE}/accept-invitation?token=${TOKEN}`,
+  "report-ready": `${CONSOLE}/analytics/reports/018f-42/runs/018f-43`,
+  "report-failed": `${CONSOLE}/analytics/reports/018f-42/runs/018f-43`,
 };
 
 const HOSTILE = [
@@ -64,7 +105,7 @@ const shapeOf = (html: string): string[] =>
 describe("mail templates", () => {
   for (const template of MAIL_TEMPLATES) {
     it(`${template} says what it has to in text and HTML, and links only to the console`, () => {
-      const { subject, text, html } = renderMail(template, FRIENDLY[template], CONSOLE);
+      const { subject, text, html } = renderMail(template, FRIENDLY[template], BASES);
       assert.match(subject, /^\S.{5,80}$/);
       const link = LINKS[template];
       const urls = [...text.matchAll(/https?:\/\/\S+/g)].map(([url]) => url);
@@ -72,7 +113,7 @@ describe("mail templates", () => {
       const hrefs = [...html.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, url]) => url);
       assert.deepEqual(new Set(hrefs), new Set(link === undefined ? [] : [link]));
       for (const [name, value] of Object.entries(FRIENDLY[template])) {
-        if (["token", "role", "provider", "deleteAfter"].includes(name)) continue;
+        if (["token", "role", "provider", "change", "deleteAfter"].includes(name)) continue;
         assert.ok(text.includes(value), `${name} in the text`);
         assert.ok(html.includes(value), `${name} in the HTML`);
       }
@@ -80,9 +121,9 @@ describe("mail templates", () => {
     });
 
     it(`${template} stays one subject line and the same HTML whatever its values are`, () => {
-      const shape = shapeOf(renderMail(template, FRIENDLY[template], CONSOLE).html);
+      const shape = shapeOf(renderMail(template, FRIENDLY[template], BASES).html);
       for (const value of HOSTILE) {
-        const { subject, text, html } = renderMail(template, withAll(template, value), CONSOLE);
+        const { subject, text, html } = renderMail(template, withAll(template, value), BASES);
         assert.deepEqual(shapeOf(html), shape, `tags with ${JSON.stringify(value.slice(0, 40))}`);
         assert.doesNotMatch(subject, /[\p{Cc}\u2028\u2029\u202e]/u);
         assert.ok([...subject].length <= 200);
@@ -97,10 +138,18 @@ describe("mail templates", () => {
   it("make no link of a name that looks like one", () => {
     const name = "WIN a prize: https://evil.example/claim now";
     const values = { tenantName: name, inviterName: "evil.example", role: "ADMIN", token: TOKEN };
-    const { text, html, subject } = renderMail("invitation", values, CONSOLE);
+    const { text, html, subject } = renderMail("invitation", values, BASES);
     for (const part of [text, html, subject]) {
       assert.doesNotMatch(part, /evil\.example/);
       assert.doesNotMatch(part, /https:\/\/(?!console\.example\.com)/);
+    }
+  });
+
+  it("say in their subject what has become of a custom domain", () => {
+    const changes = { LOST: "another account's", PLAN_LOST: "plan", TENANT_SUSPENDED: "suspended account" };
+    for (const [change, said] of Object.entries({ ...changes, SUSPENDED: "not served" })) {
+      const values = { ...FRIENDLY["custom-domain"], change } as MailValues["custom-domain"];
+      assert.ok(renderMail("custom-domain", values, BASES).subject.includes(said), change);
     }
   });
 

@@ -7,9 +7,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const DAY_MS = 86_400_000;
 
-describe("partitions of large tables", function () {
-  this.timeout(30_000);
-
+describe("partitions of large tables", () => {
   it("are made from next week on where the default one has rows of this week already", async () => {
     const database = await openMemoryDatabase();
     let aheadMs = 0;

@@ -17,8 +17,7 @@ import { userIn } from "../support/domain/process-parts.ts";
 
 const PART = 5;
 
-describe("a plan that takes long to compile", function () {
-  this.timeout(120_000);
+describe("a plan that takes long to compile", () => {
   let database: Database;
   let domain: Domain;
   const onError = (error: unknown): never => assert.fail(String(error));

@@ -22,8 +22,7 @@ const MIB = 1024 * 1024;
 const distinctOf = (type: string): Json => ({ eventTypes: [type], aggregate: "distinct", property: "x" });
 const reading = (metric: Json): Json => ({ type: "event_aggregate", metric, op: "gte", value: 1 });
 
-describe("what is kept of a player", function () {
-  this.timeout(120_000);
+describe("what is kept of a player", () => {
   let database: Database;
   let domain: Domain;
 

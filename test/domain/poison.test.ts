@@ -18,8 +18,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const SECOND = 1_000;
 
-describe("an event whose evaluation throws", function () {
-  this.timeout(30_000);
+describe("an event whose evaluation throws", () => {
   let database: Database;
   let domain: Domain;
   let transact: Transact;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
+import { monthOf, monthStart } from "../../src/domain/kernel/usage-counters.ts";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
 import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import { compileBudgets } from "../../src/domain/evaluation/running/budgets.ts";
@@ -59,6 +60,17 @@ describe("pruning", () => {
       sql`insert into event_traces (project_id, event_id, trace, expires_at)
         values (${newId()}::uuid, ${id}::uuid, '{}', ${at(msAgo)}::timestamptz)`;
     assert.equal(await left(["event_traces", "event_id"], trace, 0), "kept");
+  });
+
+  it("keeps the usage of two years", async () => {
+    const { tenantId } = await aTenant(api);
+    const months = [24, 25].map((ago) => monthOf(monthStart(new Date(), -ago)));
+    for (const month of months)
+      await run(sql`
+        insert into usage_counters (tenant_id, month, slot) values (${tenantId}::uuid, ${month}::int, 0)`);
+    await pruneEnded.run(api.app, "*");
+    const { rows } = await run(sql`select month from usage_counters where tenant_id = ${tenantId}::uuid`);
+    assert.deepEqual(rows, [{ month: months[0] }]);
   });
 
   it("keeps a block without end", async () => {

@@ -12,8 +12,7 @@ const NOTE = { publishedBy: "test" };
 const RULES = 200;
 const LANES = 8;
 
-describe("publishing among many rules", function () {
-  this.timeout(60_000);
+describe("publishing among many rules", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

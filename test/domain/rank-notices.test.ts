@@ -25,8 +25,7 @@ describe("rank notices", () => {
   const users = (n: number): string[] => Array.from({ length: n }, (_, i) => `u${i}`);
   let nowMs = Date.now() - 86_400_000;
 
-  before(async function () {
-    this.timeout(60_000);
+  before(async () => {
     database = await openMemoryDatabase();
     domain = openDomain(database, () => new Date(nowMs));
     projectId = await domain.addProject();
@@ -113,8 +112,7 @@ describe("rank notices", () => {
     );
   });
 
-  it("tell what a model that looks at everybody after every change tells, once each", async function () {
-    this.timeout(60_000);
+  it("tell what a model that looks at everybody after every change tells, once each", async () => {
     const change = fc.record({
       scores: fc.dictionary(fc.constantFrom(...users(16)), fc.integer({ min: 0, max: 12 }), {
         minKeys: 1,
@@ -149,8 +147,7 @@ describe("rank notices", () => {
     assert.ok(told.changes > 50 && told.leaders > 10, JSON.stringify(told));
   });
 
-  it("are told once when the relay dies at any statement, before or after it", async function () {
-    this.timeout(60_000);
+  it("are told once when the relay dies at any statement, before or after it", async () => {
     const crashing = await makeCrashing(database);
     const game = await aBoard();
     await game.score(Object.fromEntries(users(12).map((user, i) => [user, 100 - i])));

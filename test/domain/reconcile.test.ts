@@ -7,22 +7,13 @@ import { createDefinition } from "../../src/domain/economy/definitions/definitio
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
-describe("reconciliation", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
+describe("reconciliation", () => {
+  const { domain } = memoryDomain();
   let projectId: string;
   let playerId: string;
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
   beforeEach(async () => {
     projectId = await domain.addProject();
     const definition = currencyKind.schema.parse({ key: "coins", name: "Coins" });

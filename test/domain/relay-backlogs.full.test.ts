@@ -18,8 +18,7 @@ const NO_ONE = { timeoutMs: 60_000 };
 
 type Applied = { projectId: string; entries: Parameters<RankStore["apply"]>[2] };
 
-describe("backlogs of the relay", function () {
-  this.timeout(120_000);
+describe("backlogs of the relay", () => {
   let hooks: WebhookApp;
   let applied: Applied[];
 

@@ -8,8 +8,7 @@ import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { ALL_PARTS } from "../support/domain/process-parts.ts";
 
-describe("changes of boards that wait for the rank index", function () {
-  this.timeout(60_000);
+describe("changes of boards that wait for the rank index", () => {
   let database: Database;
   let domain: Domain;
   let laterMs = 0;

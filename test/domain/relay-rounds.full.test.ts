@@ -14,8 +14,7 @@ const ROUNDS_MAX = 200;
 /** Row of which the database takes no body. */
 const POISON = "poison";
 
-describe("rounds of the relay", function () {
-  this.timeout(120_000);
+describe("rounds of the relay", () => {
   let hooks: WebhookApp;
   /** All rows of a test are of this player, and so in one partition. */
   let playerId: string;

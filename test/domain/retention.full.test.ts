@@ -11,8 +11,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const DAY_MS = 86_400_000;
 
-describe("retention", function () {
-  this.timeout(60_000);
+describe("retention", () => {
   let database: Database;
   let domain: Domain;
   let nowMs: number;

@@ -2,23 +2,15 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { revertEvents } from "../../src/domain/revert/revert-events.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { aHistoryProject, findingsOf, play, takeBack } from "../support/reverts/histories.ts";
+import { HOW, aHistoryProject, findingsOf, play, takeBack } from "../support/reverts/histories.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
-const HOW = { reason: "test", onShortfall: "CLAMP", actor: "test" } as const;
-
-describe("a badge that rules award, when events are reverted together", function () {
-  this.timeout(120_000);
-  let database: Database;
-  let domain: Domain;
+describe("a badge that rules award, when events are reverted together", () => {
+  const { domain } = memoryDomain();
   let projectId: string;
 
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     projectId = await aHistoryProject(domain, { badges: [], boards: [] });
     await define(domain, projectId, "currency", { key: "gems", name: "Gems" });
     const tiers = [{ tier: 1, rewards: { currencies: { gems: 5 } } }];
@@ -29,7 +21,6 @@ describe("a badge that rules award, when events are reverted together", function
       actions: [{ type: "update_badge", badgeKey: "hero", operation: "AWARD" }],
     });
   });
-  after(() => database.close());
 
   const twoOf = async (user: string): Promise<[string, string]> => {
     const event = { at: new Date(), properties: { score: 1 } };

@@ -6,10 +6,7 @@ import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import {
   aHistoryProject,
   assertAsIfNever,
@@ -17,68 +14,37 @@ import {
   play,
   standingOf,
   takeBack,
+  playReverted,
+  wonItems,
 } from "../support/reverts/histories.ts";
-
-const HOUR_MS = 3_600_000;
-
-type Item = { hoursAgo: number; score: number; game: string; reverted: number };
-const items: fc.Arbitrary<Item[]> = fc.array(
-  fc.record({
-    hoursAgo: fc.constantFrom(0, 1, 30, 60),
-    score: fc.integer({ min: 0, max: 9 }),
-    game: fc.constantFrom("a", "b", "c"),
-    /** In which order it is reverted; 0: never. */
-    reverted: fc.oneof(fc.constant(0), fc.nat({ max: 99 })),
-  }),
-  { minLength: 1, maxLength: 8 },
-);
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("what is left of a history of which events were reverted", function () {
   this.timeout(240_000);
-  let database: Database;
-  let domain: Domain;
+  const { domain } = memoryDomain();
   let projectId: string;
   let players = 0;
 
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     projectId = await aHistoryProject(domain);
   });
-  after(() => database.close());
 
-  const eventOf = ({ hoursAgo, score, game }: Omit<Item, "reverted">) => ({
-    at: new Date(Date.now() - hoursAgo * HOUR_MS),
-    properties: { score, game },
-  });
   const wins = (scores: readonly number[]) =>
-    scores.map((score) => eventOf({ hoursAgo: 0, score, game: "a" }));
+    scores.map((score) => ({ at: new Date(), properties: { score, game: "a" } }));
   const tierOf = async (user: string, badge: string): Promise<unknown> =>
     (await standingOf(domain, projectId, user))!.badges.find(([key]) => key === badge)?.[1];
 
   it("is the same as if the reverted ones had never been: counters, tiers, XP and boards", () =>
     fc.assert(
-      fc.asyncProperty(items, async (history) => {
+      fc.asyncProperty(wonItems, async (history) => {
         const user = `player-${players++}`;
         const like = `${user}-like`;
-        const events = history.map(eventOf);
-        const ids = await play(domain, projectId, { user, events });
-        await play(domain, projectId, {
-          user: like,
-          events: events.filter((_, i) => history[i]!.reverted === 0),
-        });
-        const order = history
-          .map(({ reverted }, i) => ({ reverted, id: ids[i]! }))
-          .filter(({ reverted }) => reverted > 0)
-          .toSorted((a, b) => a.reverted - b.reverted);
-        for (const { id } of order) {
-          // A level that is reached without the event stays.
-          const { left } = await takeBack(domain, projectId, id);
-          assert.deepEqual(
-            left.filter((what) => !what.startsWith("level ")),
-            [],
-          );
-        }
+        const left = await playReverted(domain, projectId, { user, like, history });
+        // A level that is reached without the event stays.
+        assert.deepEqual(
+          left.filter((what) => !what.startsWith("level ")),
+          [],
+        );
         await assertAsIfNever(domain, projectId, { user, like });
       }),
       { numRuns: 40 },

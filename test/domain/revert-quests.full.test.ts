@@ -2,27 +2,29 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { advancePlayerQuest, claimPlayerQuest } from "../../src/domain/economy/quests/change-quests.ts";
-import { revertEvents } from "../../src/domain/revert/revert-events.ts";
-import type { RevertResult } from "../../src/domain/revert/revert-result.ts";
+import { checkQuests } from "../../src/domain/registries/reconcile/quest-checks.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { define, rowsOf } from "../support/domain/rule-projects.ts";
 import { AFTER, QUESTS } from "../support/reverts/quests.ts";
-import { aHistoryProject, findingsOf, play, takeBack } from "../support/reverts/histories.ts";
-
-const HOUR_MS = 3_600_000;
+import {
+  aHistoryProject,
+  findingsOf,
+  play,
+  takeBack,
+  anAge,
+  playReverted,
+  aTurn,
+} from "../support/reverts/histories.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const items = fc
   .array(
     fc.record({
       type: fc.constantFrom("a", "b"),
-      hoursAgo: fc.constantFrom(0, 1, 30, 60),
+      hoursAgo: anAge,
       score: fc.integer({ min: 0, max: 9 }),
       game: fc.constantFrom("x", "y"),
-      /** In which order it is reverted; 0: never. */
-      reverted: fc.oneof(fc.constant(0), fc.nat({ max: 99 })),
+      reverted: aTurn,
     }),
     { minLength: 1, maxLength: 8 },
   )
@@ -42,18 +44,14 @@ type Row = {
 
 describe("quests of which events were reverted", function () {
   this.timeout(240_000);
-  let database: Database;
-  let domain: Domain;
+  const { domain } = memoryDomain();
   let projectId: string;
   let players = 0;
 
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     projectId = await aHistoryProject(domain, { badges: [], boards: [] });
     for (const quest of QUESTS) await define(domain, projectId, "quest", { name: "A quest", ...quest });
   });
-  after(() => database.close());
 
   const has = async (user: string) => {
     const [player] = await rowsOf(
@@ -109,29 +107,11 @@ describe("quests of which events were reverted", function () {
       fc.asyncProperty(items, fc.boolean(), async (history, isTogether) => {
         const user = `player-${players++}`;
         const like = `${user}-like`;
-        const events = history.map(({ type, hoursAgo, score, game }) => ({
-          type,
-          at: new Date(Date.now() - hoursAgo * HOUR_MS),
-          properties: { score, game },
-        }));
-        const ids = await play(domain, projectId, { user, events });
-        await play(domain, projectId, {
-          user: like,
-          events: events.filter((_, i) => history[i]!.reverted === 0),
-        });
-        const order = history
-          .map(({ reverted }, i) => ({ reverted, id: ids[i]! }))
-          .filter(({ reverted }) => reverted > 0)
-          .toSorted((a, b) => a.reverted - b.reverted)
-          .map(({ id }) => id);
-        const how = { reason: "test", onShortfall: "CLAMP", actor: "test" } as const;
-        const results: RevertResult[] = [];
-        if (isTogether) {
-          const group = { eventIds: order, ...how };
-          results.push(...(await domain.transact((work) => revertEvents(work, projectId, group))).results);
-        } else for (const id of order) results.push(await takeBack(domain, projectId, id));
-        const left = results.flatMap((result) => result.left).filter((what) => what.startsWith("quest"));
-        assert.deepEqual(left, []);
+        const left = await playReverted(domain, projectId, { user, like, history, isTogether });
+        assert.deepEqual(
+          left.filter((what) => what.startsWith("quest")),
+          [],
+        );
         assert.deepEqual(await played(user), await played(like));
       }),
       { numRuns: 40 },
@@ -160,14 +140,43 @@ describe("quests of which events were reverted", function () {
       );
     await break_("EXPIRED");
     const found = await findingsOf(domain, projectId);
+    const known = /^I15 quest daily, .*: (EXPIRED at 100|.*, but gave q:|.*, but was told as CLAIMED)/;
     assert.deepEqual(
-      found.map(
-        (text) => /^I15 quest daily, .*: (EXPIRED at 100|it is EXPIRED, but gave q:)/.exec(text)?.[1],
-      ),
-      ["EXPIRED at 100", "it is EXPIRED, but gave q:"],
+      found.map((text) => known.exec(text)?.[1]),
+      [
+        "EXPIRED at 100",
+        "it is EXPIRED, but gave q:",
+        "it is EXPIRED at 100 percent of version 1, but was told as CLAIMED",
+      ],
     );
     await break_("CLAIMED");
     assert.deepEqual(await findingsOf(domain, projectId), []);
+  });
+
+  it("are held against their steps, and what those gave, by reconciliation", async () => {
+    await play(domain, projectId, { user: "steps", events: now("a", "a") });
+    const page = { projectId, playerIds: [await domain.addPlayer(projectId, "steps")] };
+    const found = async (change: ReturnType<typeof sql>): Promise<string[]> => {
+      const rollback = new Error("only to look");
+      const findings: string[] = [];
+      const broken = domain.transact(async (work) => {
+        await sql`update player_quests q set ${change} from players p where p.project_id = q.project_id
+          and p.id = q.player_id and p.external_user_id = 'steps' and q.quest_key = 'daily'`.execute(work.db);
+        findings.push(...(await checkQuests(work, page, false)).map(({ message }) => message));
+        throw rollback;
+      });
+      await assert.rejects(broken, rollback);
+      return findings.map((text) => text.replace(/, cycle [^:]+/, "").replace(/q:[^:]+/, "q"));
+    };
+    assert.deepEqual(await found(sql`percent = percent`), []);
+    assert.deepEqual(await found(sql`doc = doc #- '{steps,do,doneMs}'`), [
+      "quest daily: it is CLAIMED, but its steps do not complete it",
+    ]);
+    assert.deepEqual(await found(sql`doc = jsonb_set(doc, '{rewarded}', '[]')`), [
+      "quest daily: it gave q:s:do:xp, of which it does not know",
+    ]);
+    const open = sql`state = 'IN_PROGRESS', percent = 50, completed_at = null, claimed_at = null`;
+    assert.match((await found(open)).join(), /it is IN_PROGRESS, but its steps complete it/);
   });
 
   it("stay, and are named, where they would be further without the event", async () => {

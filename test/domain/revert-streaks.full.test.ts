@@ -2,28 +2,20 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { revertEvents } from "../../src/domain/revert/revert-events.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { define, rowsOf } from "../support/domain/rule-projects.ts";
-import { aHistoryProject, findingsOf, play, takeBack } from "../support/reverts/histories.ts";
+import { HOW, aHistoryProject, findingsOf, play, takeBack } from "../support/reverts/histories.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const DAY_MS = 86_400_000;
-const HOW = { reason: "test", onShortfall: "CLAMP", actor: "test" } as const;
 
-describe("a period of a streak for which several events count", function () {
-  this.timeout(120_000);
-  let database: Database;
-  let domain: Domain;
+describe("a period of a streak for which several events count", () => {
+  const { domain } = memoryDomain();
   let projectId: string;
 
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     projectId = await aHistoryProject(domain, { badges: [], boards: [] });
     await defineStreak();
   });
-  after(() => database.close());
 
   const defineStreak = (): Promise<void> =>
     define(domain, projectId, "streak", {

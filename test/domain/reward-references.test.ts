@@ -6,8 +6,7 @@ import { listen } from "../support/domain/listen.ts";
 import { define } from "../support/domain/rule-projects.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
-describe("what a new definition gives", function () {
-  this.timeout(60_000);
+describe("what a new definition gives", () => {
   let database: Database;
   let domain: Domain;
   let rows = 0;

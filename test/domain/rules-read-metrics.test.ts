@@ -129,8 +129,7 @@ describe("expressions that read metrics", () => {
     assert.deepEqual(player.attributes, { metric: 1 }, "set first, then counted from what is no number");
   });
 
-  describe("after a revert", function () {
-    this.timeout(120_000);
+  describe("after a revert", () => {
     let database: Database;
     let domain: Domain;
     before(async () => {

@@ -19,8 +19,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 const DAY_MS = 86_400_000;
 const daily = { kind: "SCHEDULE", cron: "0 9 * * *", timezone: "Europe/Berlin" };
 
-describe("scheduled rules", function () {
-  this.timeout(60_000);
+describe("scheduled rules", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

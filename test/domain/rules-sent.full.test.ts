@@ -12,8 +12,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 const friend = { externalUserId: { $ref: "event.properties.friend" } };
 const toFriend = { type: "grant_xp", amount: { $ref: "event.properties.n" }, target: friend };
 
-describe("actions that are sent", function () {
-  this.timeout(60_000);
+describe("actions that are sent", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

@@ -23,8 +23,7 @@ const sent: Sent[] = Array.from({ length: EVENTS }, (_, i) => ({
   key: `k${i}`,
 }));
 
-describe("rules over a player's events", function () {
-  this.timeout(60_000);
+describe("rules over a player's events", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

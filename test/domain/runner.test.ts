@@ -92,7 +92,9 @@ const histories = async (steps: readonly Step[], fates: string[], concurrency: n
   const rows = new Set<string>();
   const inHand = new Set<string>();
   const gates: (() => void)[] = [];
+  let quiet = 0;
   const { push, close } = start(concurrency, async (keys, held) => {
+    quiet = 0;
     const own = new Set(keys);
     for (const key of own) {
       assert.ok(!inHand.has(key), `${key} is in two runs`);
@@ -131,7 +133,7 @@ const histories = async (steps: readonly Step[], fates: string[], concurrency: n
     await turn();
   }
   // A run begins within a turn of what brings it about; after some turns without any there are no more.
-  for (let quiet = 0; quiet < 5; quiet++) {
+  for (quiet = 0; quiet < 5; quiet++) {
     if (gates.length > 0) quiet = 0;
     for (const open of gates.splice(0)) open();
     await turn();
@@ -139,3 +141,35 @@ const histories = async (steps: readonly Step[], fates: string[], concurrency: n
   await close();
   assert.deepEqual([...rows], []);
 };
+
+describe("jobs of a process that stops", () => {
+  it("do at the stop what they have to although another one hangs, which is told to end", async () => {
+    const { promise: hanging, resolve: goOn } = gate();
+    const done: string[] = [];
+    const runners = startRunners(
+      app,
+      {
+        maintain: {
+          concurrency: 1,
+          run: () => hanging,
+          stop: () => void done.push("hanging one told"),
+          atStop: async () => void done.push("hanging one"),
+        },
+        "flush-rule-stats": {
+          concurrency: 1,
+          run: async () => void done.push("run"),
+          atStop: async () => void done.push("written"),
+        },
+      },
+      50,
+    );
+    runners.push("maintain", "*");
+    runners.push("flush-rule-stats", "*");
+    await eventuallyHolds(() => assert.deepEqual(done, ["run"]));
+    const closed = runners.close();
+    await eventuallyHolds(() => assert.deepEqual(done, ["run", "hanging one told", "written"]));
+    goOn();
+    await closed;
+    assert.deepEqual(done, ["run", "hanging one told", "written", "hanging one"]);
+  });
+});

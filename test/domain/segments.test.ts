@@ -204,12 +204,12 @@ describe("the definition of a segment", () => {
     const where = { any: [{ none: [ofEvent] }] };
     assert.match(
       refused({ kind: "DYNAMIC", definition: where }),
-      /^definition\.any\.0\.none\.0\.type: a segment/,
+      /^definition\.any\.0\.none\.0\.type: cannot be about the event/,
     );
     const compared = property("level", "eq", { $ref: "event.properties.level" });
     assert.match(
       refused({ kind: "DYNAMIC", definition: { all: [compared] } }),
-      /^definition\.all\.0\.value\.\$ref: a segment/,
+      /^definition\.all\.0\.value\.\$ref: cannot be about the event/,
     );
   });
 

@@ -18,8 +18,7 @@ const SIZES = [1, 5, 40];
 /** Begin and scope are no statements of their own. */
 const STATEMENTS_MAX = 12;
 
-describe("changes of players that share a transaction", function () {
-  this.timeout(120_000);
+describe("changes of players that share a transaction", () => {
   let database: Database;
   let domain: Domain;
   let projectId: string;

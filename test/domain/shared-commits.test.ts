@@ -20,8 +20,7 @@ const onError = (error: unknown): void => assert.fail(String(error));
 const TENANT = newId();
 const PROJECT = newId();
 
-describe("requests that share transactions", function () {
-  this.timeout(60_000);
+describe("requests that share transactions", () => {
   let database: Database;
   /** Members of each transaction, by the step that all of them take. */
   let groups: string[][];

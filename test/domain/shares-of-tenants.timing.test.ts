@@ -11,6 +11,7 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
 import type { NewEvent } from "../../src/domain/tracking/event-input.ts";
+import type { Sender } from "../../src/domain/tracking/meter.ts";
 import { createIngest, type GroupCommitOptions } from "../../src/domain/tracking/group-commit.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
@@ -89,6 +90,12 @@ describe("what tenants share", () => {
       x: null,
       h: partitionOf(projectId, user),
     });
+    const ids = new Map<string, string>();
+    const senderOf = (name: string): Sender => {
+      const tenantId = ids.get(name) ?? newId();
+      ids.set(name, tenantId);
+      return { tenantId, tenant: { plan: "ENTERPRISE", planOverrides: {} } };
+    };
     const batchOf = (projectId: string, size: number): NewEvent[] =>
       Array.from({ length: size }, (_, n) => eventOf(projectId, `u${n}`));
     const ingestWith = (options: Partial<GroupCommitOptions>) => {
@@ -110,7 +117,7 @@ describe("what tenants share", () => {
       const [many, few] = [await addProject(), await addProject()];
       const done: string[] = [];
       const store = async (name: string, batch: NewEvent[]): Promise<void> => {
-        await ingest(name, batch);
+        await ingest(senderOf(name), batch);
         done.push(name);
       };
       const flood = Array.from({ length: 30 }, () => store("many", batchOf(many, 10)));
@@ -124,7 +131,7 @@ describe("what tenants share", () => {
       const projects = [await addProject(), await addProject(), await addProject()];
       const done: string[] = [];
       const store = async (name: string, batch: NewEvent[]): Promise<void> => {
-        await ingest(name, batch);
+        await ingest(senderOf(name), batch);
         done.push(name);
       };
       const first = store("first", batchOf(projects[0]!, 1));
@@ -150,7 +157,7 @@ describe("what tenants share", () => {
       });
       const projects = await Promise.all(Array.from({ length: 8 }, () => addProject()));
       const outcomes = await Promise.allSettled(
-        projects.map((projectId) => ingest(projectId, batchOf(projectId, 1))),
+        projects.map((projectId) => ingest(senderOf(projectId), batchOf(projectId, 1))),
       );
       assert.ok(outcomes.every(({ status }) => status === "rejected"));
       // The first alone, then a group of seven, of which a few are tried alone.
@@ -161,8 +168,8 @@ describe("what tenants share", () => {
       const { ingest, addProject } = ingestWith({ maxWaiting: 100 });
       const [many, few] = [await addProject(), await addProject()];
       const flood = await Promise.allSettled([
-        ...Array.from({ length: 12 }, () => ingest("many", batchOf(many, 10))),
-        ...batchOf(few, 3).map((event) => ingest("few", [event])),
+        ...Array.from({ length: 12 }, () => ingest(senderOf("many"), batchOf(many, 10))),
+        ...batchOf(few, 3).map((event) => ingest(senderOf("few"), [event])),
       ]);
       const refused = flood.flatMap((one, n) => (one.status === "rejected" ? [{ n, one }] : []));
       // The first is being stored already, and half of 100 events wait.

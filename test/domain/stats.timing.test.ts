@@ -86,8 +86,7 @@ describe("statistics of rules", () => {
     assert.ok(nanos < 500, `${Math.round(nanos)} ns for each rule`);
   });
 
-  describe("in the database", function () {
-    this.timeout(30_000);
+  describe("in the database", () => {
     let database: Database;
     let domain: Domain;
     before(async () => {

@@ -3,44 +3,40 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { createStatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { processPartitions, processSuspects } from "../../src/domain/progression/claim.ts";
 import { settleDeaths } from "../../src/domain/progression/deaths.ts";
 import type { InHand } from "../../src/domain/progression/in-hand.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type QueuedEvent } from "../../src/domain/progression/queue.ts";
-import { createEventTypeRecorder } from "../../src/domain/tracking/event-type-recorder.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
-import { createLog } from "../../src/log.ts";
-import { createMetrics } from "../../src/metrics.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { createHandNotesFile } from "../../src/platform/hand-notes-file.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { usersIn } from "../support/domain/process-parts.ts";
-import { evaluate, processOn, waitingEvents } from "../support/domain/in-hand.ts";
+import {
+  aCountingProject,
+  dieWith,
+  evaluate,
+  lastNumber,
+  processOn,
+  trackNumbered,
+  waitingEvents,
+} from "../support/domain/in-hand.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 import { temporaryDir } from "../support/processes/process.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { madeForEach } from "../support/made.ts";
+import { workerApp } from "../support/domain/worker-app.ts";
 
 const [SUSPECT_PARTS, FREE_PART] = [[3, 4, 5, 6, 7, 8], 2];
 const EACH = 20;
 const PART = 5;
 
-describe("a worker with suspects", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
-  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+describe("a worker with suspects", () => {
+  const { domain } = memoryDomain();
+  const dir = madeForEach(temporaryDir);
   let transactions: number;
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
-  beforeEach(async () => {
-    dir = await temporaryDir();
+  beforeEach(() => {
     transactions = 0;
   });
   afterEach(() => dir.remove());
@@ -62,18 +58,10 @@ describe("a worker with suspects", function () {
       transactions++;
       return domain.transact(run);
     };
-    return {
+    return workerApp(domain, {
       transact,
-      clock: () => new Date(),
-      log: createLog({ logLevel: "silent" }),
-      metrics: createMetrics(),
-      topics: domain.topics,
-      ruleStats: createStatsRecorder(),
-      eventTypes: createEventTypeRecorder(),
-      queue: { wakeHere: () => undefined },
       handNotes: createHandNotesFile(dir.path, (err) => assert.fail(String(err))),
-      limits: { claimEvents: 100, claimTogether: 100 },
-    } as unknown as App;
+    });
   };
   const sumOf = async (projectId: string): Promise<number> =>
     Object.values(await xpOf(domain, projectId)).reduce((sum, xp) => sum + xp, 0);
@@ -104,51 +92,26 @@ describe("a worker with suspects", function () {
   });
 });
 
-describe("suspects after a death", function () {
-  this.timeout(60_000);
-  let database: Database;
-  let domain: Domain;
-  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+describe("suspects after a death", () => {
+  const { domain } = memoryDomain();
+  const dir = madeForEach(temporaryDir);
   let projectId: string;
   let failures: string[];
   let lost: string[];
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
   beforeEach(async () => {
-    dir = await temporaryDir();
     failures = [];
     lost = [];
     projectId = await aProject();
   });
   afterEach(() => dir.remove());
 
-  /** Each event gives 1 XP and is remembered as the last one. */
-  const aProject = async (): Promise<string> => {
-    const id = await domain.addProject();
-    const set = { last: { $ref: "event.properties.n" } };
-    const actions = [
-      { type: "grant_xp", amount: 1 },
-      { type: "update_player", set },
-    ];
-    await publish(domain, id, { key: "count", actions });
-    return id;
-  };
-  const track = (project: string, of: string, count: number): Promise<string[]> =>
-    domain.track(
-      project,
-      Array.from({ length: count }, (_, n) => ({ user: of, properties: { n: n + 1 } })),
-    );
+  const aProject = () => aCountingProject(domain);
+  const track = (project: string, of: string, count: number) => trackNumbered(domain, project, of, count);
   const user = (project = projectId): string => usersIn(project, PART, 1)[0]!;
   const waiting = (project = projectId): Promise<QueuedEvent[]> => waitingEvents(domain, project);
   const aProcess = (): Promise<InHand> => processOn(dir.path);
-  const diesWith = async (...hands: (readonly QueuedEvent[])[]): Promise<void> => {
-    const hand = await aProcess();
-    for (const events of hands) evaluate(hand, events);
-  };
+  const diesWith = (...hands: (readonly QueuedEvent[])[]) => dieWith(dir.path, hands);
   const onError = (error: unknown): void => void failures.push(String(error));
   const onLost = (error: unknown): void => void lost.push(String(error));
   const options = (hand: InHand) => ({
@@ -162,11 +125,7 @@ describe("suspects after a death", function () {
   const claim = (hand: InHand) =>
     processPartitions(options(hand), [{ part: PART, afterProject: FIRST_PROJECT }]);
   const settle = (hand: InHand) => settleDeaths(hand, { transact: domain.transact, onError, onLost });
-  const lastOf = async (project: string): Promise<unknown> => {
-    const query = sql<{ last: unknown }>`
-      select attributes -> 'last' as last from players where project_id = ${project}`;
-    return (await rowsOf(domain, query))[0]?.last;
-  };
+  const lastOf = (project: string) => lastNumber(domain, project);
   /**
    * Runs all suspects as a worker does.
    * @returns the sizes of the groups, until one dies: that with `guilty` in it

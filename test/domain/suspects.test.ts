@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { sql } from "kysely";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
@@ -14,30 +13,33 @@ import { FIRST_PROJECT, type QueuedEvent } from "../../src/domain/progression/qu
 import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { retryEvent } from "../../src/domain/tracking/retry.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { processParts, usersIn } from "../support/domain/process-parts.ts";
-import { evaluate, processOn, waitingEvents } from "../support/domain/in-hand.ts";
-import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import {
+  aCountingProject,
+  dieWith,
+  evaluate,
+  lastNumber,
+  processOn,
+  trackNumbered,
+  waitingEvents,
+} from "../support/domain/in-hand.ts";
+import { xpOf } from "../support/domain/rule-projects.ts";
 import { temporaryDir } from "../support/processes/process.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { madeForEach } from "../support/made.ts";
 
 const PART = 5;
 const MINUTE_MS = 60_000;
 
-describe("events that a process had in hand when it died", function () {
-  this.timeout(30_000);
-  let database: Database;
-  let domain: Domain;
-  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+describe("events that a process had in hand when it died", () => {
+  const { database, domain } = memoryDomain();
+  const dir = madeForEach(temporaryDir);
   let projectId: string;
   let aheadMs = 0;
   let transact: Transact;
   let failures: string[];
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
+  before(() => {
     transact = createTransact({
       em: database.em,
       clock: () => new Date(Date.now() + aheadMs),
@@ -45,38 +47,19 @@ describe("events that a process had in hand when it died", function () {
       onError: (error) => assert.fail(String(error)),
     });
   });
-  after(() => database.close());
   beforeEach(async () => {
-    dir = await temporaryDir();
     failures = [];
     projectId = await aProject();
   });
   afterEach(() => dir.remove());
 
-  /** Each event gives 1 XP and is remembered as the last one. */
-  const aProject = async (): Promise<string> => {
-    const id = await domain.addProject();
-    const set = { last: { $ref: "event.properties.n" } };
-    const actions = [
-      { type: "grant_xp", amount: 1 },
-      { type: "update_player", set },
-    ];
-    await publish(domain, id, { key: "count", actions });
-    return id;
-  };
-  const track = (project: string, user: string, count: number): Promise<string[]> =>
-    domain.track(
-      project,
-      Array.from({ length: count }, (_, n) => ({ user, properties: { n: n + 1 } })),
-    );
+  const aProject = () => aCountingProject(domain);
+  const track = (project: string, of: string, count: number) => trackNumbered(domain, project, of, count);
   const user = (project = projectId): string => usersIn(project, PART, 1)[0]!;
   const waiting = (project = projectId): Promise<QueuedEvent[]> => waitingEvents(domain, project);
   /** A process: the one before it on the directory, which was not closed, has died. */
   const aProcess = (): Promise<InHand> => processOn(dir.path);
-  const diesWith = async (...hands: (readonly QueuedEvent[])[]): Promise<void> => {
-    const hand = await aProcess();
-    for (const events of hands) evaluate(hand, events);
-  };
+  const diesWith = (...hands: (readonly QueuedEvent[])[]) => dieWith(dir.path, hands);
   const options = (hand: InHand) => ({
     transact,
     plans: createPlanCache(),
@@ -93,14 +76,7 @@ describe("events that a process had in hand when it died", function () {
       onError: (error) => void failures.push(String(error)),
       onLost: (error) => assert.fail(String(error)),
     });
-  const lastOf = async (project = projectId): Promise<unknown> => {
-    const rows = await rowsOf(
-      domain,
-      sql<{ last: unknown }>`
-        select attributes -> 'last' as last from players where project_id = ${project}`,
-    );
-    return rows[0]?.last;
-  };
+  const lastOf = (project = projectId) => lastNumber(domain, project);
   const statusOf = (id: string) => transact((work) => getEvent(work, projectId, id));
   /** The notes that dead processes have left. */
   const left = (): Promise<string> => readFile(join(dir.path, "in-hand-left.jsonl"), "utf8");

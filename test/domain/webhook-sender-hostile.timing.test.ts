@@ -5,8 +5,7 @@ import { eventually } from "../support/eventually.ts";
 import { answer, type Respond } from "../support/webhooks/raw-endpoint.ts";
 import { says, type TrialSender, trialSender } from "../support/webhooks/sender.ts";
 
-describe("a sender of webhooks to hostile endpoints", function () {
-  this.timeout(30_000);
+describe("a sender of webhooks to hostile endpoints", () => {
   let trial: TrialSender;
   beforeEach(() => (trial = trialSender()));
   afterEach(() => trial.close());

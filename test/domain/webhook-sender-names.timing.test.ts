@@ -30,8 +30,7 @@ const ZONE: Record<string, Record<"A" | "AAAA", readonly string[] | "NXDOMAIN" |
   silent: { A: "SILENCE", AAAA: "SILENCE" },
 };
 
-describe("a sender of webhooks to names", function () {
-  this.timeout(30_000);
+describe("a sender of webhooks to names", () => {
   let dns: DnsServer;
   let endpoint: RawEndpoint;
   let certificate: Certificate;

@@ -10,8 +10,7 @@ import { type RawEndpoint, startRawEndpoint } from "../support/webhooks/raw-endp
 const HOUR_MS = 3_600_000;
 const NAME = "hook.example.com";
 
-describe("a sender of webhooks over TLS", function () {
-  this.timeout(30_000);
+describe("a sender of webhooks over TLS", () => {
   let dns: DnsServer;
   const endpoints: RawEndpoint[] = [];
 

@@ -3,8 +3,7 @@ import { eventually } from "../support/eventually.ts";
 import { answer, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";
 import { PATH, says, type TrialSender, trialSender } from "../support/webhooks/sender.ts";
 
-describe("a sender of webhooks", function () {
-  this.timeout(30_000);
+describe("a sender of webhooks", () => {
   let trial: TrialSender;
   beforeEach(() => (trial = trialSender()));
   afterEach(() => trial.close());

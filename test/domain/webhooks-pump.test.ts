@@ -9,8 +9,7 @@ import { isSigned, type Receiver, startReceiver } from "../support/webhooks/rece
 
 const MINUTE_MS = 60_000;
 
-describe("the pump of webhooks", function () {
-  this.timeout(30_000);
+describe("the pump of webhooks", () => {
   let hooks: WebhookApp;
   let site: HookSite;
   let app: App;

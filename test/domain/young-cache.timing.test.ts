@@ -4,8 +4,22 @@ import { ClientGone } from "../../src/domain/kernel/flights.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { OwnChanges } from "../../src/domain/kernel/own-changes.ts";
 import { ANSWER_AGE_MS, YoungCache } from "../../src/domain/kernel/young-cache.ts";
+import { memoryKept } from "../support/memory.ts";
 
 const MIB = 1024 * 1024;
+
+/** Readings of one value, each of which ends when the test says so. */
+const slowReadings = (changes: OwnChanges) => {
+  const cache = new YoungCache<string>({ bytes: MIB, items: 10, changes });
+  const readings: PromiseWithResolvers<string>[] = [];
+  const make = async () => {
+    const reading = Promise.withResolvers<string>();
+    readings.push(reading);
+    return { value: await reading.promise, bytes: 1 };
+  };
+  const get = () => cache.get({ projectId: "p", owner: "p", key: "k" }, { isFresh: false, make });
+  return { readings, get };
+};
 
 describe("a cache of answers", () => {
   const open = (bytes = MIB) => {
@@ -48,20 +62,7 @@ describe("a cache of answers", () => {
 
   it("shares a reading, but not one that began before a change", async () => {
     const changes = new OwnChanges();
-    const cache = new YoungCache<string>({ bytes: MIB, items: 10, changes });
-    const readings: PromiseWithResolvers<string>[] = [];
-    const get = () =>
-      cache.get(
-        { projectId: "p", owner: "p", key: "k" },
-        {
-          isFresh: false,
-          make: async () => {
-            const reading = Promise.withResolvers<string>();
-            readings.push(reading);
-            return { value: await reading.promise, bytes: 1 };
-          },
-        },
-      );
+    const { readings, get } = slowReadings(changes);
     const before = [get(), get()];
     changes.note("p");
     const after = get();
@@ -90,7 +91,7 @@ describe("a cache of answers", () => {
   it("keeps memory flat over 10,000 projects with one board each", async () => {
     const [bytes, page] = [4 * MIB, 20_000];
     const cache = new YoungCache<Buffer>({ bytes, items: 10_000, changes: new OwnChanges() });
-    const before = process.memoryUsage().arrayBuffers;
+    const before = memoryKept().arrayBuffers;
     const keys = Array.from({ length: 10_000 }, newId);
     let found = 0;
     for (const key of keys) {
@@ -107,25 +108,12 @@ describe("a cache of answers", () => {
       if (isHit) found++;
     }
     assert.ok(found * page <= bytes, `${found} pages are kept`);
-    const grown = process.memoryUsage().arrayBuffers - before;
+    const grown = memoryKept().arrayBuffers - before;
     assert.ok(grown < 10_000 * page * 0.5, `${grown} bytes more`);
   });
 
   it("does not fail a caller because the client of another, who began to read, has gone", async () => {
-    const cache = new YoungCache<string>({ bytes: MIB, items: 10, changes: new OwnChanges() });
-    const readings: PromiseWithResolvers<string>[] = [];
-    const get = () =>
-      cache.get(
-        { projectId: "p", owner: "p", key: "k" },
-        {
-          isFresh: false,
-          make: async () => {
-            const reading = Promise.withResolvers<string>();
-            readings.push(reading);
-            return { value: await reading.promise, bytes: 1 };
-          },
-        },
-      );
+    const { readings, get } = slowReadings(new OwnChanges());
     const asked = [get(), get(), get()];
     readings[0]!.reject(new ClientGone());
     await assert.rejects(asked[0]!, ClientGone);

@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { sql } from "kysely";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { type Client, clientOf, must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
 import { fillDataDir } from "../support/processes/data-dir.ts";
-import { freePort, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
-import { supervise, type Supervised } from "../support/processes/supervised.ts";
+import { freePort, temporaryDir } from "../support/processes/process.ts";
+import { supervise } from "../support/processes/supervised.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
+import { ownWeb } from "../support/processes/own-services.ts";
 
 const DEADLY = "lesson.deadly";
 const NEIGHBOURS = 12;
@@ -81,54 +80,31 @@ const assertFailed = async (api: Client, tenant: Tenant, { deadly: id }: Sent): 
 
 describe("an event that ends the worker that evaluates it", function () {
   this.timeout(2 * OVER_AFTER_MS);
-  let dir: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
-  let database: Database;
-  let env: Record<string, string>;
-  let web: Laurel;
-  let worker: Supervised | undefined;
+  const own = ownWeb();
   let api: Client;
-
-  before(async () => {
-    dir = await temporaryDir();
-    services = await startServices(dir.path);
-    database = await openPostgres(services.databaseUrl, 2);
-    env = { ...services.env, PORT: String(await freePort()) };
-    web = await startProcess(["serve"], { ...env, ROLES: "web" });
-    api = clientOf(`http://127.0.0.1:${env["PORT"]}`);
+  before(() => {
+    ({ api } = own);
   });
-  afterEach(() => worker?.stop());
-  after(async () => {
-    web?.child.kill("SIGTERM");
-    await web?.ended;
-    await database?.close();
-    await services?.remove();
-    await dir?.remove();
-  });
+  afterEach(() => own.worker?.stop());
 
   /** By themselves, all tries take 71 seconds. */
-  const makeDue = () =>
-    sql`update event_due set due_at = now() - interval '1 minute'`.execute(database.em.fork().getKysely());
-  const attemptsOf = async (ids: readonly string[]): Promise<number> => {
-    const { rows } = await sql<{ n: string }>`
+  const makeDue = () => sql`update event_due set due_at = now() - interval '1 minute'`.execute(own.db());
+  const attemptsOf = (ids: readonly string[]): Promise<number> =>
+    own.numberOf(sql`
       select count(*) as n from (select event_id, attempts from event_q union all
         select event_id, attempts from event_due) x
-      where attempts > 0 and event_id = any(${`{${ids.join(",")}}`}::uuid[])`.execute(
-      database.em.fork().getKysely(),
-    );
-    return Number(rows[0]!.n);
-  };
+      where attempts > 0 and event_id = any(${`{${ids.join(",")}}`}::uuid[])`);
 
   for (const by of ["memory", "kill"] as const)
     it(`is FAILED after its tries, and everything else goes on: ${by}`, async () => {
       const [tenant, other] = [await prepare(api), await prepare(api)];
       const sent = await send(api, tenant);
-      worker = supervise(["worker"], { ...env, ...deadly(by) });
+      let worker = own.startWorker(deadly(by));
       let others = 0;
       await eventually(
         async () => {
           await makeDue();
-          const deaths = worker!.deaths();
+          const deaths = worker.deaths();
           // While the worker dies again and again, a tenant beside it is served between the deaths.
           const { eventId } = must(
             await api.post(
@@ -164,10 +140,10 @@ describe("an event that ends the worker that evaluates it", function () {
       );
       assert.equal(worker.deaths(), deaths, "the worker lives on");
       await worker.stop();
-      worker = supervise(["worker"], env);
+      worker = own.startWorker();
       must(await api.post(`/api/v1/events/${sent.deadly}/retry`, {}, { key: tenant.key }), 200);
       await eventually(async () => (await eventOf(api, tenant, sent.deadly)).status === "PROCESSED", {
-        timeoutMs: 30_000,
+        timeoutMs: 60_000,
         label: "it is retried by hand where it is not deadly",
       });
     });
@@ -175,7 +151,7 @@ describe("an event that ends the worker that evaluates it", function () {
   it("harms nothing that was in hand when an operator killed the worker, however often", async () => {
     const tenant = await prepare(api);
     const ids: string[] = [];
-    worker = supervise(["worker"], env);
+    const worker = own.startWorker();
     for (let kills = 0; kills < 8; kills++) {
       const events = Array.from({ length: 100 }, (_, n) => ({
         externalUserId: `player-${n % 10}`,

@@ -12,8 +12,7 @@ const PLAYERS = 16;
 const EVENT_EVERY_MS = 30;
 const AWAY_MS = 2_500;
 
-describe("a Redis that is killed and comes back empty under load", function () {
-  this.timeout(120_000);
+describe("a Redis that is killed and comes back empty under load", () => {
   let redis: RedisServer;
   let cluster: WebCluster;
   let players: Player[];
@@ -81,7 +80,7 @@ describe("a Redis that is killed and comes back empty under load", function () {
           assert.deepEqual(clients[i]!.shown, range(1, body.seq));
         }
       },
-      { timeoutMs: 15_000 },
+      { timeoutMs: 60_000 },
     );
   };
 
@@ -90,7 +89,7 @@ describe("a Redis that is killed and comes back empty under load", function () {
     const own = new Redis(redis.url);
     await own.flushall();
     own.disconnect();
-    const found = await eventually(seats, { timeoutMs: 15_000, label: "players can join again" });
+    const found = await eventually(seats, { timeoutMs: 60_000, label: "players can join again" });
     assert.deepEqual(
       found.map(({ roomId }) => roomId),
       before.map(({ roomId }) => roomId),
@@ -100,12 +99,12 @@ describe("a Redis that is killed and comes back empty under load", function () {
 
   it("refuses no event, and every room is found again under its id, once", async () => {
     // A process may have noticed only now that its listings were gone.
-    const before = await eventually(seats, { timeoutMs: 15_000, label: "all is listed" });
+    const before = await eventually(seats, { timeoutMs: 60_000, label: "all is listed" });
     await redis.kill();
     await delay(AWAY_MS);
     await redis.start();
 
-    const found = await eventually(seats, { timeoutMs: 15_000, label: "players can join again" });
+    const found = await eventually(seats, { timeoutMs: 60_000, label: "players can join again" });
     assert.deepEqual(
       found.map(({ roomId }) => roomId),
       before.map(({ roomId }) => roomId),

@@ -41,8 +41,7 @@ const AGREED = { timeoutMs: 10_000 };
  * Random clients of three web processes behind one port, of which one is killed and one stands still while
  * connections are cut. What clients were told must be true, whatever the faults did to it.
  */
-describe("histories of random clients on three web processes, with faults", function () {
-  this.timeout(120_000);
+describe("histories of random clients on three web processes, with faults", () => {
   const random = seeded();
   const history = new History();
   let cluster: WebCluster;

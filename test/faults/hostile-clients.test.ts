@@ -37,8 +37,7 @@ const OFFENCES: Record<string, (client: RawClient) => void> = {
   },
 };
 
-describe("clients that misbehave, and a network that does", function () {
-  this.timeout(120_000);
+describe("clients that misbehave, and a network that does", () => {
   const random = seeded();
   let cluster: WebCluster;
   let calm: Player[];
@@ -109,7 +108,7 @@ describe("clients that misbehave, and a network that does", function () {
         }
       }
       const open = () => offenders.filter(([, client]) => !client.isClosed()).map(([name]) => name);
-      await eventuallyHolds(() => assert.deepEqual(open(), []), { timeoutMs: 15_000 });
+      await eventuallyHolds(() => assert.deepEqual(open(), []), { timeoutMs: 60_000 });
     });
   });
 
@@ -154,7 +153,7 @@ describe("clients that misbehave, and a network that does", function () {
     assert.ok(taken.some((seat) => seat !== undefined));
     assert.ok((await total('laurel_rooms{room="player"}')) >= CALM + 1);
     const gone = async () => (await total('laurel_rooms{room="player"}')) === CALM;
-    await eventually(gone, { timeoutMs: 20_000, label: "the rooms of untaken seats are gone" });
+    await eventually(gone, { timeoutMs: 60_000, label: "the rooms of untaken seats are gone" });
     const client = await new SteadyPlayer(api, hoarders[0]!.token).play();
     client.stop();
   });
@@ -176,7 +175,7 @@ describe("clients that misbehave, and a network that does", function () {
         const want = range(1, DROP_SECONDS + 2);
         for (const { shown } of crowd) assert.deepEqual(shown, want);
       },
-      { timeoutMs: 20_000 },
+      { timeoutMs: 60_000 },
     );
     for (const client of crowd) client.stop();
   });

@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { waitProcessed } from "../../src/cli/import-wait.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { type Database } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
 import { clientOf } from "../support/http/client.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertInvariants, readXp } from "../support/domain/invariants.ts";
-import { freePort, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { freePort, laurel, startProcess } from "../support/processes/process.ts";
 import { defineWorldcup, expectedXp, hasRealData, WORLDCUP } from "../support/data/worldcup.ts";
+import { ownServices } from "../support/processes/own-services.ts";
 
 const queued = async ({ em }: Database): Promise<number> => {
   const counted = await sql<{ n: string }>`select count(*) as n from event_q`.execute(em.fork().getKysely());
@@ -19,24 +19,10 @@ const queued = async ({ em }: Database): Promise<number> => {
 
 describe("a worker that hangs in the middle of its work and wakes later", function () {
   this.timeout(300_000);
-  let dir: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
-  let database: Database;
-
-  before(async function () {
-    if (!hasRealData) this.skip();
-    dir = await temporaryDir();
-    services = await startServices(dir.path);
-    database = await openPostgres(services.databaseUrl, 2);
-  });
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await dir?.remove();
-  });
+  const own = ownServices({ isWanted: hasRealData });
 
   it("holds nobody up for long, and can commit nothing that another has done meanwhile", async () => {
-    const env = { ...services.env, PORT: String(await freePort()) };
+    const env = { ...own.services.env, PORT: String(await freePort()) };
     const web = await startProcess(["serve"], { ...env, ROLES: "web" });
     const api = clientOf(`http://127.0.0.1:${env.PORT}`);
     const { key } = await aTenant(api);
@@ -49,7 +35,7 @@ describe("a worker that hangs in the middle of its work and wakes later", functi
       "--url",
       api.url,
       "--state",
-      join(dir.path, "s.json"),
+      join(own.path, "s.json"),
       // Nobody processes the events yet.
       "--no-wait",
     ]);
@@ -65,22 +51,22 @@ describe("a worker that hangs in the middle of its work and wakes later", functi
     assert.equal(end, "STALLED");
 
     const hung = await startProcess(["worker"], env);
-    await eventually(async () => (await queued(database)) < 25_000, { timeoutMs: 30_000 });
+    await eventually(async () => (await queued(own.database)) < 25_000, { timeoutMs: 60_000 });
     hung.child.kill("SIGSTOP");
-    const left = await queued(database);
+    const left = await queued(own.database);
     assert.ok(left > 0, "the worker was done before it could hang");
     const other = await startProcess(["worker"], env);
-    await eventually(async () => (await queued(database)) === 0, { timeoutMs: 60_000 });
+    await eventually(async () => (await queued(own.database)) === 0, { timeoutMs: 60_000 });
     hung.child.kill("SIGCONT");
     await delay(2_000);
     await eventually(
       async () => {
-        await assertInvariants(database.em);
+        await assertInvariants(own.database.em);
         return true;
       },
       { timeoutMs: 60_000 },
     );
-    assert.deepEqual(await readXp(database.em), [...(await expectedXp())].toSorted());
+    assert.deepEqual(await readXp(own.database.em), [...(await expectedXp())].toSorted());
     for (const { child } of [web, hung, other]) child.kill("SIGTERM");
     const codes = await Promise.all([web.ended, hung.ended, other.ended]);
     assert.deepEqual(codes, [0, 0, 0], hung.output());

@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
+import { seeded } from "../support/seed.ts";
 import { assertInvariants, readXp } from "../support/domain/invariants.ts";
 import { fillDataDir } from "../support/processes/data-dir.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
@@ -21,6 +22,7 @@ import {
 const KILLS = 10;
 
 describe("kill -9 of the embedded server at random moments of an import", function () {
+  const random = seeded();
   this.timeout(600_000);
 
   it("loses nothing and applies nothing twice", async function () {
@@ -55,7 +57,7 @@ describe("kill -9 of the embedded server at random moments of an import", functi
     })();
     let kills = 0;
     while (kills < KILLS && !isDone) {
-      await delay(50 + Math.random() * 400);
+      await delay(50 + random.next() * 400);
       await kill(server);
       kills++;
       server = await startProcess(["serve"], env);

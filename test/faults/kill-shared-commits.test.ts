@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { assertInvariants } from "../support/domain/invariants.ts";
-import { eventuallyHolds } from "../support/eventually.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { type Client, clientOf, must } from "../support/http/client.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
@@ -13,10 +13,13 @@ import { type Services, startServices } from "../support/processes/services.ts";
 const PLAYERS = 20;
 const CLIENTS = 32;
 const KILLS = 3;
-/** How long requests go on before a kill, in ms. */
+/** How long requests go on before a kill, in ms, and how many are answered by then. */
 const BUSY_MS = 400;
+const ANSWERED = 10;
 
 type Request = { key: string; reference: string; player: number; answer?: string };
+
+const answeredOf = (sent: readonly Request[]): Request[] => sent.filter(({ answer }) => answer !== undefined);
 
 describe("a process that is killed in the midst of shared commits", function () {
   this.timeout(180_000);
@@ -96,7 +99,9 @@ describe("a process that is killed in the midst of shared commits", function () 
       }
       let isOver = false;
       const clients = Array.from({ length: CLIENTS }, () => keepSending(client, sent, () => isOver));
+      const before = answeredOf(sent).length;
       await delay(BUSY_MS);
+      await eventually(() => answeredOf(sent).length - before > ANSWERED);
       await kill(server);
       isOver = true;
       await Promise.all(clients);
@@ -107,7 +112,7 @@ describe("a process that is killed in the midst of shared commits", function () 
     await eventuallyHolds(async () => {
       assert.equal(Number((await open.execute(database.em.fork().getKysely())).rows[0]!.n), 0);
     });
-    const answered = sent.filter(({ answer }) => answer !== undefined);
+    const answered = answeredOf(sent);
     assert.ok(answered.length > PLAYERS && answered.length < sent.length, "killed while it was busy");
     const { keys, lines, told } = await done(sent);
     const isDone = new Set(keys);
@@ -126,7 +131,7 @@ describe("a process that is killed in the midst of shared commits", function () 
         await Promise.all(sent.slice(i, i + CLIENTS).map(repeat));
       const all = await done(sent);
       assert.equal(all.lines.length, sent.length, "a repetition does what was not done, and nothing twice");
-      await eventuallyHolds(() => assertInvariants(database.em), { timeoutMs: 20_000 });
+      await eventuallyHolds(() => assertInvariants(database.em), { timeoutMs: 60_000 });
     } finally {
       await kill(server);
     }

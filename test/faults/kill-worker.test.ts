@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { type Database } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { seeded } from "../support/seed.ts";
 import { assertInvariants, readXp } from "../support/domain/invariants.ts";
-import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { freePort, kill, laurel, startProcess } from "../support/processes/process.ts";
 import { clientOf } from "../support/http/client.ts";
 import {
   defineWorldcup,
@@ -18,6 +18,7 @@ import {
   WORLDCUP,
   worldcupTruth,
 } from "../support/data/worldcup.ts";
+import { ownServices } from "../support/processes/own-services.ts";
 
 const KILLS = 20;
 
@@ -37,35 +38,22 @@ const progressed = (database: Database, before: number): Promise<boolean> =>
       const now = await processedEvents(database);
       return now > before || now === worldcupTruth().events;
     },
-    { timeoutMs: 30_000 },
+    { timeoutMs: 60_000 },
   );
 
 describe("kill -9 of a cluster's worker at random moments of an import", function () {
+  const random = seeded();
   this.timeout(600_000);
-  let dir: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
-  let database: Database;
-
-  before(async function () {
-    if (!hasRealData) this.skip();
-    dir = await temporaryDir();
-    services = await startServices(dir.path);
-    database = await openPostgres(services.databaseUrl, 2);
-  });
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await dir?.remove();
-  });
+  const own = ownServices({ isWanted: hasRealData });
 
   it("loses nothing and applies nothing twice", async () => {
-    const env = { ...services.env, PORT: String(await freePort()) };
+    const env = { ...own.services.env, PORT: String(await freePort()) };
     const web = await startProcess(["serve"], { ...env, ROLES: "web" });
     let worker = await startProcess(["worker"], env);
     const api = clientOf(`http://127.0.0.1:${env.PORT}`);
     const { key } = await aTenant(api);
     await defineWorldcup(api, key);
-    const state = join(dir.path, "state.json");
+    const state = join(own.path, "state.json");
     const options = ["--key", key, "--url", api.url, "--json", "--batch", "50", "--state", state];
     const importing = laurel(["import", WORLDCUP, ...options]);
 
@@ -74,11 +62,11 @@ describe("kill -9 of a cluster's worker at random moments of an import", functio
     const processed = [0];
     for (let kills = 0; kills < KILLS; kills++) {
       const before = processed.at(-1)!;
-      if (kills % 2 === 0) await delay(Math.random() * 300);
-      else await progressed(database, before);
-      await delay(Math.random() * 60);
+      if (kills % 2 === 0) await delay(random.next() * 300);
+      else await progressed(own.database, before);
+      await delay(random.next() * 60);
       await kill(worker);
-      processed.push(await processedEvents(database));
+      processed.push(await processedEvents(own.database));
       worker = await startProcess(["worker"], env);
     }
     const progress = new Set(processed);
@@ -86,11 +74,11 @@ describe("kill -9 of a cluster's worker at random moments of an import", functio
     assert.equal(await importing.ended, 0, importing.output());
 
     const holds = async (): Promise<boolean> => {
-      await assertInvariants(database.em);
+      await assertInvariants(own.database.em);
       return true;
     };
     await eventually(holds, { timeoutMs: 120_000 });
-    assert.deepEqual(await readXp(database.em), [...(await expectedXp())].toSorted());
+    assert.deepEqual(await readXp(own.database.em), [...(await expectedXp())].toSorted());
     const { goalsAll, goalsMen, goalsWomen } = worldcupTruth().leaderboards;
     const boards = { goals: goalsAll, "goals-men": goalsMen, "goals-women": goalsWomen };
     for (const [board, truth] of Object.entries(boards)) {

@@ -8,10 +8,9 @@ import { laurel, temporaryDir } from "../support/processes/process.ts";
 /** These change tables of players, the outbox and, RULES, of rules, in this order. */
 const FIRST = "20261122000002-state-bytes";
 const RULES = "20261122000004-running-sizes";
-const SOON = { timeoutMs: 45_000 };
+const SOON = { timeoutMs: 60_000 };
 
-describe("`laurel migrate up` beside others who use the tables", function () {
-  this.timeout(120_000);
+describe("`laurel migrate up` beside others who use the tables", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let database: Database;

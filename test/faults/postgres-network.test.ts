@@ -9,8 +9,7 @@ const BACK_MAX_MS = 5_000;
 const ANSWER_MAX_MS = 3_500;
 const HEALTH_MAX_MS = 2_500;
 
-describe("a network that loses PostgreSQL", function () {
-  this.timeout(120_000);
+describe("a network that loses PostgreSQL", () => {
   let cluster: PostgresCluster;
   before(async () => {
     cluster = await startPostgresCluster();

@@ -8,8 +8,7 @@ import { type PostgresCluster, startPostgresCluster } from "../support/processes
 const OUTAGE_MS = 2_500;
 const BACK_MAX_MS = 5_000;
 
-describe("a PostgreSQL that answers, and refuses", function () {
-  this.timeout(120_000);
+describe("a PostgreSQL that answers, and refuses", () => {
   let cluster: PostgresCluster;
   before(async () => {
     cluster = await startPostgresCluster();

@@ -15,8 +15,7 @@ const APART_MS = LEASE_MS + 7_000;
 /** Both sides show the same by then, in ms. */
 const HEALED_MAX_MS = 10_000;
 
-describe("a web process that is cut off from Redis for longer than its lease, and serves on", function () {
-  this.timeout(120_000);
+describe("a web process that is cut off from Redis for longer than its lease, and serves on", () => {
   let redis: RedisServer;
   let proxy: TcpProxy;
   let cluster: WebCluster;

@@ -18,7 +18,7 @@ const PLAYERS = 24;
 const GRANT_EVERY_MS = 40;
 /** A process that is stopped for longer than its lease is taken for dead. */
 const PAUSE_MS = 6_000;
-const CONVERGED = { timeoutMs: 20_000 };
+const CONVERGED = { timeoutMs: 60_000 };
 
 /** A room that is watched beside those of players: how it is joined, and whether it shows what it should. */
 type Watched = { name: string; options(ids: Ids): object; shows(listener: Listener, ids: Ids): boolean };
@@ -74,10 +74,10 @@ describe("web processes that die, stand still or are told to stop", function () 
   /** Joins a watched room, however often it has to try, and waits until it shows what it should. */
   const watch = async (i: number): Promise<Listener> => {
     const { name, options, shows } = WATCHED[i]!;
-    const again = { timeoutMs: 20_000, label: `${name} can be joined` };
+    const again = { timeoutMs: 60_000, label: `${name} can be joined` };
     const listener = await eventually(() => join(cluster.api, players[i]!.token, name, options(ids)), again);
     await eventually(() => shows(listener, ids), {
-      timeoutMs: 20_000,
+      timeoutMs: 60_000,
       label: `${name} shows what it should`,
     });
     if (name === "lobby") ids.lobbyId ??= listener.room.state.id as string;
@@ -177,7 +177,7 @@ describe("web processes that die, stand still or are told to stop", function () 
             const { status, body } = await matchmake(cluster.api, "joinOrCreate/player", options);
             assert.equal(status, 200, JSON.stringify(body));
           },
-          { timeoutMs: 30_000, label: `a seat for player ${i}` },
+          { timeoutMs: 60_000, label: `a seat for player ${i}` },
         ),
       ),
     );

@@ -15,6 +15,8 @@ describe("a season, lived by the clock of a sandbox", () => {
 
   before(async () => {
     api = await startApp();
+  });
+  beforeEach(async () => {
     tenant = await aTenant(api);
     key = await aKey(api, { ...tenant, environment: "test" });
     beginMs = Date.now();
@@ -23,8 +25,8 @@ describe("a season, lived by the clock of a sandbox", () => {
   const days = (n: number): string => new Date(beginMs + n * DAY_MS).toISOString();
   const get = async (path: string) => must(await api.get(`/api/v1${path}`, { key }), 200);
   const post = (path: string, body: unknown = {}) => api.post(`/api/v1${path}`, body, { key });
-  const track = async (eventType: string) =>
-    must(await post("/events?wait=true", { externalUserId: "ann", eventType }), 200);
+  const track = async (eventType: string, externalUserId = "ann") =>
+    must(await post("/events?wait=true", { externalUserId, eventType }), 200);
   /** Advances to so many days after the beginning. @returns how often adventures were settled on the way */
   const goTo = async (n: number): Promise<number> => {
     const path = `/api/v1/projects/${tenant.projectId}/sandbox/clock`;
@@ -35,12 +37,21 @@ describe("a season, lived by the clock of a sandbox", () => {
   const season = () => get("/players/ext:ann/adventures/season");
   const unlocked = async () => (await season()).items.map((one: Json) => one["unlocked"]);
 
-  it("unlocks by time, ends, and can be claimed for a while", async () => {
-    for (const quest of ["first", "second", "third"]) {
+  const publishQuests = async (...keys: string[]): Promise<void> => {
+    for (const quest of keys) {
       const document = { key: quest, name: quest, steps: [counting("do", `${quest}.done`, 1)] };
       must(await post("/quests", document), 201);
       must(await post(`/quests/${quest}/publish`), 200);
     }
+  };
+  /** States of the season of which a player was told, oldest first. */
+  const told = async (user: string): Promise<string[]> => {
+    const { data } = await get(`/players/ext:${user}/activity?types=adventure.updated&limit=100`);
+    return data.map((one: Json) => (one["data"] as { adventure: Json }).adventure["state"]).toReversed();
+  };
+
+  it("unlocks by time, ends, and can be claimed for a while", async () => {
+    await publishQuests("first", "second", "third");
     const adventure = {
       key: "season",
       name: "Season",
@@ -84,5 +95,26 @@ describe("a season, lived by the clock of a sandbox", () => {
     await goTo(13);
     assertError(await post("/players/ext:ann/adventures/season/tiers/2/claim"), 409, "CLAIM_EXPIRED");
     assert.equal((await get("/players/ext:ann")).xp, 1);
+  });
+
+  it("ends for those who are in it when its end is moved to an earlier time", async () => {
+    await publishQuests("first", "second");
+    const items = ["first", "second"].map((questKey, order) => ({ questKey, order: order + 1 }));
+    const times = { startsAt: days(-1), endsAt: days(20), claimUntil: days(30) };
+    const adventure = { key: "season", name: "Season", ...times, items, claim: "MANUAL", rewards: { xp: 1 } };
+    must(await post("/adventures", adventure), 201);
+    must(await post("/adventures/season/publish"), 200);
+    for (const user of ["ann", "bob"]) await track("first.done", user);
+    await track("second.done", "bob");
+    assert.deepEqual([(await told("ann")).at(-1), (await told("bob")).at(-1)], ["IN_PROGRESS", "COMPLETED"]);
+    const sooner = { endsAt: days(3), claimUntil: days(5) };
+    must(await api.patch("/api/v1/adventures/season", sooner, { key }), 200);
+    must(await post("/adventures/season/publish"), 200);
+    assert.equal(await goTo(2), 0);
+    assert.equal(await goTo(4), 1, "the end of who has not done all");
+    assert.deepEqual([(await told("ann")).at(-1), (await told("bob")).at(-1)], ["EXPIRED", "COMPLETED"]);
+    assert.equal(await goTo(6), 1, "the end of the claims");
+    assert.equal((await told("bob")).at(-1), "EXPIRED");
+    assert.equal(await goTo(25), 0, "nothing is due when it was to be before");
   });
 });

@@ -5,19 +5,19 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { type AdventureGame, anAdventureGame } from "../support/quests/adventure-game.ts";
+import { anAdventureGame } from "../support/quests/adventure-game.ts";
 import { counting } from "../support/quests/quest-game.ts";
+import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 const inDays = (days: number): string => new Date(Date.now() + days * DAY_MS).toISOString();
 const xpPoints = { eventTypes: ["player.xp_granted"], aggregate: "sum", property: "amount" };
 
 describe("adventures of players", () => {
-  let game: AdventureGame;
+  const game = madeOnce(async () => anAdventureGame(await startApp()));
   let player: string;
 
   before(async () => {
-    game = await anAdventureGame(await startApp());
     await game.make("/currencies", { key: "gems", name: "Gems" });
   });
   beforeEach(async () => {

@@ -12,8 +12,7 @@ import { aMember } from "../support/app/member.ts";
 const NEXT = "Brass-Lantern-58";
 const anEmail = () => `${randomUUID()}@example.com`;
 
-describe("a user's own account", function () {
-  this.timeout(20_000);
+describe("a user's own account", () => {
   let api: TestApp;
   let tenant: Tenant;
 
@@ -44,6 +43,7 @@ describe("a user's own account", function () {
         id: tenant.userId,
         email: tenant.email,
         name: "Test Owner",
+        mfaEnabled: false,
         tenantId: tenant.tenantId,
         role: "OWNER",
         status: "ACTIVE",

@@ -1,33 +1,21 @@
 import assert from "node:assert/strict";
-import { randomInt, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { type Answer, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
-import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
-import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
+import { aBrowser, startUrl, told } from "../support/providers/oauth.ts";
 import { anInvitation } from "../support/operations/team.ts";
+import { githubServer } from "../support/providers/github-server.ts";
 
 const PASSWORD = "Difference-Engine-2";
 const TOKEN = /^[\w-]{43}$/;
 
 type Account = { email: string; password: string };
 
-describe("the device of every way to sign in", function () {
-  this.timeout(60_000);
-  let api: TestApp;
-  let server: OAuthServer;
-  let github: FakeGithub;
-  before(async () => {
-    api = await startApp();
-    github = await startFakeGithub();
-    server = await startOAuthServer(api, async () => ({ google: undefined, github }));
-  });
-  after(async () => {
-    await server.close();
-    await github.close();
-  });
+describe("the device of every way to sign in", () => {
+  const { api, server, addPerson } = githubServer();
 
   const login = ({ email, password }: Account, device = "") => {
     const headers = { "X-Forwarded-For": anAddress(), "X-Device-Token": device };
@@ -54,8 +42,7 @@ describe("the device of every way to sign in", function () {
   const aPerson = async (): Promise<Account & { sub: string }> => {
     const { email, password } = await aTenant(api);
     const sub = randomUUID();
-    const emails = [{ email, primary: true, verified: true, visibility: null }];
-    github.people.set(sub, { id: randomInt(2 ** 40), name: "Ada Byron", email: null, emails });
+    addPerson(sub, email);
     await api.app.transact(({ em }) => em.nativeUpdate(User, { email }, { emailVerified: true }));
     return { email, password, sub };
   };

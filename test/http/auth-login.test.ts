@@ -14,8 +14,7 @@ import { aMember } from "../support/app/member.ts";
 const WRONG = "Wrong-horse-7";
 const anEmail = () => `${randomUUID()}@example.com`;
 
-describe("POST /auth/login", function () {
-  this.timeout(20_000);
+describe("POST /auth/login", () => {
   let api: TestApp;
   let tenant: Tenant;
 
@@ -130,7 +129,7 @@ describe("POST /auth/login", function () {
             });
             return run({ ...work, db });
           });
-        const parts = { ...api.app, transact, passwords: { ...passwords, verify } };
+        const parts = { ...api.app, accounts: transact, transact, passwords: { ...passwords, verify } };
         await assert.rejects(loginWith(parts, { email, password, ip: anAddress(), deviceToken: "" }));
         assert.deepEqual(cost, { checks: 1, transactions: 2, statements: 2 }, why);
       }

@@ -5,24 +5,16 @@ import { newRefreshToken, TOKENS_PER_SESSION_MAX } from "../../src/domain/accoun
 import { startSession } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aMember, type Member } from "../support/app/member.ts";
+import { aMember } from "../support/app/member.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
-describe("POST /auth/refresh", function () {
-  this.timeout(20_000);
-  let api: TestApp;
-  let tenant: Tenant;
-  let member: Member;
-
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
-  beforeEach(async () => {
-    member = await aMember(api, tenant.tenantId, "DEVELOPER");
-  });
+describe("POST /auth/refresh", () => {
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
+  const member = madeForEach(() => aMember(api, tenant.tenantId, "DEVELOPER"));
 
   const refresh = (refreshToken: string) => api.post("/api/v1/auth/refresh", { refreshToken });
   const sessionOf = (token: string): string => decodeJwt<{ sid: string }>(token).sid;

@@ -4,26 +4,19 @@ import { decodeJwt } from "jose";
 import { sql } from "kysely";
 import { forgetSessions, startSession } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { aMember, type Member } from "../support/app/member.ts";
+import { aMember } from "../support/app/member.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 type Tokens = { token: string; refreshToken: string };
 
 describe("sessions", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let member: Member;
-
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
-  beforeEach(async () => {
-    member = await aMember(api, tenant.tenantId, "DEVELOPER");
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
+  const member = madeForEach(() => aMember(api, tenant.tenantId, "DEVELOPER"));
 
   const another = (userId = member.userId): Promise<Tokens> =>
     api.app.transact(async (work) => {

@@ -12,8 +12,7 @@ import { aMember } from "../support/app/member.ts";
 /** The promise is 5 s; the rest is for a slow machine. */
 const CACHE = { timeoutMs: 10_000 };
 
-describe("an access token", function () {
-  this.timeout(20_000);
+describe("an access token", () => {
   let api: TestApp;
   let tenant: Tenant;
 

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { aGame } from "../support/app/game.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const TIERS = [
   { tier: 1, name: "Bronze", threshold: 10, iconUrl: "https://example.com/bronze.png", rewards: { xp: 5 } },
@@ -10,14 +11,10 @@ const TIERS = [
 ];
 
 describe("badges of players", () => {
-  let api: TestApp;
-  let game: Game;
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aGame(api));
   let player: string;
-  before(async () => {
-    api = await startApp();
-  });
   beforeEach(async () => {
-    game = await aGame(api);
     player = await game.player("ada");
   });
 

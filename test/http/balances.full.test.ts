@@ -4,28 +4,18 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { LOTS_MAX } from "../../src/domain/economy/currencies/balances.ts";
 import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aPurse, aTreasury, type Purse } from "../support/economy/purse.ts";
+import { CURRENCIES, aPurse, aTreasury } from "../support/economy/purse.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 
 describe("balances", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let purse: Purse;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTreasury(api, [
-      { key: "coins", expiryDays: 10 },
-      { key: "gems", initialBalance: 20, minBalance: 5, maxBalance: 30, overflow: "REJECT" },
-      { key: "points", maxBalance: 10 },
-    ]);
-  });
-  beforeEach(async () => {
-    purse = await aPurse(api, tenant);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTreasury(api, CURRENCIES));
+  const purse = madeForEach(() => aPurse(api, tenant));
 
   it("are all the project's currencies, with what players have to begin with", async () => {
     const empty = { balance: 0, available: 0, held: 0, lifetimeEarned: 0, lifetimeSpent: 0, expiring: [] };

@@ -7,8 +7,7 @@ import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aGame, type Game } from "../support/app/game.ts";
 
-describe("bulk grants", function () {
-  this.timeout(60_000);
+describe("bulk grants", () => {
   let api: TestApp;
   let game: Game;
   before(async () => {
@@ -22,7 +21,7 @@ describe("bulk grants", function () {
     game.post("/grants/bulk", { bundle: { xp: 5 }, reason: "thanks", ...body }, key);
   const resultOf = async (id: string): Promise<Record<string, number>> => {
     await eventually(async () => (await game.get(`/jobs/${id}`)).body.status === "SUCCEEDED", {
-      timeoutMs: 20_000,
+      timeoutMs: 60_000,
       label: "the job succeeds",
     });
     return must(await game.get(`/jobs/${id}/result`), 200);
@@ -124,7 +123,7 @@ describe("bulk grants", function () {
     const { key, projectId, token } = await aTenant(api);
     const job = must(await start({ playerIds: ids }, key), 201);
     const done = async () => (await api.get(`/api/v1/jobs/${job.id}`, { key })).body.status === "SUCCEEDED";
-    await eventually(done, { timeoutMs: 20_000 });
+    await eventually(done, { timeoutMs: 60_000 });
     const result = await api.get(`/api/v1/jobs/${job.id}/result`, { key });
     assert.deepEqual(result.body, { granted: 0, skipped: 1, failed: 0 });
     assert.equal((await sums()).n, 0);

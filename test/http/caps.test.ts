@@ -7,8 +7,7 @@ import { eventually } from "../support/eventually.ts";
 
 const CAP = { asset: "xp", max: 10, window: "DAY" };
 
-describe("caps of rules and projects", function () {
-  this.timeout(120_000);
+describe("caps of rules and projects", () => {
   let api: TestApp;
   let game: Game;
   before(async () => {
@@ -54,7 +53,7 @@ describe("caps of rules and projects", function () {
     const second = await vote(9);
     const { id } = must(await game.post(`/events/${second}/revert`, { reason: "a test" }), 200);
     await eventually(async () => (await game.get(`/jobs/${id}`)).body.status === "SUCCEEDED", {
-      timeoutMs: 30_000,
+      timeoutMs: 60_000,
     });
     assert.equal(await xp(), 4);
     await vote(3);

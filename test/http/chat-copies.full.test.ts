@@ -17,8 +17,7 @@ const READERS = /^(chat_messages TEXT|outbox chat\.(changed|message_sent))$/;
 type Credentials = { key?: string; token?: string };
 type Note = { type: string; title: string; body: string | null; data: object };
 
-describe("what is said in private channels", function () {
-  this.timeout(30_000);
+describe("what is said in private channels", () => {
   let api: TestApp;
   let game: LobbyGame;
   let players: Players;

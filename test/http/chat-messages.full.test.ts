@@ -1,23 +1,19 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aKey, startApp, type TestApp } from "../support/app/app.ts";
+import { aKey, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Answer, must } from "../support/http/client.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { aGame } from "../support/app/game.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 
-describe("chat by REST", function () {
-  this.timeout(30_000);
-  let api: TestApp;
-  let game: Game;
+describe("chat by REST", () => {
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aGame(api));
   let ada: string;
   let bob: string;
-  before(async () => {
-    api = await startApp();
-  });
   beforeEach(async () => {
-    game = await aGame(api);
     [ada, bob] = [await game.player("ada"), await game.player("bob")];
     await game.make("/chat/channels", { key: "trade", name: "Trade", settings: OPEN });
   });

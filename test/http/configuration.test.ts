@@ -42,7 +42,7 @@ describe("a project's configuration", () => {
     levels: [{ key: "5", name: "Knight", rewards: { currencies: { coins: 3 } } }],
     leaderboards: [{ status: "PAUSED", leaderboard: board }],
     rules: [
-      { status: "ACTIVE", rule },
+      { status: "ACTIVE", rule: { ...rule, schedule: { activeFrom: "2026-01-01T00:00:00Z" } } },
       { status: "DRAFT", rule: { ...rule, key: "later" } },
     ],
   };

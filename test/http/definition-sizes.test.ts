@@ -9,11 +9,12 @@ import {
 } from "../../src/domain/kernel/limits.ts";
 import { bytesOf, findOversize } from "../../src/domain/kernel/oversize.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { unique } from "../support/operations/bodies.ts";
 import { aLessonRule, reasonOf, RULES, rulesOf } from "../support/rules/rules-api.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 type Json = Record<string, unknown>;
 
@@ -45,14 +46,10 @@ const aSegmentOf = (bytes: number, key = "large"): Json => {
 };
 
 describe("the size of definitions", () => {
-  let api: TestApp;
-  let tenant: Tenant;
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   let key: string;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
+  beforeEach(() => {
     key = tenant.key;
   });
   const post = (path: string, body: unknown) => api.post(`/api/v1/${path}`, body, { key });

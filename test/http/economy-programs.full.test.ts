@@ -29,8 +29,7 @@ type Step = { kind: (typeof kinds)[number]; currency: string; amount: number };
 /** Numbers of one currency as the tables have them. */
 type Books = Record<"key" | "balance" | "held" | "total" | "lots" | "holds", string | number | null>;
 
-describe("the economy of a player, through the API", function () {
-  this.timeout(120_000);
+describe("the economy of a player, through the API", () => {
   let api: TestApp;
   let tenant: Tenant;
   before(async () => {

@@ -29,8 +29,7 @@ const SUPERADMIN_TRICKS = [
   "/api/v1/v1/superadmin/me",
 ];
 
-describe("nobody climbs", function () {
-  this.timeout(30_000);
+describe("nobody climbs", () => {
   let api: TestApp;
   let tenant: Tenant;
   let admin: Admin;

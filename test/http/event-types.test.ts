@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
+import { callsBy } from "../support/app/game.ts";
 
 const SCHEMA = {
   type: "object",
@@ -11,20 +13,11 @@ const SCHEMA = {
   properties: { amount: { type: "number", minimum: 1 }, kind: { enum: ["card", "cash"] } },
 };
 
-describe("event types", function () {
-  this.timeout(20_000);
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+describe("event types", () => {
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
-  const get = (path: string, key = tenant.key): Promise<Answer> => api.get(`/api/v1${path}`, { key });
-  const post = (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
-    api.post(`/api/v1${path}`, body, { key });
+  const { get, post } = callsBy(api, tenant);
   const put = (name: string, body: unknown, key = tenant.key): Promise<Answer> =>
     api.request("PUT", `/api/v1/event-types/${name}`, { key, body });
   const event = (externalUserId: string, properties: object, eventType = "paid") => ({
@@ -35,7 +28,7 @@ describe("event types", function () {
   const batch = (...events: object[]) => post("/events/batch", { events });
   const seen = async (name: string, total: number): Promise<Answer["body"]> => {
     const find = async () => (await get(`/event-types/${name}`)).body;
-    await eventually(async () => (await find()).total === total, { timeoutMs: 15_000 });
+    await eventually(async () => (await find()).total === total, { timeoutMs: 60_000 });
     return find();
   };
 

@@ -10,8 +10,7 @@ const properties = Object.fromEntries(
 );
 const EVENTS = 120;
 
-describe("a batch of events that are dear to check", function () {
-  this.timeout(120_000);
+describe("a batch of events that are dear to check", () => {
   let api: TestApp;
   before(async () => {
     api = await startApp();

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const event = (more: Record<string, unknown> = {}) => ({
   externalUserId: "u1",
@@ -18,14 +19,10 @@ const messages = (answer: Answer): string[] =>
   answer.body.results.map(({ message }: { message: string }) => message);
 
 describe("event ingestion", () => {
-  let api: TestApp;
-  let tenant: Tenant;
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   let key: string;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
+  beforeEach(() => {
     key = tenant.key;
   });
   const batch = (events: unknown[], query = "") =>

@@ -32,7 +32,7 @@ describe("an event that fails for good", () => {
         await makeDue(api.app, projectId);
         return (await statuses())[1] === "FAILED";
       },
-      { timeoutMs: 15_000 },
+      { timeoutMs: 60_000 },
     );
     const failed = await api.get(`/api/v1/events/${ids[1]}`, { key });
     assert.match(failed.body.error, /is not a function/);

@@ -1,19 +1,9 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { rulesOf } from "../support/rules/rules-api.ts";
+import { ownRules } from "../support/rules/rules-api.ts";
 
 describe("the first event of a player whom it makes", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let rules: ReturnType<typeof rulesOf>;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-    rules = rulesOf(api, tenant);
-  });
+  const { api, tenant, rules } = ownRules();
   const on = (eventType: string) => ({ triggers: [{ kind: "EVENT", eventTypes: [eventType] }] });
 
   /** Gives XP to who is new and for a lesson, and a coin for each gain of XP. */

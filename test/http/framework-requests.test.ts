@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { route } from "../../src/http/route.ts";
-import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
+import { startTinyHttp } from "../support/http/tiny-http.ts";
+import { madeOnce } from "../support/made.ts";
 
 const open = { tag: "Test", access: "public", project: "none", summary: "A test operation" } as const;
 
@@ -31,11 +32,10 @@ const routes = [
 ];
 
 describe("requests", () => {
-  let http: TinyHttp;
-  before(async () => {
-    http = await startTinyHttp(routes);
-  });
-  after(() => http.close());
+  const http = madeOnce(
+    () => startTinyHttp(routes),
+    (made) => made.close(),
+  );
 
   it("may repeat a parameter that takes a list", async () => {
     assert.deepEqual((await http.send("GET", "/things/7?name=a&name=b")).json, { name: ["a", "b"] });

@@ -5,7 +5,8 @@ import { z } from "zod";
 import { conflict, DomainError } from "../../src/domain/kernel/errors.ts";
 import { BODY_LIMIT, BODY_PARTS_MAX } from "../../src/domain/kernel/limits.ts";
 import { Reply, route } from "../../src/http/route.ts";
-import { startTinyHttp, type TinyAnswer, type TinyHttp } from "../support/http/tiny-http.ts";
+import { startTinyHttp, type TinyAnswer } from "../support/http/tiny-http.ts";
+import { madeOnce } from "../support/made.ts";
 
 const open = { tag: "Test", access: "public", project: "none", summary: "A test operation" } as const;
 const Echo = z.object({ got: z.unknown() });
@@ -98,11 +99,10 @@ const assertError = (
 };
 
 describe("HTTP framework", () => {
-  let http: TinyHttp;
-  before(async () => {
-    http = await startTinyHttp(routes);
-  });
-  after(() => http.close());
+  const http = madeOnce(
+    () => startTinyHttp(routes),
+    (made) => made.close(),
+  );
   const post = (path: string, body: string, headers = {}) => http.send("POST", path, { body, headers });
 
   it("serves an operation under /api/v1, /v1 and no prefix, and under no other", async () => {

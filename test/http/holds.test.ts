@@ -3,26 +3,16 @@ import { eventuallyHolds } from "../support/eventually.ts";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
-import { startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aPurse, aTreasury, type Purse } from "../support/economy/purse.ts";
+import { CURRENCIES, aPurse, aTreasury, type Purse } from "../support/economy/purse.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("holds", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let purse: Purse;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTreasury(api, [
-      { key: "coins", expiryDays: 10 },
-      { key: "gems", initialBalance: 20, minBalance: 5, maxBalance: 30, overflow: "REJECT" },
-      { key: "points", maxBalance: 10 },
-    ]);
-  });
-  beforeEach(async () => {
-    purse = await aPurse(api, tenant);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTreasury(api, CURRENCIES));
+  const purse = madeForEach(() => aPurse(api, tenant));
 
   it("set an amount aside, and are captured whole or in part, or released", async () => {
     await purse.grant("coins", 30);

@@ -11,8 +11,7 @@ import { unique } from "../support/operations/bodies.ts";
 
 const BATCH_BYTES = 5 * 1_024 * 1_024;
 
-describe("an answer that is kept for an idempotency key", function () {
-  this.timeout(30_000);
+describe("an answer that is kept for an idempotency key", () => {
   let api: TestApp;
   let tenant: Tenant;
   beforeEach(async () => {

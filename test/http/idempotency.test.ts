@@ -6,8 +6,7 @@ import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from 
 import { assertError } from "../support/http/assert-error.ts";
 import { boardDefinition, unique } from "../support/operations/bodies.ts";
 
-describe("a POST with X-Idempotency-Key", function () {
-  this.timeout(30_000);
+describe("a POST with X-Idempotency-Key", () => {
   let api: TestApp;
   let tenant: Tenant;
   before(async () => {

@@ -142,6 +142,7 @@ describe("jobs of a project", () => {
       PLAYER_EXPORT: "exportPlayer",
       PLAYER_ERASE: "erasePlayer",
       BACKFILL: "publishRule",
+      QUEST_BACKFILL: "publishQuest",
       BACKTEST: "backtestRule",
       SEGMENT_REFRESH: "createSegment",
       EVENT_REVERT: "revertEvent",
@@ -149,6 +150,9 @@ describe("jobs of a project", () => {
       BULK_GRANT: "startBulkGrant",
       LEVEL_RECALC: "putLevelCurve",
       CLOCK_ADVANCE: "setSandboxClock",
+      ANALYTICS_EXPORT: "createAnalyticsExport",
+      LIST_SEGMENT: "createAnalyticsSegment",
+      ANALYTICS_REPORT: "startAnalyticsReportRun",
     };
     for (const { kind, access } of JOB_KINDS) {
       const route = routes.find(({ id }) => id === starts[kind]);

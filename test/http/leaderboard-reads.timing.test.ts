@@ -1,23 +1,20 @@
 import assert from "node:assert/strict";
 import { ANSWER_AGE_MS } from "../../src/domain/kernel/young-cache.ts";
-import { aKey, type Answer, startApp, type TestApp } from "../support/app/app.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { aKey, type Answer, startApp } from "../support/app/app.ts";
+import { aGame } from "../support/app/game.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const AGE = "x-data-age-ms";
 const custom = { key: "race", name: "Race", metric: { source: "CUSTOM" }, operator: "BEST" };
 
 describe("reads of a leaderboard", () => {
-  let api: TestApp;
-  let game: Game;
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aGame(api));
   let ada: string;
   let bob: string;
-  before(async () => {
-    api = await startApp();
-  });
   beforeEach(async () => {
-    game = await aGame(api);
     await game.make("/leaderboards", custom);
     [ada, bob] = [await game.player("ada"), await game.player("bob")];
     await score(ada, 20);

@@ -1,23 +1,20 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const PATH = "/api/v1/leaderboards";
 const AT_ONCE = 20;
 
 describe("scores that are submitted", () => {
-  let api: TestApp;
-  let tenant: Tenant;
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   let key: string;
 
-  before(async () => {
-    api = await startApp();
-  });
   beforeEach(async () => {
-    tenant = await aTenant(api);
     key = tenant.key;
     for (const externalUserId of ["ann", "bob"]) await post("/players", { externalUserId });
   });

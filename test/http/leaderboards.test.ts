@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const PATH = "/api/v1/leaderboards";
 const scores = {
@@ -19,15 +20,11 @@ const goals = {
 };
 
 describe("leaderboards over HTTP", () => {
-  let api: TestApp;
-  let tenant: Tenant;
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   let key: string;
 
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
+  beforeEach(() => {
     key = tenant.key;
   });
 
@@ -68,6 +65,7 @@ describe("leaderboards over HTTP", () => {
       status: "ACTIVE",
       audience: null,
       breakdownAttribute: null,
+      breakdownProperty: null,
       bounds: null,
       entryCost: null,
       minScoreToEnter: null,
@@ -109,7 +107,7 @@ describe("leaderboards over HTTP", () => {
     await refused({ period: { kind: "DECADES" } }, /period.*: must have a kind of ALL_TIME/);
     await refused({ operator: "BEST" }, /operator: this metric is SUM/);
     await refused({ league: {} }, /league: leagues are not available yet/);
-    await refused({ metric: { source: "QUESTS" } }, /metric.*BADGE_POINTS or CUSTOM/);
+    await refused({ metric: { source: "QUESTS" } }, /metric.*QUESTS_COMPLETED or CUSTOM/);
     const currency = { metric: { source: "CURRENCY", currencyKey: "gold" } };
     await refused(currency, /metric\.currencyKey: .*there is no currency gold/);
     await refused({ audience: { segmentKeys: ["vip"] } }, /audience\.segmentKeys\.0: .*no segment vip/);

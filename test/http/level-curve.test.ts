@@ -98,7 +98,7 @@ describe("the level curve", () => {
       assert.equal(body.job.kind, "LEVEL_RECALC");
       const job = `/api/v1/jobs/${body.job.id}`;
       await eventually(async () => (await api.get(job, { key })).body.status === "SUCCEEDED", {
-        timeoutMs: 20_000,
+        timeoutMs: 60_000,
       });
       return (await api.get(`${job}/result`, { key })).body;
     };

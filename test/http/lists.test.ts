@@ -13,8 +13,10 @@ import { credentialsFor, operations } from "../support/operations/operations.ts"
 /** Lists that come in one order, as the guide says: by rank, and processes and metrics by id. */
 const IN_ONE_ORDER = [
   "/admin/processes",
+  "/analytics/segments/{group}/{segment}/players",
   "/leaderboards/{leaderboardId}/entries",
   "/leaderboards/{leaderboardId}/periods/{periodKey}/results",
+  "/leaderboards/{leaderboardId}/values",
   "/players/{playerId}/metrics",
 ];
 

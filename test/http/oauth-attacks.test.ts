@@ -4,10 +4,10 @@ import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
-import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import { startFakeGithub } from "../support/providers/fake-github.ts";
+import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import {
   aBrowser,
   type Browser,
@@ -18,16 +18,24 @@ import {
   told,
 } from "../support/providers/oauth.ts";
 import { startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
-
-const NO_TOKENS = ["error", "error_description"];
+import { madeOnce } from "../support/made.ts";
+import {
+  answerOf,
+  assertCountsOnce,
+  assertOfOneBrowser,
+  assertRefused,
+  assertStateNeeded,
+  changed,
+  endOf,
+} from "../support/providers/attacks.ts";
 
 describe("attacks on OAuth", () => {
-  let api: TestApp;
-  let server: OAuthServer;
-  let provider: HostileProvider;
-  let github: FakeGithub;
+  const api = madeOnce(startApp);
+  const provider = madeOnce(startHostileProvider);
+  const github = madeOnce(startFakeGithub);
+  const server = madeOnce(() => startOAuthServer(api, async () => ({ google: provider, github })));
   /** The victim: has an account and is signed in at the provider. */
-  let tenant: Tenant;
+  const tenant = madeOnce(() => aTenant(api));
 
   /** As far as the callback, which is not opened yet. */
   const toCallback = async (browser: Browser, parameters = {}, at = server): Promise<string> => {
@@ -37,24 +45,9 @@ describe("attacks on OAuth", () => {
     );
     return callback.href;
   };
-  const end = async (browser: Browser, url: string) => told((await browser.go(url)).at);
-  const comeBack = async () => end(aBrowser(), startUrl(server, "google"));
-  const answerOf = async (browser: Browser, url: string) => {
-    const { status, body, headers } = await browser.visit(url);
-    assert.equal(headers.get("location"), null);
-    return { status, headers, body: JSON.parse(body) };
-  };
-  const assertRefused = (answer: Record<string, string>, error = "provider_error") => {
-    assert.deepEqual(Object.keys(answer).toSorted(), NO_TOKENS);
-    assert.equal(answer["error"], error, answer["error_description"]);
-  };
+  const comeBack = async () => endOf(aBrowser(), startUrl(server, "google"));
 
   before(async () => {
-    api = await startApp();
-    provider = await startHostileProvider();
-    github = await startFakeGithub();
-    server = await startOAuthServer(api, async () => ({ google: provider, github }));
-    tenant = await aTenant(api);
     await api.app.transact(({ em }) =>
       em.nativeUpdate(User, { email: tenant.email }, { emailVerified: true }),
     );
@@ -74,32 +67,16 @@ describe("attacks on OAuth", () => {
   });
 
   describe("with the state", () => {
-    const changed = (url: string, name: string, value?: string): string => {
-      const copy = new URL(url);
-      copy.searchParams.delete(name);
-      if (value !== undefined) copy.searchParams.set(name, value);
-      return copy.href;
-    };
-
     it("unknown, absent or twice: 400, and nobody is sent anywhere", async () => {
       const browser = aBrowser();
       const callback = await toCallback(browser);
-      for (const state of ["unknown", "", undefined, "x".repeat(43)]) {
-        assertError(await answerOf(browser, changed(callback, "state", state)), 400, "OAUTH_STATE_INVALID");
-      }
-      assertError(await answerOf(browser, `${callback}&state=other`), 400);
+      await assertStateNeeded(browser, callback);
       assertError(await answerOf(browser, changed(callback, "state", "x".repeat(5_000))), 400);
-      assert("access_token" in (await end(browser, callback)), "the flow itself goes on");
+      assert("access_token" in (await endOf(browser, callback)), "the flow itself goes on");
     });
 
-    it("of another browser: 400, so nobody is signed in as somebody else", async () => {
-      const attacker = aBrowser();
-      const callback = await toCallback(attacker);
-      const victim = aBrowser();
-      assertError(await answerOf(victim, callback), 400, "OAUTH_STATE_INVALID");
-      await toCallback(victim);
-      assertError(await answerOf(victim, callback), 400, "OAUTH_STATE_INVALID");
-    });
+    it("of another browser: 400, so nobody is signed in as somebody else", () =>
+      assertOfOneBrowser((browser) => toCallback(browser)));
 
     it("older than 10 minutes: 400", async () => {
       const browser = aBrowser();
@@ -123,14 +100,11 @@ describe("attacks on OAuth", () => {
     it("used before: 400, also when the first use failed", async () => {
       const browser = aBrowser();
       const callback = await toCallback(browser);
-      const cookies = new Map(browser.cookies.get(server.url));
-      assert("access_token" in (await end(browser, callback)));
-      browser.cookies.set(server.url, cookies);
-      assertError(await answerOf(browser, callback), 400, "OAUTH_STATE_INVALID");
+      await assertCountsOnce(browser, callback);
       const other = aBrowser();
       const denied = changed(changed(await toCallback(other), "code"), "error", "access_denied");
       const kept = new Map(other.cookies.get(server.url));
-      assertRefused(await end(other, denied), "access_denied");
+      assertRefused(await endOf(other, denied), "access_denied");
       other.cookies.set(server.url, kept);
       assertError(await answerOf(other, denied), 400, "OAUTH_STATE_INVALID");
     });
@@ -149,7 +123,7 @@ describe("attacks on OAuth", () => {
     it("is a ticket: it was never sent to a provider, so it ends no flow", async () => {
       const link = await server.post(
         "/api/v1/auth/oauth/google/link",
-        { redirect_uri: CONSOLE },
+        { redirect_uri: CONSOLE, currentPassword: tenant.password },
         { token: tenant.token },
       );
       const ticket = new URL(link.body.authUrl).searchParams.get("ticket")!;
@@ -203,7 +177,7 @@ describe("attacks on OAuth", () => {
         new URL(await toCallback(two, {}, real)),
       ];
       callback.searchParams.set("code", other.searchParams.get("code")!);
-      assertRefused(await end(one, callback.href));
+      assertRefused(await endOf(one, callback.href));
     });
 
     it("a changed PKCE challenge is refused", async () => {
@@ -217,10 +191,10 @@ describe("attacks on OAuth", () => {
     it("a code is good once, in a flow of any state", async () => {
       const browser = aBrowser("someone");
       const first = new URL(await toCallback(browser, { flow: "signup" }, real));
-      assert("access_token" in (await end(browser, first.href)));
+      assert("access_token" in (await endOf(browser, first.href)));
       const second = new URL(await toCallback(browser, {}, real));
       second.searchParams.set("code", first.searchParams.get("code")!);
-      assertRefused(await end(browser, second.href));
+      assertRefused(await endOf(browser, second.href));
     });
   });
 });

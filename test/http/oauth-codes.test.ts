@@ -1,39 +1,25 @@
 import assert from "node:assert/strict";
-import { randomInt, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
-import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
+import { aBrowser, startUrl, told } from "../support/providers/oauth.ts";
+import { githubServer } from "../support/providers/github-server.ts";
 
 describe("the way back of a sign-in", () => {
-  let api: TestApp;
-  let server: OAuthServer;
-  let github: FakeGithub;
+  const { api, server, addPerson } = githubServer();
 
   const aPerson = (): { sub: string; email: string } => {
     const [sub, email] = [randomUUID(), `${randomUUID()}@example.com`];
-    const emails = [{ email, primary: true, verified: true, visibility: null }];
-    github.people.set(sub, { id: randomInt(2 ** 40), name: "Ada Byron", email: null, emails });
+    addPerson(sub, email);
     return { sub, email };
   };
   const come = (sub: string, parameters: Record<string, string>, browser = aBrowser(sub)) =>
     browser.go(startUrl(server, "github", parameters));
   const tell = async (sub: string, parameters: Record<string, string> = {}) =>
     told((await come(sub, parameters)).at);
-
-  before(async () => {
-    api = await startApp();
-    github = await startFakeGithub();
-    server = await startOAuthServer(api, async () => ({ google: undefined, github }));
-  });
-  after(async () => {
-    await server.close();
-    await github.close();
-  });
 
   describe("tokens in an address", () => {
     const expiryOf = (token: string) =>

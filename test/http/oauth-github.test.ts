@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
-import { type FakeGithub, type GithubPerson, startFakeGithub } from "../support/providers/fake-github.ts";
-import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
+import type { GithubPerson } from "../support/providers/fake-github.ts";
+import { aBrowser, startUrl, told } from "../support/providers/oauth.ts";
+import { githubServer } from "../support/providers/github-server.ts";
 
 describe("sign-in with GitHub", () => {
-  let api: TestApp;
-  let server: OAuthServer;
-  let github: FakeGithub;
+  const { api, github, server } = githubServer();
 
   const mail = (email: string, primary: boolean, verified: boolean) => ({
     email,
@@ -31,16 +29,6 @@ describe("sign-in with GitHub", () => {
   const tell = async (login: string, flow = "signup") =>
     told((await aBrowser(login).go(startUrl(server, "github", { flow }))).at);
   const user = (email: string) => api.app.transact(({ em }) => em.findOne(User, { email }));
-
-  before(async () => {
-    api = await startApp();
-    github = await startFakeGithub();
-    server = await startOAuthServer(api, async () => ({ google: undefined, github }));
-  });
-  after(async () => {
-    await server.close();
-    await github.close();
-  });
 
   it("asks for the addresses, with state and PKCE", async () => {
     const { headers } = await aBrowser().visit(startUrl(server, "github"));

@@ -3,27 +3,26 @@ import { randomUUID } from "node:crypto";
 import { Session } from "../../src/domain/accounts/auth/session.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
-import {
-  aBrowser,
-  CONSOLE,
-  type OAuthServer,
-  startOAuthServer,
-  startUrl,
-  told,
-} from "../support/providers/oauth.ts";
+import { aBrowser, CONSOLE, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
 import { type Person, startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
+import { madeOnce } from "../support/made.ts";
 
 const TOKENS = ["access_token", "expires_in", "refresh_token", "token_type"];
 const anEmail = () => `${randomUUID()}@example.com`;
 
 describe("sign-in with Google", () => {
-  let api: TestApp;
-  let server: OAuthServer;
+  const api = madeOnce(startApp);
   let google: TestProvider;
-  let tenant: Tenant;
+  const server = madeOnce(() =>
+    startOAuthServer(api, async (url) => {
+      google = await startOpenIdProvider(`${url}/api/v1/auth/oauth/google/callback`);
+      return { google, github: undefined };
+    }),
+  );
+  const tenant = madeOnce(() => aTenant(api));
 
   const aPerson = (claims: Partial<Person> = {}): Required<Pick<Person, "sub" | "email">> => {
     const person = {
@@ -44,14 +43,6 @@ describe("sign-in with Google", () => {
   const verify = (email: string, isVerified = true) =>
     api.app.transact(({ em }) => em.nativeUpdate(User, { email }, { emailVerified: isVerified }));
 
-  before(async () => {
-    api = await startApp();
-    server = await startOAuthServer(api, async (url) => {
-      google = await startOpenIdProvider(`${url}/api/v1/auth/oauth/google/callback`);
-      return { google, github: undefined };
-    });
-    tenant = await aTenant(api);
-  });
   after(async () => {
     await server.close();
     await google.close();

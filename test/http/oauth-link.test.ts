@@ -4,35 +4,30 @@ import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
-import {
-  type HostileProvider,
-  newPersonAt,
-  startHostileProvider,
-} from "../support/providers/hostile-provider.ts";
+import { startFakeGithub } from "../support/providers/fake-github.ts";
+import { newPersonAt, startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
 import { must } from "../support/http/client.ts";
-import {
-  aBrowser,
-  CONSOLE,
-  type OAuthServer,
-  startOAuthServer,
-  startUrl,
-  told,
-} from "../support/providers/oauth.ts";
+import { aBrowser, CONSOLE, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("linking of providers", () => {
-  let api: TestApp;
-  let server: OAuthServer;
-  let google: HostileProvider;
-  let github: FakeGithub;
-  let tenant: Tenant;
+  const api = madeOnce(startApp);
+  const google = madeOnce(startHostileProvider);
+  const github = madeOnce(startFakeGithub);
+  const server = madeOnce(() => startOAuthServer(api, async () => ({ google, github })));
+  const tenant = madeForEach(() => aTenant(api));
 
+  /** Everybody has the same password, or none, which asks for nothing after a sign-in of just now. */
   const link = (token: string | undefined, body: object = { redirect_uri: CONSOLE }, provider = "google") =>
-    server.post(`/api/v1/auth/oauth/${provider}/link`, body, token === undefined ? {} : { token });
+    server.post(
+      `/api/v1/auth/oauth/${provider}/link`,
+      { currentPassword: tenant.password, ...body },
+      token === undefined ? {} : { token },
+    );
   const open = async (token: string, provider = "google", person = "nobody") => {
     const { authUrl } = must(await link(token, undefined, provider), 200);
     return told((await aBrowser(person).go(authUrl)).at);
@@ -42,7 +37,10 @@ describe("linking of providers", () => {
     return body.identities.map(({ provider }: { provider: string }) => provider);
   };
   const unlink = (token: string, provider: string) =>
-    server.delete(`/api/v1/auth/oauth/${provider}`, { token });
+    server.request("DELETE", `/api/v1/auth/oauth/${provider}`, {
+      token,
+      body: { currentPassword: tenant.password },
+    });
   const asGoogle = (claims: object = {}) => newPersonAt(google, claims);
   const asGithub = (): string => {
     const login = randomUUID();
@@ -51,14 +49,7 @@ describe("linking of providers", () => {
     return login;
   };
 
-  before(async () => {
-    api = await startApp();
-    google = await startHostileProvider();
-    github = await startFakeGithub();
-    server = await startOAuthServer(api, async () => ({ google, github }));
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
+  beforeEach(() => {
     google.malice = {};
     asGoogle();
   });

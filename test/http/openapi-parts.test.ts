@@ -52,8 +52,9 @@ const operationOf = (path: string, method: string): Described => paths[path]![me
 /** The schema that a reference leads to. */
 const schemaOf = ({ $ref = "" }: Part): Part | undefined => schemas[$ref.split("/").at(-1)!];
 
-const exampleOf = ({ path, method }: AnyRoute): unknown => {
-  const media = operationOf(path, method).requestBody?.content["application/json"];
+const exampleOf = ({ path, method, takesForm }: AnyRoute): unknown => {
+  const type = takesForm ? "application/x-www-form-urlencoded" : "application/json";
+  const media = operationOf(path, method).requestBody?.content[type];
   return media && (media.example ?? schemaOf(media.schema)?.example);
 };
 

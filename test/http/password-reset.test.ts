@@ -15,6 +15,7 @@ import { anAddress, type Client } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
+import { passkeyOptions, withPasskey } from "../support/mfa/second-factor.ts";
 import { mailedTo } from "../support/mail/mail-log.ts";
 
 const NEW_PASSWORD = "Difference-Engine-2";
@@ -67,6 +68,15 @@ describe("a forgotten password", () => {
     assert.equal((await reset(await issued(user, "RESET_PASSWORD"))).status, 200);
     const { refreshToken } = user;
     assertError(await api.post("/api/v1/auth/refresh", { refreshToken }), 401, "REFRESH_TOKEN_REVOKED");
+  });
+
+  it("of an account that nobody had verified takes factors of who had registered it", async () => {
+    const strangers = await aTenant(api);
+    const { authenticator } = await withPasskey(api, strangers);
+    assert.equal((await reset(await mailedToken(strangers.email))).status, 200);
+    const credential = authenticator.get(await passkeyOptions(api));
+    assert.equal((await api.post("/api/v1/auth/passkeys/login", { credential })).status, 401);
+    assert.equal((await login(strangers.email, NEW_PASSWORD)).status, 200);
   });
 
   it("proves the address, and gives a password to who had none", async () => {

@@ -7,8 +7,7 @@ import { must } from "../support/http/client.ts";
 const DAY = { type: "CALENDAR", unit: "DAY", timezone: "PLAYER" };
 const wins = { eventTypes: ["won"], aggregate: "count" };
 
-describe("the metrics of a player", function () {
-  this.timeout(120_000);
+describe("the metrics of a player", () => {
   let api: TestApp;
   let game: Game;
   let ada: string;

@@ -1,24 +1,17 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { type Players, playersOf } from "../support/players/players.ts";
+import { playersOf } from "../support/players/players.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 
-describe("merging what players have done", function () {
-  this.timeout(60_000);
-  let api: TestApp;
-  let tenant: Tenant;
-  let players: Players;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-    players = playersOf(api, tenant);
-  });
+describe("merging what players have done", () => {
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
+  const players = madeForEach(() => playersOf(api, tenant));
 
   const pair = async () => ({ target: await players.add(), source: await players.add() });
 

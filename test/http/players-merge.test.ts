@@ -1,22 +1,15 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { type Players, playersOf } from "../support/players/players.ts";
+import { playersOf } from "../support/players/players.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
-describe("merging players", function () {
-  this.timeout(60_000);
-  let api: TestApp;
-  let tenant: Tenant;
-  let players: Players;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-    players = playersOf(api, tenant);
-  });
+describe("merging players", () => {
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
+  const players = madeForEach(() => playersOf(api, tenant));
 
   const pair = async () => ({ target: await players.add(), source: await players.add() });
   const ledger = (id: string) =>

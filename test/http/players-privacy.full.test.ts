@@ -14,8 +14,7 @@ import { OTHERS, playAs, statsOf } from "../support/players/playing-person.ts";
 /** A person of whom everything is known, each text of its own. */
 type Known = { id: string; ext: string; oldExt: string; secrets: string[]; mark: string };
 
-describe("what is known of a person", function () {
-  this.timeout(120_000);
+describe("what is known of a person", () => {
   let api: TestApp;
   let tenant: Tenant;
   let players: Players;
@@ -43,6 +42,9 @@ describe("what is known of a person", function () {
     const { id } = must(await players.post("/rules", shadow), 201);
     must(await players.post(`/rules/${id}/publish`, { mode: "SHADOW" }), 200);
     must(await players.post("/leaderboards", { key: "xp", name: "XP", metric: { source: "XP" } }), 201);
+    const steps = [{ key: "write", name: "Write", kind: "MANUAL", evidence: "TEXT", requiresApproval: true }];
+    must(await players.post("/quests", { key: "letters", name: "Letters", steps }), 201);
+    must(await players.post("/quests/letters/publish", {}), 200);
     must(
       await players.post("/rewards/card/codes", {
         codes: Array.from({ length: 10 }, () => `GIFT-${randomUUID()}`),
@@ -117,6 +119,8 @@ describe("what is known of a person", function () {
       await players.post(`/players/${id}/identities`, { provider: "email", externalId: secret("device") }),
       201,
     );
+    const evidence = secret("evidence");
+    must(await players.post(`/players/${id}/quests/letters/steps/write/submit`, { evidence }), 200);
     await chatAs(players, { id, mark, secret });
     must(await players.post(`/players/${id}/status`, { status: "SUSPENDED", reason: secret("status") }), 200);
     must(await players.post(`/players/${id}/status`, { status: "ACTIVE", reason: secret("back") }), 200);

@@ -2,24 +2,17 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Project } from "../../src/domain/accounts/projects/project.ts";
 import { ROLES } from "../../src/domain/kernel/caller.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("projects", () => {
-  let api: TestApp;
-  let tenant: Tenant;
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const path = (id = tenant.projectId) => `/api/v1/projects/${id}`;
   const configVersion = async (id: string) =>
     (await api.app.transact(({ em }) => em.findOneOrFail(Project, { id }))).configVersion;
-
-  before(async () => {
-    api = await startApp();
-  });
-
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
 
   it("start with documented defaults", async () => {
     const { token } = tenant;

@@ -3,25 +3,14 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aQuestGame, counting, type QuestGame } from "../support/quests/quest-game.ts";
+import { aQuestGame, counting } from "../support/quests/quest-game.ts";
+import { callsOf, madeOnce } from "../support/made.ts";
 
 describe("quests and rules", () => {
-  let game: QuestGame;
+  const game = madeOnce(async () => aQuestGame(await startApp()));
   let player: string;
-  const { publish, send, questOf, act, xp, post, get, make } = {
-    publish: (...given: Parameters<QuestGame["publish"]>) => game.publish(...given),
-    send: (...given: Parameters<QuestGame["send"]>) => game.send(...given),
-    questOf: (key: string) => game.questOf(key),
-    act: (...given: Parameters<QuestGame["act"]>) => game.act(...given),
-    xp: () => game.xp(),
-    post: (...given: Parameters<QuestGame["post"]>) => game.post(...given),
-    get: (path: string) => game.get(path),
-    make: (...given: Parameters<QuestGame["make"]>) => game.make(...given),
-  };
+  const { publish, send, questOf, act, xp, post, get, make } = callsOf(game);
 
-  before(async () => {
-    game = await aQuestGame(await startApp());
-  });
   beforeEach(async () => {
     player = await game.newPlayer();
   });

@@ -16,8 +16,7 @@ import type { Client } from "../support/http/client.ts";
 
 const anEmail = () => `${randomUUID()}@example.com`;
 
-describe("registration behind a captcha", function () {
-  this.timeout(30_000);
+describe("registration behind a captcha", () => {
   let api: TestApp;
 
   const serverWith = (settings: CaptchaSettings): Promise<Client> =>

@@ -1,20 +1,17 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { expireGrants } from "../../src/domain/economy/rewards/player-rewards.ts";
-import { aKey, type Answer, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { aGame } from "../support/app/game.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("rewards of the catalogue", () => {
-  let api: TestApp;
-  let game: Game;
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aGame(api));
   let player: string;
-  before(async () => {
-    api = await startApp();
-  });
   beforeEach(async () => {
-    game = await aGame(api);
     player = await game.player("ada");
     await game.make("/currencies", { key: "coins", name: "Coins", initialBalance: 100 });
   });

@@ -6,7 +6,7 @@ import { sql } from "kysely";
 import { z } from "zod";
 import { route } from "../../src/http/route.ts";
 import { createHttp } from "../../src/http/server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { clientOf } from "../support/http/client.ts";
 import { boardDefinition, ruleDocument, unique } from "../support/operations/bodies.ts";
 import {
@@ -17,6 +17,7 @@ import {
   assertUnmovable,
   assertWalled,
 } from "../support/domain/row-security.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** What a developer who forgets the filter might write. */
 const forgetful = route({
@@ -35,9 +36,8 @@ const forgetful = route({
     }),
 });
 
-describe("row-level security", function () {
-  this.timeout(60_000);
-  let api: TestApp;
+describe("row-level security", () => {
+  const api = madeOnce(startApp);
   let own: Tenant;
   let other: Tenant;
 
@@ -56,7 +56,6 @@ describe("row-level security", function () {
   };
 
   before(async () => {
-    api = await startApp();
     [own, other] = [await aTenant(api), await aTenant(api)];
     for (const tenant of [own, other]) await fill(tenant);
   });

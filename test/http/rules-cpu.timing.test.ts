@@ -24,8 +24,7 @@ const answered = async (app: App, read: (work: Work) => Promise<object>): Promis
   else JSON.stringify(body);
 };
 
-describe("CPU of a project of a thousand rules of 9 KB", function () {
-  this.timeout(120_000);
+describe("CPU of a project of a thousand rules of 9 KB", () => {
   let api: TestApp;
   let tenant: Tenant;
   before(async () => {

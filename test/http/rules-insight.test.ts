@@ -1,27 +1,17 @@
 import assert from "node:assert/strict";
 import { flushRuleStats } from "../../src/jobs/flush-rule-stats.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { RULES, rulesOf } from "../support/rules/rules-api.ts";
+import { ownRules, RULES } from "../support/rules/rules-api.ts";
 
 type Json = Record<string, unknown>;
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
 const when = (path: string, op: string, value: unknown) => ({ type: "event_property", path, op, value });
 
 describe("insight into rules", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let key: string;
-  let rules: ReturnType<typeof rulesOf>;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-    key = tenant.key;
-    rules = rulesOf(api, tenant);
-  });
-  const trace = (eventId: string): Promise<Answer> => api.get(`/api/v1/events/${eventId}/trace`, { key });
+  const { api, tenant, rules } = ownRules();
+  const trace = (eventId: string): Promise<Answer> =>
+    api.get(`/api/v1/events/${eventId}/trace`, { key: tenant.key });
   const stats = async (query = ""): Promise<Answer["body"]> => {
     await flushRuleStats.run(api.app, "*");
     return must(await rules.get(`/lesson/stats?${query}`), 200);

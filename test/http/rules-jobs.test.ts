@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { fieldsOf, RULES, rulesOf } from "../support/rules/rules-api.ts";
+import { fieldsOf, ownRules, RULES } from "../support/rules/rules-api.ts";
 
 const DAY_MS = 86_400_000;
 const LESSONS = { eventTypes: ["lesson.completed"], aggregate: "count" };
@@ -13,18 +13,7 @@ const third = {
 };
 
 describe("rules and past events, by the API", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let key: string;
-  let rules: ReturnType<typeof rulesOf>;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-    key = tenant.key;
-    rules = rulesOf(api, tenant);
-  });
+  const { api, tenant, rules } = ownRules();
   const span = () => ({
     from: new Date(Date.now() - DAY_MS).toISOString(),
     to: new Date(Date.now() + DAY_MS).toISOString(),
@@ -42,7 +31,7 @@ describe("rules and past events, by the API", () => {
       [6, 6, 3, 2, 1, { xp: 30 }],
     );
     assert.deepEqual(result.topFailingConditions, [{ path: "conditions.all[0]", events: 3 }]);
-    assert.equal(must(await api.get("/api/v1/players/ext:u1", { key }), 200).xp, 0);
+    assert.equal(must(await api.get("/api/v1/players/ext:u1", { key: tenant.key }), 200).xp, 0);
     const bad = await rules.act("lesson", "backtest", { ...span(), version: 1, draft: true });
     assert.deepEqual(fieldsOf(bad), [400, ["draft"]]);
     assert.equal((await rules.act("lesson", "backtest", { ...span(), version: 1 })).status, 404);
@@ -58,13 +47,13 @@ describe("rules and past events, by the API", () => {
       actions: [{ type: "update_player", addTags: ["without"] }],
     });
     await rules.track("u1");
-    assert.deepEqual(must(await api.get("/api/v1/players/ext:u1", { key }), 200).tags, []);
+    assert.deepEqual(must(await api.get("/api/v1/players/ext:u1", { key: tenant.key }), 200).tags, []);
 
     const published = await rules.publish(third, { backfill: true });
     const result = await rules.result(published.backfillJobId);
     assert.deepEqual([result.players, result.changed, result.events], [1, 1, 5]);
     await rules.track("u1");
-    const player = must(await api.get("/api/v1/players/ext:u1", { key }), 200);
+    const player = must(await api.get("/api/v1/players/ext:u1", { key: tenant.key }), 200);
     // Equal metrics are one counter, so the other rule knows it now, too.
     assert.deepEqual([player.xp, player.tags], [10, ["without"]]);
   });

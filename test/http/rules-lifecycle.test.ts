@@ -1,23 +1,12 @@
 import assert from "node:assert/strict";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, type Answer } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { aLessonRule, fieldsOf, reasonOf, RULES, rulesOf } from "../support/rules/rules-api.ts";
+import { aLessonRule, fieldsOf, ownRules, reasonOf, RULES } from "../support/rules/rules-api.ts";
 
 describe("the life of a rule", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let key: string;
-  let rules: ReturnType<typeof rulesOf>;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-    key = tenant.key;
-    rules = rulesOf(api, tenant);
-  });
+  const { api, tenant, rules } = ownRules();
   const xpOf = async (user: string): Promise<number> =>
-    must(await api.get(`/api/v1/players/ext:${user}`, { key }), 200).xp;
+    must(await api.get(`/api/v1/players/ext:${user}`, { key: tenant.key }), 200).xp;
 
   it("goes over SHADOW, where nothing of what it would do is done", async () => {
     const shadow = await rules.publish({}, { mode: "SHADOW" });
@@ -45,7 +34,7 @@ describe("the life of a rule", () => {
   it("keeps every version, and goes back to one by publishing it again", async () => {
     await rules.publish({}, { changeNote: "First" });
     const edit = { draftVersion: 1, actions: [{ type: "grant_xp", amount: 10 }] };
-    must(await api.patch(`${RULES}/lesson`, edit, { key }), 200);
+    must(await api.patch(`${RULES}/lesson`, edit, { key: tenant.key }), 200);
     must(await rules.act("lesson", "publish", { changeNote: "Ten" }), 200);
     await rules.track("u1");
     assert.equal(await xpOf("u1"), 10);
@@ -74,7 +63,10 @@ describe("the life of a rule", () => {
 
   it("keeps a draft that was never published when it goes back", async () => {
     await rules.publish();
-    must(await api.patch(`${RULES}/lesson`, { draftVersion: 1, name: "In the works" }, { key }), 200);
+    must(
+      await api.patch(`${RULES}/lesson`, { draftVersion: 1, name: "In the works" }, { key: tenant.key }),
+      200,
+    );
     const back = must(await rules.act("lesson", "rollback", { version: 1 }), 200);
     assert.deepEqual(
       [back.draft.name, back.published.name, back.draftVersion],
@@ -99,7 +91,7 @@ describe("the life of a rule", () => {
     await rules.publish({ key: "first", stopOnMatch: true, actions: [{ type: "grant_xp", amount: 1 }] });
     await rules.publish({ key: "second", stopOnMatch: true, actions: [{ type: "grant_xp", amount: 100 }] });
     await rules.create({ key: "third", priority: 999 });
-    const order = (ids: unknown) => api.put(`${RULES}/order`, { ids }, { key });
+    const order = (ids: unknown) => api.put(`${RULES}/order`, { ids }, { key: tenant.key });
     const { data } = must(await order(["second", "third", "first"]), 200);
     assert.deepEqual(
       data.map((rule: { key: string; draft: { priority: number } }) => [rule.key, rule.draft.priority]),
@@ -120,7 +112,7 @@ describe("the life of a rule", () => {
     assert.equal(must(await rules.get("/first"), 200).draft.priority, 10);
     assert.deepEqual(fieldsOf(await order([])), [400, ["ids"]]);
     assert.deepEqual(fieldsOf(await order(Array.from({ length: 202 }, (_, i) => `r${i}`))), [400, ["ids"]]);
-    must(await api.delete(`${RULES}/third`, { key }), 200);
+    must(await api.delete(`${RULES}/third`, { key: tenant.key }), 200);
     assert.deepEqual(reasonOf(await order(["third"])), [409, "INVALID_STATE"]);
   });
 
@@ -145,7 +137,7 @@ describe("the life of a rule", () => {
 
   it("has no key that is a word of the API's paths", async () => {
     for (const word of ["graph", "catalogue", "order", "validate", "simulate"]) {
-      const refused = await api.post(RULES, aLessonRule({ key: word }), { key });
+      const refused = await api.post(RULES, aLessonRule({ key: word }), { key: tenant.key });
       assert.deepEqual(fieldsOf(refused), [400, ["key"]]);
     }
   });

@@ -6,8 +6,7 @@ import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { emitted } from "../support/app/outbox.ts";
 
-describe("a rule that loops", function () {
-  this.timeout(60_000);
+describe("a rule that loops", () => {
   let api: TestApp;
   let tenant: Tenant;
   before(async () => {

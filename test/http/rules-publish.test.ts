@@ -1,25 +1,14 @@
 import assert from "node:assert/strict";
 import { pauseByEngine } from "../../src/domain/rules/lifecycle/publishing.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { fieldsOf, reasonOf, RULES, rulesOf } from "../support/rules/rules-api.ts";
+import { fieldsOf, ownRules, reasonOf, RULES, rulesOf } from "../support/rules/rules-api.ts";
 
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
 const emit = (eventType: string) => ({ type: "emit_event", eventType, channels: ["rules"] });
 
 describe("publishing a rule", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let key: string;
-  let rules: ReturnType<typeof rulesOf>;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-    key = tenant.key;
-    rules = rulesOf(api, tenant);
-  });
+  const { api, tenant, rules } = ownRules();
 
   it("is refused while it names what the project does not have, each place named", async () => {
     const rule = {
@@ -73,10 +62,13 @@ describe("publishing a rule", () => {
     const refused = await rules.act("lesson", "publish");
     assert.deepEqual(fieldsOf(refused), [400, ["actions.1.addToSegments.1"]]);
     assert.match(refused.body.error.message, /vip: the members of a DYNAMIC segment/);
-    must(await api.patch(`${RULES}/lesson`, { draftVersion: 1, actions: [action] }, { key }), 200);
+    must(
+      await api.patch(`${RULES}/lesson`, { draftVersion: 1, actions: [action] }, { key: tenant.key }),
+      200,
+    );
     must(await rules.act("lesson", "publish"), 200);
     must(await rules.act("lesson", "pause"), 200);
-    must(await api.delete("/api/v1/currencies/coins", { key }), 200);
+    must(await api.delete("/api/v1/currencies/coins", { key: tenant.key }), 200);
     // What has gone meanwhile keeps a rule from coming back.
     const resumed = await rules.act("lesson", "resume");
     assert.deepEqual(fieldsOf(resumed), [400, ["actions.0.currencyKey"]]);
@@ -97,7 +89,7 @@ describe("publishing a rule", () => {
     assert.deepEqual(reasonOf(refused), [400, "RULE_LOOP"]);
     assert.match(refused.body.error.details[0].message, /can set itself off: .*a → pong → b/);
     const limits = { cooldownSeconds: 60 };
-    must(await api.patch(`${RULES}/b`, { draftVersion: 1, limits }, { key }), 200);
+    must(await api.patch(`${RULES}/b`, { draftVersion: 1, limits }, { key: tenant.key }), 200);
     const published = must(await rules.act("b", "publish"), 200);
     assert.equal(published.warnings.length, 1);
     const { nodes, edges, cycles } = must(await rules.get("/graph"), 200);
@@ -146,7 +138,7 @@ describe("publishing a rule", () => {
     const paused = must(await rules.get("/lesson"), 200);
     assert.deepEqual([paused.status, paused.pauseReason], ["PAUSED", "LOOP_GUARD"]);
     await rules.track("u1");
-    assert.equal(must(await api.get("/api/v1/players/ext:u1", { key }), 200).xp, 0);
+    assert.equal(must(await api.get("/api/v1/players/ext:u1", { key: tenant.key }), 200).xp, 0);
     assert.equal(await pause(), false);
     assert.deepEqual(
       [(await rules.act("lesson", "resume")).status, must(await rules.get("/lesson"), 200).pauseReason],

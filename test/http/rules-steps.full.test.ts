@@ -12,8 +12,7 @@ const USERS = 7;
 /** For a machine with much to do. */
 const PROCESSED_WITHIN_MS = 30_000;
 
-describe("a rule that takes the steps of event after event", function () {
-  this.timeout(120_000);
+describe("a rule that takes the steps of event after event", () => {
   let api: TestApp;
   let tenant: Tenant;
   before(async () => {

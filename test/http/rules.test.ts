@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const RULES = "/api/v1/rules";
 
@@ -13,14 +14,10 @@ const aRule = (more: Record<string, unknown> = {}) => ({
 });
 
 describe("rules", () => {
-  let api: TestApp;
-  let tenant: Tenant;
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   let key: string;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
+  beforeEach(() => {
     key = tenant.key;
   });
 

@@ -11,8 +11,7 @@ const none = Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, 0]
 /** What two projects have in common of one definition. */
 const meaning = ({ id: _id, version: _version, createdAt: _at, updatedAt: _until, ...rest }: Shown) => rest;
 
-describe("definitions of a sandbox", function () {
-  this.timeout(60_000);
+describe("definitions of a sandbox", () => {
   let api: TestApp;
   let tenant: Tenant;
   let live: string;

@@ -23,7 +23,7 @@ const board = (key: string, more: object = {}) => ({
   ...more,
 });
 const definitions = Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, 0]));
-const nothing = { rules: 0, leaderboards: 0, levelCurve: 0, definitions, skipped: [] };
+const nothing = { rules: 0, leaderboards: 0, levelCurve: 0, analyticsReports: 0, definitions, skipped: [] };
 
 describe("the sandbox of a project", () => {
   let api: TestApp;

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
+import { callsBy } from "../support/app/game.ts";
 
 const property = (field: string, op: string, value?: unknown) => ({
   type: "player_property",
@@ -14,20 +16,10 @@ const property = (field: string, op: string, value?: unknown) => ({
 });
 
 describe("segments", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
-  const get = (path: string, key = tenant.key): Promise<Answer> => api.get(`/api/v1${path}`, { key });
-  const post = (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
-    api.post(`/api/v1${path}`, body, { key });
-  const remove = (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
-    api.request("DELETE", `/api/v1${path}`, { key, body });
+  const { get, post, remove } = callsBy(api, tenant);
   const make = async (key: string, ...all: unknown[]): Promise<Answer["body"]> =>
     must(await post("/segments", { key, name: key, kind: "DYNAMIC", definition: { all } }), 201);
   const player = async (externalUserId: string, more: object = {}): Promise<string> =>

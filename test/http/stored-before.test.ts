@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { rulesOf } from "../support/rules/rules-api.ts";
+import { ownRules } from "../support/rules/rules-api.ts";
 
 /** Documents that no request could store today, as SQL expressions of one. */
 const DOCUMENTS: Record<string, string> = {
@@ -16,18 +15,8 @@ const DOCUMENTS: Record<string, string> = {
   "of a shape that nothing knows": `'{"priority": 5}'::jsonb`,
 };
 
-describe("a definition that was stored before there were bounds", function () {
-  this.timeout(120_000);
-  let api: TestApp;
-  let tenant: Tenant;
-  let rules: ReturnType<typeof rulesOf>;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-    rules = rulesOf(api, tenant);
-  });
+describe("a definition that was stored before there were bounds", () => {
+  const { api, tenant, rules } = ownRules();
 
   const give = (key: string) => ({ key, actions: [{ type: "grant_xp", amount: 10 }] });
   const xpOf = async (user: string): Promise<number> =>

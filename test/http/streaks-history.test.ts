@@ -1,44 +1,20 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { dateOf, momentAgo } from "../support/streaks/real-days.ts";
-import { pastMidnight } from "../support/clock-edges.ts";
-
-const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
+import { dateOf } from "../support/streaks/real-days.ts";
+import { streaksByApi } from "../support/streaks/by-api.ts";
 
 describe("the history of a streak", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let player: string;
-  let user: string;
+  const { api, tenant, player, define, doneAgo, act } = streaksByApi();
 
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-    const define = (key: string, more: Json = {}) => make("/streaks", { key, name: key, qualify, ...more });
     await define("daily", { freeze: { max: 3 } });
     await define("weekly", { period: "WEEK" });
     await define("wins", { mode: "CONSECUTIVE", breakOn: { eventTypes: ["lost"] } });
   });
-  beforeEach(async () => {
-    await pastMidnight();
-    user = randomUUID();
-    player = (await make("/players", { externalUserId: user })).id;
-  });
-
-  const make = async (path: string, body: unknown) =>
-    must(await api.post(`/api/v1${path}`, body, { key: tenant.key }), 201);
-  const doneAgo = async (days: number, eventType = "done") => {
-    const event = { externalUserId: user, eventType, timestamp: momentAgo(days) };
-    must(await api.post("/api/v1/events?wait=true", event, { key: tenant.key }), 200);
-  };
-  const act = (key: string, what: string, body: unknown = {}) =>
-    api.post(`/api/v1/players/${player}/streaks/${key}/${what}`, body, { key: tenant.key });
   const history = (key: string, query = "") =>
-    api.get(`/api/v1/players/${player}/streaks/${key}/history${query}`, { key: tenant.key });
+    api.get(`/api/v1/players/${player.id}/streaks/${key}/history${query}`, { key: tenant.key });
 
   it("has every period and run from one date to another", async () => {
     await act("daily", "freezes", { amount: 1 });

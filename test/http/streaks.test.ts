@@ -1,28 +1,19 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { settleStreaks } from "../../src/jobs/settle-streaks.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMember } from "../support/app/member.ts";
 import { DAY_MS, HOUR_MS } from "../support/streaks/streaks.ts";
-import { dateOf, lateZone, momentAgo, today } from "../support/streaks/real-days.ts";
-import { pastMidnight } from "../support/clock-edges.ts";
-
-const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
+import { dateOf, lateZone, today } from "../support/streaks/real-days.ts";
+import { streaksByApi } from "../support/streaks/by-api.ts";
 
 describe("streaks of players", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let player: string;
-  let user: string;
+  const { api, tenant, player, make, define, doneAgo, act } = streaksByApi();
 
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-    const define = (key: string, more: Json = {}) => make("/streaks", { key, name: key, qualify, ...more });
     await make("/currencies", { key: "coins", name: "Coins" });
     await define("daily", {
       freeze: { max: 3 },
@@ -34,28 +25,13 @@ describe("streaks of players", () => {
     await define("weekly", { period: "WEEK" });
     await define("wins", { mode: "CONSECUTIVE", breakOn: { eventTypes: ["lost"] } });
   });
-  beforeEach(async () => {
-    await pastMidnight();
-    user = randomUUID();
-    player = (await make("/players", { externalUserId: user })).id;
-  });
-
-  const make = async (path: string, body: unknown) =>
-    must(await api.post(`/api/v1${path}`, body, { key: tenant.key }), 201);
-  const doneAgo = async (days: number, eventType = "done") => {
-    const event = { externalUserId: user, eventType, timestamp: momentAgo(days) };
-    const { status } = (await api.post("/api/v1/events?wait=true", event, { key: tenant.key })).body;
-    assert.equal(status, "PROCESSED");
-  };
   const list = async () =>
-    must(await api.get(`/api/v1/players/${player}/streaks`, { key: tenant.key }), 200).data;
+    must(await api.get(`/api/v1/players/${player.id}/streaks`, { key: tenant.key }), 200).data;
   const get = async (key: string) => (await list()).find(({ streakKey }: Json) => streakKey === key);
-  const act = (key: string, what: string, body: unknown = {}) =>
-    api.post(`/api/v1/players/${player}/streaks/${key}/${what}`, body, { key: tenant.key });
   const told = () =>
     api.app.transact(async ({ db }) => {
       const { rows } = await sql<{ type: string }>`
-        select type from outbox where player_id = ${player} and type like 'player.streak%'
+        select type from outbox where player_id = ${player.id} and type like 'player.streak%'
           and data->>'streakKey' = 'daily' order by player_seq`.execute(db);
       return rows.map(({ type }) => type.slice("player.streak_".length));
     });
@@ -103,7 +79,7 @@ describe("streaks of players", () => {
     const { current, longest, status, doneThisPeriod, startedOn, periodProgress } = await get("daily");
     assert.deepEqual([current, longest, status, doneThisPeriod], [4, 4, "ACTIVE", true]);
     assert.deepEqual([startedOn, periodProgress], [dateOf(3), [{ value: 1, target: 1 }]]);
-    const { currencies } = must(await api.get(`/api/v1/players/${player}`, { key: tenant.key }), 200);
+    const { currencies } = must(await api.get(`/api/v1/players/${player.id}`, { key: tenant.key }), 200);
     assert.equal(currencies.coins, 10, "the milestone's reward");
     assert.equal((await get("wins")).current, 4);
   });
@@ -117,7 +93,7 @@ describe("streaks of players", () => {
     // Nothing comes any more: the time in which more history might come is over.
     await api.app.transact(({ db }) =>
       sql`update player_streaks set due_at = now() - interval '1 s', doc = doc || '{"dueMs": 1}'
-        where player_id = ${player}`.execute(db),
+        where player_id = ${player.id}`.execute(db),
     );
     await Promise.all([settleStreaks.run(api.app, "*"), settleStreaks.run(api.app, "*")]);
     assert.deepEqual(await told(), ["extended", "extended", "broken"]);
@@ -127,9 +103,9 @@ describe("streaks of players", () => {
   });
 
   it("warn once when the day is nearly over where the player is", async () => {
-    must(await api.patch(`/api/v1/players/${player}`, { timezone: lateZone() }, { key: tenant.key }), 200);
+    must(await api.patch(`/api/v1/players/${player.id}`, { timezone: lateZone() }, { key: tenant.key }), 200);
     const timestamp = new Date(Date.now() - DAY_MS).toISOString();
-    const event = { externalUserId: user, eventType: "done", timestamp };
+    const event = { externalUserId: player.user, eventType: "done", timestamp };
     await api.post("/api/v1/events?wait=true", event, { key: tenant.key });
     const { status, deadlineAt } = await get("daily");
     assert.equal(status, "AT_RISK");
@@ -155,7 +131,7 @@ describe("streaks of players", () => {
       for (const body of [{}, { amount: 0 }, { amount: 1.5 }, { amount: "1" }, { amount: 101 }])
         assertError(await act("daily", "freezes", body), 400);
       await api.app.transact(({ db }) =>
-        sql`update players set status = 'SUSPENDED' where id = ${player}`.execute(db),
+        sql`update players set status = 'SUSPENDED' where id = ${player.id}`.execute(db),
       );
       assertError(await act("daily", "freezes", { amount: 1 }), 409, "PLAYER_INACTIVE");
       assertError(await act("daily", "repair"), 409, "PLAYER_INACTIVE");
@@ -181,18 +157,18 @@ describe("streaks of players", () => {
       await doneAgo(2);
       assertError(await act("daily", "repair", { pay: true }), 409, "INSUFFICIENT_FUNDS");
       assert.equal((await get("daily")).current, 0);
-      await make(`/players/${player}/balances/coins/grant`, { amount: 60, reason: "test" });
+      await make(`/players/${player.id}/balances/coins/grant`, { amount: 60, reason: "test" });
       assert.equal(must(await act("daily", "repair", { pay: true }), 200).current, 1);
-      const { currencies } = must(await api.get(`/api/v1/players/${player}`, { key: tenant.key }), 200);
+      const { currencies } = must(await api.get(`/api/v1/players/${player.id}`, { key: tenant.key }), 200);
       assert.equal(currencies.coins, 10);
     });
 
     it("is paid once, however many ask at once", async () => {
       await doneAgo(2);
-      await make(`/players/${player}/balances/coins/grant`, { amount: 500, reason: "test" });
+      await make(`/players/${player.id}/balances/coins/grant`, { amount: 500, reason: "test" });
       const answers = await Promise.all([1, 2, 3].map(() => act("daily", "repair", { pay: true })));
       assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 409, 409]);
-      const { currencies } = must(await api.get(`/api/v1/players/${player}`, { key: tenant.key }), 200);
+      const { currencies } = must(await api.get(`/api/v1/players/${player.id}`, { key: tenant.key }), 200);
       assert.equal(currencies.coins, 450);
     });
 
@@ -214,7 +190,7 @@ describe("streaks of players", () => {
       assert.deepEqual([current, lostLength], [1, 2]);
       assert.ok(repairableUntil);
       assert.equal(must(await act("daily", "repair"), 200).current, 3);
-      const { currencies } = must(await api.get(`/api/v1/players/${player}`, { key: tenant.key }), 200);
+      const { currencies } = must(await api.get(`/api/v1/players/${player.id}`, { key: tenant.key }), 200);
       assert.equal(currencies.coins, 10);
     });
   });
@@ -231,7 +207,7 @@ describe("streaks of players", () => {
   });
 
   it("are for those who may, in their own project", async () => {
-    const path = `/api/v1/players/${player}/streaks`;
+    const path = `/api/v1/players/${player.id}/streaks`;
     const paths = [`${path}/daily/freezes`, `${path}/daily/repair`, `${path}/daily/reset`];
     const other = await aTenant(api);
     assertError(await api.get(path, { key: other.key }), 404);
@@ -249,6 +225,6 @@ describe("streaks of players", () => {
       assertError(await api.post(one, body, { token }), 403, "INSUFFICIENT_ROLE");
     }
     assert.equal((await api.get(path, { token })).status, 200);
-    assert.equal((await api.get(`/api/v1/players/ext:${user}/streaks`, { key: reader })).status, 200);
+    assert.equal((await api.get(`/api/v1/players/ext:${player.user}/streaks`, { key: reader })).status, 200);
   });
 });

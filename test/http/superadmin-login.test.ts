@@ -41,6 +41,7 @@ describe("a super-admin's login", () => {
     assert.deepEqual(rest, {
       tokenType: "Bearer",
       expiresIn: 3_600,
+      mfaEnrolmentRequired: true,
       admin: { id: admin.adminId, email: admin.email, name: "Test Admin" },
     });
     const [, payload = ""] = accessToken.split(".");
@@ -73,7 +74,7 @@ describe("a super-admin's login", () => {
       },
     };
     for (const email of ["nobody@platform.example.com", admin.email]) {
-      const parts = { ...api.app, passwords };
+      const parts = { ...api.app, accounts: api.app.transact, passwords };
       await assert.rejects(
         adminLogin(parts, { email, password: WRONG }, { ip: anAddress(), deviceToken: "" }),
       );

@@ -13,8 +13,7 @@ import { eventually, eventuallyHolds } from "../support/eventually.ts";
 
 const PATHS = ["rooms", "rooms/unknown", "processes"];
 
-describe("super-admins and the rooms that are open", function () {
-  this.timeout(60_000);
+describe("super-admins and the rooms that are open", () => {
   let api: TestApp;
   let tenant: Tenant;
   let admin: Admin;

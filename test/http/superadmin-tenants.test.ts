@@ -2,28 +2,22 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
-import { type Admin, anAdmin } from "../support/app/admin.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 /** What an act takes. */
 const bodyOf = (step: string): object =>
   step === "reject" || step === "suspend" ? { reason: "Because" } : {};
 
 describe("tenants, for super-admins", () => {
-  let api: TestApp;
-  let admin: Admin;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    admin = await anAdmin(api);
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
+  const tenant = madeForEach(() => aTenant(api));
 
   const path = (step = "", id = tenant.tenantId) => `/api/v1/superadmin/tenants/${id}${step}`;
   const act = (step: string, body: object = {}): Promise<Answer> =>

@@ -2,21 +2,17 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { forgetAdmins } from "../../src/domain/accounts/admin/authenticate.ts";
 import { routes } from "../../src/http/routes.ts";
-import { type Admin, anAdmin, aPlatformToken } from "../support/app/admin.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { anAdmin, aPlatformToken } from "../support/app/admin.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("credentials of the platform and of tenants", () => {
-  let api: TestApp;
-  let admin: Admin;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    admin = await anAdmin(api);
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
+  const tenant = madeOnce(() => aTenant(api));
   const address = (path: string) => `/api/v1${path.replaceAll(/\{\w+\}/g, crypto.randomUUID())}`;
 
   it("are nothing to each other: 401 on every operation of the other side", async () => {
@@ -47,12 +43,8 @@ describe("credentials of the platform and of tenants", () => {
 });
 
 describe("platform tokens", () => {
-  let api: TestApp;
-  let admin: Admin;
-  before(async () => {
-    api = await startApp();
-    admin = await anAdmin(api);
-  });
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
   const create = (body: object) => api.post("/api/v1/superadmin/tokens", body, { token: admin.token });
   const valid = { name: "Site build", scopes: ["blog:sync"] };
   const sync = (token: string) => api.post("/api/v1/superadmin/blog-posts/sync", { posts: [] }, { token });

@@ -2,23 +2,19 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "../../src/domain/kernel/row-roles.ts";
-import { type Admin, anAdmin } from "../support/app/admin.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aMailTo, refuseMail } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("users, for super-admins", () => {
-  let api: TestApp;
-  let admin: Admin;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    admin = await anAdmin(api);
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
+  const tenant = madeOnce(() => aTenant(api));
   const get = (path: string) => api.get(`/api/v1/superadmin/users${path}`, { token: admin.token });
   const act = (userId: string, step: string, body: object = {}) =>
     api.post(`/api/v1/superadmin/users/${userId}/${step}`, body, { token: admin.token });
@@ -48,6 +44,7 @@ describe("users, for super-admins", () => {
       "emailVerified",
       "id",
       "lastLoginAt",
+      "mfaEnabled",
       "name",
       "role",
       "status",
@@ -92,13 +89,10 @@ describe("users, for super-admins", () => {
 });
 
 describe("the audit log", () => {
-  let api: TestApp;
-  let admin: Admin;
-  let tenant: Tenant;
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
+  const tenant = madeOnce(() => aTenant(api));
   before(async () => {
-    api = await startApp();
-    admin = await anAdmin(api);
-    tenant = await aTenant(api);
     const path = `/api/v1/superadmin/tenants/${tenant.tenantId}/suspend`;
     must(await api.post(path, { reason: "Spam" }, { token: admin.token }), 200);
   });
@@ -144,14 +138,9 @@ describe("the audit log", () => {
 });
 
 describe("mails, for super-admins", () => {
-  let api: TestApp;
-  let admin: Admin;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    admin = await anAdmin(api);
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
+  const tenant = madeOnce(() => aTenant(api));
   const resend = (id: string) =>
     api.post(`/api/v1/superadmin/email-logs/${id}/resend`, {}, { token: admin.token });
   const list = async (query: string) =>

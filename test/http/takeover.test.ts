@@ -1,36 +1,26 @@
 import assert from "node:assert/strict";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { issueUserToken } from "../../src/domain/accounts/auth/user-tokens.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import {
-  type HostileProvider,
-  newPersonAt,
-  startHostileProvider,
-} from "../support/providers/hostile-provider.ts";
-import {
-  aBrowser,
-  CONSOLE,
-  type OAuthServer,
-  startOAuthServer,
-  startUrl,
-  told,
-} from "../support/providers/oauth.ts";
+import { newPersonAt, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import { aBrowser, CONSOLE, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
+import { madeOnce } from "../support/made.ts";
 
 const OWNERS_PASSWORD = "Difference-Engine-2";
 
 /** `tenant` is an account that a stranger has set up under the address of somebody else, its owner. */
 describe("an account that a stranger has set up", () => {
-  let api: TestApp;
-  let server: OAuthServer;
-  let google: HostileProvider;
+  const api = madeOnce(startApp);
+  const google = madeOnce(startHostileProvider);
+  const server = madeOnce(() => startOAuthServer(api, async () => ({ google, github: undefined })));
   let tenant: Tenant;
 
   const asGoogle = (claims: object = {}) => newPersonAt(google, claims);
   const startLink = async (): Promise<string> => {
     const options = { token: tenant.token };
-    const body = { redirect_uri: CONSOLE };
+    const body = { redirect_uri: CONSOLE, currentPassword: tenant.password };
     return must(await server.post("/api/v1/auth/oauth/google/link", body, options), 200).authUrl;
   };
   const follow = async (url: string) => told((await aBrowser().go(url)).at);
@@ -48,11 +38,6 @@ describe("an account that a stranger has set up", () => {
     must(await server.post("/api/v1/auth/reset-password", body), 200);
   };
 
-  before(async () => {
-    api = await startApp();
-    google = await startHostileProvider();
-    server = await startOAuthServer(api, async () => ({ google, github: undefined }));
-  });
   beforeEach(async () => {
     tenant = await aTenant(api);
     google.malice = {};

@@ -11,7 +11,6 @@ import type { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tena
 import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { route } from "../../src/http/route.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
@@ -19,30 +18,10 @@ import { aMailTo, mailsTo } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
 import { putTenant } from "../support/operations/team.ts";
 import { startTinyHttp } from "../support/http/tiny-http.ts";
-
-const TENANT = "/api/v1/tenant";
+import { ownTenant } from "../support/app/own-tenant.ts";
 
 describe("a tenant is", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
-
-  const get = async (token = tenant.token) => must(await api.get(TENANT, { token }), 200);
-  const patch = (body: unknown): Promise<Answer> => api.patch(TENANT, body, { token: tenant.token });
-  const post = (path: string, body: unknown = {}, token = tenant.token): Promise<Answer> =>
-    api.post(`${TENANT}/${path}`, body, { token });
-  const actions = async (): Promise<string[]> =>
-    must(await api.get("/api/v1/audit-log", { token: tenant.token }), 200).data.map(
-      ({ action }: { action: string }) => action,
-    );
-  /** As a super-admin's operation does it. */
-  const asAdmin = <T>(run: (work: Work) => Promise<T>): Promise<T> =>
-    api.app.transactAs({ role: "accounts" })(run);
-  const useKey = (): Promise<Answer> => api.get("/api/v1/projects", { key: tenant.key });
-  const useToken = (): Promise<Answer> => api.get("/api/v1/projects", { token: tenant.token });
+  const { api, tenant, get, patch, post, actions, asAdmin, useKey, useToken } = ownTenant();
 
   describe("approved, rejected, suspended", () => {
     type Act = (work: Work, tenantId: string) => Promise<TenantRow>;

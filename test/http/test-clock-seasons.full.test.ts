@@ -6,6 +6,7 @@ import { aKey, aTenant, startApp, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 /** The hour of the day at which everybody plays. */
@@ -94,10 +95,7 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, n) =>
 
 describe("a season in a sandbox", function () {
   this.timeout(180_000);
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   it("is as its events say when sent with their times, and as plain loops say of what falls due", () =>
     fc.assert(

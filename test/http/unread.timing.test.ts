@@ -14,8 +14,7 @@ const CONNECTIONS_MAX = 12;
 /** Their bytes together are more than a process lets wait. */
 const SCRIPTS = 60;
 
-describe("responses that are not read", function () {
-  this.timeout(120_000);
+describe("responses that are not read", () => {
   let api: TestApp;
   let tenant: Tenant;
   let path: string;

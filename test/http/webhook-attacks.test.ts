@@ -13,7 +13,7 @@ import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies are held against the API's description
 type Body = any;
 
-const WITHIN = { timeoutMs: 15_000 };
+const WITHIN = { timeoutMs: 60_000 };
 
 describe("webhooks in hostile hands", () => {
   let api: TestApp;

@@ -53,7 +53,7 @@ describe("deliveries of webhooks", () => {
         [found] = await list(id, `?status=${status}`);
         return found !== undefined && isSo(found);
       },
-      { timeoutMs: 15_000 },
+      { timeoutMs: 60_000 },
     );
     return found;
   };
@@ -91,7 +91,7 @@ describe("deliveries of webhooks", () => {
     const grant = { amount: 5 };
     must(await api.post(`/api/v1/players/ext:${externalUserId}/xp`, grant, { key: tenant.key }), 201);
     await eventually(async () => (await list(hook.id, "?status=success")).length === 2, {
-      timeoutMs: 15_000,
+      timeoutMs: 60_000,
     });
     const [granted] = await list(hook.id, "?eventType=player.xp_granted");
     assert.equal(granted.eventType, "player.xp_granted");
@@ -145,7 +145,7 @@ describe("deliveries of webhooks", () => {
     assert.ok(first.queued >= 1);
     assert.equal(first.nextSince, null);
     await eventually(async () => (await list(late.id, "?status=success")).length === first.queued, {
-      timeoutMs: 15_000,
+      timeoutMs: 60_000,
     });
     assert.equal(must(await recover({ since }), 200).queued, 0);
     assertError(await recover({ since: "2026-01-02T00:00:00Z", until: "2026-01-01T00:00:00Z" }), 400);
@@ -204,7 +204,7 @@ describe("deliveries of webhooks", () => {
     answer = { status: 500, text: "no" };
     const hook = await aWebhook();
     await aPlayer();
-    await eventually(() => toHook(hook).length === 1, { timeoutMs: 15_000 });
+    await eventually(() => toHook(hook).length === 1, { timeoutMs: 60_000 });
     must(await api.delete(path(hook.id), owner), 200);
     await aPlayer();
     const witness = await aWebhook();

@@ -1,29 +1,22 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Players, playersOf } from "../support/players/players.ts";
+import { playersOf } from "../support/players/players.ts";
 import { startReceiver } from "../support/webhooks/receiver.ts";
 import { hooksOf, lastOf, payloadsOf, relayed } from "../support/webhooks/tenant.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
-const WITHIN = { timeoutMs: 20_000 };
+const WITHIN = { timeoutMs: 60_000 };
 const ERASED = "Its player was erased";
 
-describe("what webhooks were sent, or were to be, of a person who is erased", function () {
-  this.timeout(120_000);
-  let api: TestApp;
-  let tenant: Tenant;
-  let players: Players;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-    players = playersOf(api, tenant);
-  });
+describe("what webhooks were sent, or were to be, of a person who is erased", () => {
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
+  const players = madeForEach(() => playersOf(api, tenant));
 
   const erase = async (id: string) => {
     const job = must(await players.post(`/players/${id}/erase`, { reason: "asked for" }), 201);

@@ -17,6 +17,7 @@ import { QUEST_SCENARIOS } from "../support/webhooks/scenarios-quests.ts";
 import { EVENT_SCENARIOS } from "../support/webhooks/scenarios-events.ts";
 import { PLAYER_SCENARIOS } from "../support/webhooks/scenarios-players.ts";
 import { ROOM_SCENARIOS } from "../support/webhooks/scenarios-rooms.ts";
+import { REPORT_SCENARIOS } from "../support/webhooks/scenarios-reports.ts";
 import { STREAK_SCENARIOS } from "../support/webhooks/scenarios-streaks.ts";
 import type { Stage } from "../support/webhooks/stage.ts";
 
@@ -28,6 +29,7 @@ const SCENARIOS = [
   ...BOARD_SCENARIOS,
   ...ROOM_SCENARIOS,
   ...EVENT_SCENARIOS,
+  ...REPORT_SCENARIOS,
 ];
 const AVAILABLE = eventTypes().filter(({ isAvailable }) => isAvailable);
 const isWriting = process.env["UPDATE_EXAMPLES"] === "1";
@@ -70,7 +72,7 @@ describe("events of every type that there is", function () {
       look();
       return (arrived.get(type)?.length ?? 0) >= count;
     };
-    await eventually(isHeard, { timeoutMs: 40_000, label: `${count} of ${type} arrived` });
+    await eventually(isHeard, { timeoutMs: 60_000, label: `${count} of ${type} arrived` });
   };
 
   before(async () => {

@@ -8,7 +8,7 @@ import { eventually } from "../support/eventually.ts";
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies are held against the API's description
 type Body = any;
 
-const WITHIN = { timeoutMs: 15_000 };
+const WITHIN = { timeoutMs: 60_000 };
 
 describe("the feed of webhook events", () => {
   let api: TestApp;

@@ -7,8 +7,7 @@ import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/webhooks/receiver.ts";
 import { hooksOf } from "../support/webhooks/tenant.ts";
 
-describe("requests about webhooks that are sent again under their idempotency key", function () {
-  this.timeout(60_000);
+describe("requests about webhooks that are sent again under their idempotency key", () => {
   let api: TestApp;
   let tenant: Tenant;
   before(async () => {

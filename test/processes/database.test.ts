@@ -9,8 +9,7 @@ import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
-describe("the database of a cluster", function () {
-  this.timeout(120_000);
+describe("the database of a cluster", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   beforeEach(async () => {
@@ -92,9 +91,7 @@ describe("the database of a cluster", function () {
   });
 });
 
-describe("connections that die under a transaction", function () {
-  this.timeout(60_000);
-
+describe("connections that die under a transaction", () => {
   it("do not use up the pool: there is a next transaction however many were cut", async () => {
     const dir = await temporaryDir();
     const services = await startServices(dir.path, { isEmpty: true });

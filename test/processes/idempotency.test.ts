@@ -10,8 +10,7 @@ import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../supp
 const KILLS = 5;
 const GRANTS = 12;
 
-describe("idempotency keys over two processes", function () {
-  this.timeout(120_000);
+describe("idempotency keys over two processes", () => {
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let tenant: Tenant;

@@ -11,8 +11,7 @@ import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../supp
 /** What is promised of keys, over all processes. */
 const PROMISE = { timeoutMs: 5_000 };
 
-describe("API keys over two processes", function () {
-  this.timeout(90_000);
+describe("API keys over two processes", () => {
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let database: Database;

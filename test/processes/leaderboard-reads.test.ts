@@ -9,8 +9,7 @@ const PATH = "/api/v1/leaderboards/race";
 const AGE = "x-data-age-ms";
 const CHANGES = 25;
 
-describe("reads of a leaderboard in two processes", function () {
-  this.timeout(120_000);
+describe("reads of a leaderboard in two processes", () => {
   let two: TwoServers;
   let tenant: Tenant;
   let playerId: string;

@@ -7,8 +7,7 @@ import { twoServers, superAdminOf, type TwoServers } from "../support/processes/
 /** Requests in flight at once. */
 const WIDE = 100;
 
-describe("limits asked for three times over, by two processes at once, let just so many pass", function () {
-  this.timeout(120_000);
+describe("limits asked for three times over, by two processes at once, let just so many pass", () => {
   let two: TwoServers;
   let admin: string;
   let tenant: Tenant;

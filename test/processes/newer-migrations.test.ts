@@ -6,8 +6,7 @@ import { laurel, startProcess, temporaryDir } from "../support/processes/process
 
 const NEWER = "29990101000001-later";
 
-describe("a database that a newer version has migrated", function () {
-  this.timeout(90_000);
+describe("a database that a newer version has migrated", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let database: Database;

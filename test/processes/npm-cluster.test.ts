@@ -67,7 +67,7 @@ describe("npm run cluster, as the documents print it", function () {
         const event = { externalUserId: "ada", eventType: "level_finished" };
         return (await api.post("/api/v1/events?wait=true", event, { key })).body.status === "PROCESSED";
       },
-      { timeoutMs: 30_000, label: "an event is processed" },
+      { timeoutMs: 60_000, label: "an event is processed" },
     );
     return key;
   };

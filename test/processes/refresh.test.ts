@@ -17,8 +17,7 @@ import { startTwoServers, type TwoServers } from "../support/processes/two-serve
 
 const AT_ONCE = 20;
 
-describe("sessions over two processes", function () {
-  this.timeout(120_000);
+describe("sessions over two processes", () => {
   let two: TwoServers;
   let clients: readonly [Client, Client];
   let database: Database;

@@ -15,8 +15,7 @@ const anEmail = () => `${randomUUID()}@example.com`;
 const AT_ONCE = Array.from({ length: 10 }, (_, index) => index);
 const statuses = (answers: Answer[]) => answers.map(({ status }) => status).toSorted();
 
-describe("accounts, asked for at once over two processes", function () {
-  this.timeout(120_000);
+describe("accounts, asked for at once over two processes", () => {
   let two: TwoServers;
   let transact: Transact;
   const client = (index: number): Client => two.clients[index % 2]!;

@@ -12,8 +12,7 @@ const BATCH = 10;
 /** Every so many-th event is taken back. */
 const REVERT_EVERY = 6;
 
-describe("events taken back while others arrive, over two processes", function () {
-  this.timeout(120_000);
+describe("events taken back while others arrive, over two processes", () => {
   let two: TwoServers;
   let tenant: Tenant;
   before(async () => {

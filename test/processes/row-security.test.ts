@@ -6,7 +6,7 @@ import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { clientOf, must } from "../support/http/client.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
+import { startServices } from "../support/processes/services.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 import {
   assertAccountsOnly,
@@ -16,13 +16,13 @@ import {
   assertUnmovable,
   assertWalled,
 } from "../support/domain/row-security.ts";
+import { madeOnce } from "../support/made.ts";
 
 const USER = "laurel_test_plain";
 
-describe("row-level security on PostgreSQL, for a database user who is no superuser", function () {
-  this.timeout(60_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
+describe("row-level security on PostgreSQL, for a database user who is no superuser", () => {
+  const directory = madeOnce(temporaryDir);
+  const services = madeOnce(() => startServices(directory.path, { isEmpty: true }));
   let server: Laurel;
   let database: Database;
   let transact: Transact;
@@ -30,8 +30,6 @@ describe("row-level security on PostgreSQL, for a database user who is no superu
   const tenants: Tenant[] = [];
 
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path, { isEmpty: true });
     const owner = await openPostgres(services.databaseUrl, 1);
     await owner.em.getConnection().execute(`do $$ begin create role ${USER} login createrole;
       exception when duplicate_object or unique_violation then null; end $$`);

@@ -7,8 +7,7 @@ import { freePort, laurel, temporaryDir } from "../support/processes/process.ts"
 import { startRedis } from "../support/processes/redis-server.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 
-describe("a start of a cluster", function () {
-  this.timeout(60_000);
+describe("a start of a cluster", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let url: string;

@@ -13,8 +13,7 @@ const SEATS = 5;
 
 type Owner = { token: string; userId: string; tenantId: string };
 
-describe("a team that several change at once over two processes", function () {
-  this.timeout(120_000);
+describe("a team that several change at once over two processes", () => {
   let two: TwoServers;
 
   before(async () => {

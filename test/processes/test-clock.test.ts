@@ -3,10 +3,12 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aKey, aTenant, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Client, clientOf, must } from "../support/http/client.ts";
+import { pastEdgeOf } from "../support/clock-edges.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
+const DAY_MS = 86_400_000;
 const DAYS = 40;
 const PLAYERS = ["ann", "bob", "cyd"];
 
@@ -86,6 +88,8 @@ describe("the clock of a sandbox, of several processes", function () {
   });
 
   it("is advanced to the end, each thing once, when the process that does it is killed", async () => {
+    // A day that ends while they play is closed by its own end, and not by the advance.
+    await pastEdgeOf(DAY_MS, 60_000);
     await aSeason();
     const asked = clients[0]!.put(path(), { advance: `P${DAYS}D` }, { key }).catch(() => undefined);
     await eventually(async () => (await get("/players/ext:ann")).xp > 5 * 101, { timeoutMs: 60_000 });

@@ -72,8 +72,7 @@ const BREACHES: readonly ((random: Random) => Buffer)[] = [
   (random) => Buffer.from(range(1, 300).map(() => random.between(0, 255))),
 ];
 
-describe("sockets that nobody of ours would open", function () {
-  this.timeout(120_000);
+describe("sockets that nobody of ours would open", () => {
   const random = seeded();
   let laurel: Laurel;
   let api: Client;

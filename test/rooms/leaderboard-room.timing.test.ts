@@ -253,7 +253,7 @@ describe("room leaderboard", () => {
       { key: tenant.key },
     );
     assert.ok(reset.status < 300, JSON.stringify(reset.body));
-    const slowly = { timeoutMs: 15_000 };
+    const slowly = { timeoutMs: 60_000 };
     await eventually(() => watcher.room.state.periodKey !== first && watcher.room.state.size === 0, slowly);
     assert.deepEqual(placesOf(watcher), [{ rank: 0, score: 0, rows: [] }]);
     await eventually(() => watcher.named("leaderboard.closed").length === 1, slowly);

@@ -126,6 +126,7 @@ describe("who is in a lobby", () => {
         if (outages-- > 0) throw new Error("the database is away");
         commits++;
       },
+      refresh: async () => undefined,
       onError: () => undefined,
     });
     await presence.reportAbsence("gone", "DISCONNECT");

@@ -6,7 +6,7 @@ const POLL_MAX_MS = 100;
 const pollAfter = (waitedMs: number): number => Math.min(POLL_MAX_MS, Math.max(POLL_MIN_MS, waitedMs / 20));
 
 export type EventuallyOptions = {
-  /** Default 5,000. */
+  /** Default 60,000: far more than anything takes, also where suites run side by side on slow cores. */
   timeoutMs?: number;
   /** What is waited for, as the failure should name it. */
   label?: string;
@@ -24,7 +24,7 @@ type HasValue<T> = [T] extends [void] ? { "use eventuallyHolds for assertions": 
  */
 export const eventually = async <T>(
   check: (() => T | Promise<T>) & HasValue<T>,
-  { timeoutMs = 5_000, label = "the condition holds" }: EventuallyOptions = {},
+  { timeoutMs = 60_000, label = "the condition holds" }: EventuallyOptions = {},
 ): Promise<Exclude<T, NotYet>> => {
   const startedAt = performance.now();
   let last: { value: unknown } | { cause: unknown };

@@ -71,8 +71,12 @@ const platform = all.filter((operation) => cellOf(operation).admin !== undefined
 /** Of tenants: neither open nor the platform's own. */
 const guarded = all.filter((operation) => !open.includes(operation) && !platform.includes(operation));
 
-/** Operations that make what their path names. */
-const NAMED: ReadonlySet<string> = new Set(["putEventType", "putChatWordList"]);
+/** Operations that make what their path names, or whose paths name what every project has. */
+const NAMED: ReadonlySet<string> = new Set([
+  "putEventType",
+  "putChatWordList",
+  "listAnalyticsSegmentPlayers",
+]);
 
 describe("access to every operation", function () {
   this.timeout(400_000);

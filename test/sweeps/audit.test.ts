@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { type Admin, anAdmin } from "../support/app/admin.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { startApp } from "../support/app/app.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { aMember } from "../support/app/member.ts";
 import { unique } from "../support/operations/bodies.ts";
@@ -13,7 +13,8 @@ import {
   operations,
   send,
 } from "../support/operations/operations.ts";
-import { aSide, type Side } from "../support/app/sides.ts";
+import { aSide } from "../support/app/sides.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 type Row = { action: string; tenant: string | null; text: string };
 
@@ -26,10 +27,27 @@ const WITHOUT: Readonly<Record<string, string>> = {
   resendVerification: "a mail to whoever has the address",
   verifyEmail: "one's own address, shown by the member",
   login: "a session, which is listed",
+  completeLogin: "a session, which is listed",
+  loginWithPasskey: "a session, which is listed",
+  startPasskeyLogin: "changes nothing",
+  verifySecondFactor: "changes nothing but for how long its session is trusted",
+  setUpTotp: "a secret that does not count before its first code, which is told",
+  setUpSuperadminTotp: "a secret that does not count before its first code, which is told",
+  startPasskey: "changes nothing",
+  startSuperadminPasskey: "changes nothing",
+  renamePasskey: "one's own name for it",
+  renameSuperadminPasskey: "one's own name for it",
   refreshSession: "a session, which is listed",
   logout: "one's own session",
   exchangeOAuthCode: "a session, which is listed",
   startOAuthLink: "changes nothing; the link itself is told",
+  discoverSso: "reads, and changes nothing",
+  completeSsoSaml: "a session, which is listed; whoever is made or linked is told",
+  createBillingPortal: "a page of Stripe for what its caller may do there",
+  receiveBillingEvent: "a reason to read from Stripe; what that changes is logged",
+  testSso: "changes nothing but when it was tested",
+  queryAnalyticsFunnel: "reads, and changes nothing",
+  queryAnalyticsPlayers: "reads, and changes nothing",
   createWsToken: "a token of 15 minutes for what its caller may see",
   trackEvent: "events are kept themselves",
   trackEvents: "events are kept themselves",
@@ -62,6 +80,7 @@ const WITHOUT: Readonly<Record<string, string>> = {
   repairStreak: "streaks are data of a player; what is paid is in the ledger",
   resetStreak: "streaks are data of a player, told in the player's stream",
   startPlayerQuest: "quests are progress of a player, told in the player's stream",
+  submitPlayerQuestStep: "what is submitted is kept itself; rewards that follow are in the ledger",
   progressPlayerQuestStep: "progress is data of a player; rewards that follow are in the ledger",
   abandonPlayerQuest: "the player's own wish",
   claimPlayerQuest: "the ledger has what was claimed",
@@ -112,10 +131,12 @@ const WITHOUT: Readonly<Record<string, string>> = {
 const SEVERAL: Readonly<Record<string, readonly string[]>> = {
   updateMember: ["member.suspended", "member.role_changed"],
   syncSandbox: ["sandbox.created", "sandbox.synced"],
+  createAnalyticsSegment: ["segment.created", "segment.members_added"],
 };
 const OF_PLATFORM = /^(platform_\w+|ip|blog_posts)\./;
 
-const isSecretName = (name: string): boolean => /password|token$|^code$|^ticket$/i.test(name);
+const isSecretName = (name: string): boolean =>
+  /password|token$|^code$|^ticket$|^secret$|signature/i.test(name);
 
 /** Texts of a body that nobody may read later. */
 const secretsIn = (value: unknown, name = ""): string[] => {
@@ -129,15 +150,10 @@ const changing = operations().filter(({ route }) => route.method !== "get");
 
 describe("the audit log, for every operation that changes something", function () {
   this.timeout(300_000);
-  let api: TestApp;
-  let side: Side;
-  let admin: Admin;
-  before(async () => {
-    api = await startApp();
-    side = await aSide(api);
-  });
+  const api = madeOnce(startApp);
+  const side = madeOnce(() => aSide(api));
+  const admin = madeForEach(() => anAdmin(api));
   beforeEach(async () => {
-    admin = await anAdmin(api);
     await forgetLimits(api, side, admin.adminId);
   });
 

@@ -49,7 +49,7 @@ const all = operations();
 const quarterOf = <T>(texts: readonly T[], place: number): T[] => texts.filter((_, i) => i % 4 === place % 4);
 
 describe("hostile input", function () {
-  this.timeout(300_000);
+  this.timeout(600_000);
   let api: TestApp;
   let side: Side;
   before(async () => {
@@ -258,7 +258,7 @@ describe("hostile input", function () {
         );
         assert.deepEqual({ ...rows.rows[0] }, { queued: 0, postponed: 0, failed: null });
       },
-      { timeoutMs: 30_000 },
+      { timeoutMs: 60_000 },
     );
     assert.equal(({} as { polluted?: unknown }).polluted, undefined);
   });

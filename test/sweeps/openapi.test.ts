@@ -15,7 +15,7 @@ import { freePort } from "../support/processes/process.ts";
 import { type Call, credentialsFor, forgetLimits, operations } from "../support/operations/operations.ts";
 
 /** Prism follows a redirection itself, to where nobody answers. */
-const REDIRECTS: ReadonlySet<string> = new Set(["startOAuth"]);
+const REDIRECTS: ReadonlySet<string> = new Set(["startOAuth", "startSso"]);
 
 type Proxy = { url: string; close(): Promise<unknown> };
 const silent = () => undefined;
@@ -57,7 +57,8 @@ describe("Prism", function () {
     const through = clientOf(proxy.url);
     const violations: string[] = [];
     for (const { route, call, success } of operations()) {
-      if (REDIRECTS.has(route.id)) continue;
+      // Clients of tests send no forms, and what is signed byte by byte is written anew on its way.
+      if (REDIRECTS.has(route.id) || route.takesForm || route.signatureHeader !== undefined) continue;
       await forgetLimits(api, side, adminId);
       const superadmin = route.id === "superadminLogout" ? (await anAdmin(api)).token : admin;
       const credentials = credentialsFor(route, side, superadmin);

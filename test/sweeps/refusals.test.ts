@@ -107,7 +107,10 @@ describe("a refusal", function () {
       { path: "/events/batch", name: "events", count: 1_000 },
       { path: `/leaderboards/${await side.board()}/scores/batch`, name: "scores", count: 500 },
     ];
-    assert.equal(operations().filter(({ route }) => route.itemised).length, batches.length);
+    const itemised = operations().filter(
+      ({ route }) => route.itemised && route.signatureHeader === undefined,
+    );
+    assert.equal(itemised.length, batches.length);
     for (const { path, name, count } of batches)
       for (const item of BAD_ITEMS) {
         const items = Array.from({ length: JSON.stringify(item).length > 1_000 ? 20 : count }, () => item);

@@ -21,6 +21,7 @@ const UNWALLED = new Set(["trackEvent", "trackEvents"]);
 const BLIND = new Set([
   ...UNWALLED,
   "getLevelCurve",
+  "getScim",
   "previewLevelCurve",
   "createWsToken",
   "logout",
@@ -51,6 +52,7 @@ describe("every operation of a tenant whose application forgets whom it serves",
       scope.role === "web" ? { ...scope, tenantId, projectIds: [projectId] } : scope;
     const parts: Partial<App> = {
       transactAs: (scope) => app.transactAs(walled(scope)),
+      replicaAs: (scope) => app.replicaAs(walled(scope)),
       transactShared: (scope, sharing) => app.transactShared(walled(scope), sharing),
     };
     misled = await anotherServer(api, {}, parts);

@@ -115,6 +115,42 @@ export type ScoreReviewRow = {
   atMs: number;
 };
 
+/** What a player has submitted for a step of a quest. */
+export type QuestSubmissionRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  questKey: string;
+  playerQuestId: string;
+  cycleKey: string;
+  stepKey: string;
+  evidenceType: "TEXT" | "URL" | null;
+  evidence: string | null;
+  /** CONFIRMED: it counted without a review. */
+  status: "PENDING" | "CONFIRMED";
+  atMs: number;
+};
+
+/** What becomes of a submission that waits. WITHDRAWN: the quest was over before anybody decided. */
+export type SubmissionDecisionRow = {
+  id: string;
+  projectId: string;
+  status: "APPROVED" | "REJECTED" | "WITHDRAWN";
+  by: string | null;
+  note: string | null;
+  atMs: number;
+};
+
+/** When a player was in a segment who has left it: from entering on, until leaving. */
+export type SegmentSpellRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  segmentKey: string;
+  enteredMs: number;
+  leftMs: number;
+};
+
 export type TraceRow = { projectId: string; eventId: string; trace: unknown; expiresMs: number };
 
 /** Rows that a batch writes besides the players: append-only lists, which are truncated to undo. */
@@ -125,9 +161,12 @@ export type Effects = {
   spawned: SpawnedEvent[];
   badgeAwards: BadgeAwardRow[];
   streakRuns: StreakRunRow[];
+  segmentSpells: SegmentSpellRow[];
   rewardGrants: RewardGrantRow[];
   inbox: InboxRow[];
   scoreReviews: ScoreReviewRow[];
+  questSubmissions: QuestSubmissionRow[];
+  submissionDecisions: SubmissionDecisionRow[];
   /** Scores that rules have submitted; saved with their firings. */
   scores: RecordedScore[];
   traces: TraceRow[];

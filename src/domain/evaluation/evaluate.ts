@@ -8,7 +8,7 @@ import { countEvent } from "./metrics/count.ts";
 import { giveBundle } from "./rewards/give.ts";
 import { advanceAdventures, refreshGoals } from "./adventures/advance.ts";
 import { announceAdventures } from "./adventures/announce.ts";
-import { grantPremium } from "./adventures/change.ts";
+import { changeAdventure, grantPremium } from "./adventures/change.ts";
 import { isQuestOpen } from "./adventures/context.ts";
 import { adventureStanding } from "./adventures/show.ts";
 import { advanceQuests, watchQuests } from "./quests/advance.ts";
@@ -38,9 +38,12 @@ export const noEffects = (): Effects => ({
   spawned: [],
   badgeAwards: [],
   streakRuns: [],
+  segmentSpells: [],
   rewardGrants: [],
   inbox: [],
   scoreReviews: [],
+  questSubmissions: [],
+  submissionDecisions: [],
   scores: [],
   traces: [],
 });
@@ -100,6 +103,7 @@ type Own =
   | "adventureStanding"
   | "grantPremium"
   | "changeQuest"
+  | "changeAdventure"
   | "warn";
 
 /** Creates the turn of one event, which shares everything else with its root's. */
@@ -125,6 +129,7 @@ const passOf = (
     adventureStanding: (key) => adventureStanding(turn, key),
     grantPremium: (key) => grantPremium(turn, key),
     changeQuest: (order, cause) => changeQuest(turn, order, cause),
+    changeAdventure: (order) => changeAdventure(turn, order),
     warn: root.trace?.warn ?? ignore,
   };
   return turn;

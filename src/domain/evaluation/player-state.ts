@@ -1,5 +1,5 @@
 import type { Cause, Json } from "../kernel/events/events.ts";
-import type { LoadedList } from "./boards/list.ts";
+import type { LoadedList, Moment } from "./boards/list.ts";
 import type { ScopeAmounts } from "./caps/amounts.ts";
 import type { AggregateState } from "./metrics/aggregates.ts";
 import type { AdventureRow } from "./adventures/row.ts";
@@ -35,14 +35,16 @@ export type PlayerState = {
   tags: string[];
   createdAt: Date;
   lastSeenAt: Date | null;
+  /** The last month with an event of its own that was processed, such as 202611; null before the first. */
+  activeMonth: number | null;
   /** Counters and limit state, in one document. */
   doc: PlayerDoc;
   /** Size of the document as JSON. */
   docSize: DocSize;
   /** Lists loaded with the player, besides those of boards with one ranking, by id. */
   lists: Map<string, LoadedList>;
-  /** Times of upcoming events, in ms, whose lists are loaded; without any, those of now. */
-  timesMs: readonly number[];
+  /** Moments of upcoming events whose lists are loaded; without any, those of now. */
+  moments: readonly Moment[];
   /**
    * The attributes when the lists were determined: changes by the current batch apply from the next one on.
    */

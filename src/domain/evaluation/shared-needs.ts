@@ -6,6 +6,7 @@ import { placesKey } from "./quests/places.ts";
 import type { RewardBundle } from "./rewards/bundle.ts";
 import { limitedKeysOf } from "./rewards/shared-keys.ts";
 import type { Pieces } from "../kernel/pace.ts";
+import { inputsOf } from "./segments/inputs.ts";
 import { outcomesOf } from "./actions/action-kinds.ts";
 import type { CompiledRule } from "./running/compile.ts";
 import { SPAWNED_TYPES } from "./running/spawned.ts";
@@ -116,9 +117,30 @@ function* workOut(plan: ProjectPlan, eventType: string): Pieces<Needs> {
     };
   const reached = yield* reach(plan, eventType);
   const rules = [...reached.rules].filter(isShared);
-  const places = placesOf(plan, reached.quests);
+  const asked = askedQuests(plan, reached);
+  yield LOOK_STEPS * asked.length;
+  const places = placesOf(plan, [...reached.quests, ...asked]);
   return { keys: [...limitedKeysOf(plan, reached.bundles), ...places], rules };
 }
+
+/** Returns the quests that conditions of segments, quests and these rules ask about. */
+const askedQuests = (
+  { quests, segments }: ProjectPlan,
+  { rules }: Pick<Reached, "rules">,
+): CompiledQuest[] => {
+  const names = [
+    ...[...segments.values()].flatMap(({ inputs }) => inputs.names),
+    ...[...quests.byKey.values()].flatMap(({ key, inputs }) =>
+      inputs.filter((name) => name !== `quest:${key}`),
+    ),
+    ...[...rules].flatMap(({ definition: { conditions } }) => inputsOf(conditions).names),
+  ];
+  return [...new Set(names)].flatMap((name) =>
+    name.startsWith(QUEST_INPUT) ? (quests.byKey.get(name.slice(QUEST_INPUT.length)) ?? []) : [],
+  );
+};
+
+const QUEST_INPUT = "quest:";
 
 /** Everything that evaluation may reach; grows while it is iterated. */
 type Reached = {
@@ -171,11 +193,13 @@ type ByRule = { reached: Reached; rule: CompiledRule; give: (bundle: RewardBundl
 function* reachByRule(plan: ProjectPlan, { reached, rule, give }: ByRule): Pieces<void> {
   yield GIVE_STEPS * rule.definition.actions.length;
   for (const action of rule.definition.actions) {
-    const { types, bundles, quests = [] } = outcomesOf(action);
+    const { types, bundles, quests = [], adventures = [] } = outcomesOf(action);
     addTypes(plan, reached, types);
     bundles.forEach(give);
     const named = quests.flatMap((key) => plan.quests.byKey.get(key) ?? []);
     yield* giveOfQuests(plan, { reached, quests: named, give });
+    const joined = adventures.flatMap((key) => plan.adventures.byKey.get(key) ?? []);
+    yield* giveOfAdventures(joined, give);
   }
 }
 

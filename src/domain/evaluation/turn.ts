@@ -17,6 +17,8 @@ export type Root = {
   id: string;
   /** Whether `id` is a tracked event's, so that effects are shown with it. */
   isTracked: boolean;
+  /** Whether nothing has happened but that time went on: no quest starts by itself then. */
+  isTimeOnly?: true;
   /** Derived events, first in first out. */
   derived: RuleEvent[];
   /** Number of derived events evaluated so far. */
@@ -62,11 +64,12 @@ export type Root = {
 /** A quest that was started or completed. */
 export type QuestNews = { questKey: string; playerQuestId: string; isCompleted: boolean };
 
-/** What a rule does to a player's quest. */
+/** What a rule does to a player's quest or adventure. */
 export type QuestOrder = {
+  entity: "quest" | "adventure";
   key: string;
   operation: "START" | "ADVANCE" | "COMPLETE" | "FAIL" | "RESET";
-  /** ADVANCE: the step, and how much is added to what it has counted. */
+  /** ADVANCE: the step, and how much is added to what it has counted, or to the adventure's points. */
   stepKey?: string;
   amount?: number;
 };
@@ -87,7 +90,31 @@ export type TraceSink = {
   close(turn: Turn): void;
   /** Runs and explains the rules instead of `runRules`. */
   runRules(turn: Turn): void;
+  /** Called for every quest that counts events of the type. */
+  quest(verdict: QuestVerdict): void;
   warn(message: string): void;
+};
+
+export const QUEST_REASONS = [
+  "COUNTED",
+  "PAUSED",
+  "NOT_STARTED",
+  "NOT_AVAILABLE",
+  "LOCKED",
+  "NOT_MATCHING",
+  "BEFORE_START",
+  "STEP_NOT_ACTIVE",
+  "PLAYER_INACTIVE",
+  "STEPS_EXHAUSTED",
+] as const;
+
+/** Whether a quest has counted an event, and if not, why. */
+export type QuestVerdict = {
+  questKey: string;
+  counted: boolean;
+  reason: (typeof QUEST_REASONS)[number];
+  /** The reason in words. */
+  detail?: string;
 };
 
 /**
@@ -119,6 +146,8 @@ export type Turn = {
   grantPremium(key: string): string | undefined;
   /** Starts, advances, completes, fails or resets a quest. @returns why that is not possible */
   changeQuest(order: QuestOrder, cause: Cause): string | undefined;
+  /** Starts, advances, completes or resets an adventure. @returns why that is not possible */
+  changeAdventure(order: QuestOrder): string | undefined;
   /** Adds a warning to traces, such as a division by zero. */
   warn(message: string): void;
 };

@@ -29,6 +29,7 @@ export const SCOPES = [
   "realtime:connect",
   "webhooks:read",
   "webhooks:write",
+  "analytics:read",
 ] as const;
 export type Scope = (typeof SCOPES)[number];
 
@@ -58,16 +59,24 @@ export type Needs = {
   suspended?: true;
   /** Allowed for members who have not been accepted yet: their own account. */
   pending?: true;
+  /** Allowed for those who must set up a second factor first: what that takes. */
+  enrolling?: true;
 };
 
 /**
  * Access rules of an operation. Without `scope`, API keys are denied; of several scopes any one suffices.
  * Without `roles`, console users are denied; `admin` is for super-admins, and for platform tokens with that
- * scope.
+ * scope. `scim` is for identity providers with a token of their own alone.
  */
 export type Access =
   | "public"
-  | { scope?: Scope | readonly Scope[]; roles?: readonly Role[]; needs?: Needs; admin?: AdminScope };
+  | {
+      scope?: Scope | readonly Scope[];
+      roles?: readonly Role[];
+      needs?: Needs;
+      admin?: AdminScope;
+      scim?: true;
+    };
 
 /** Returns the scopes of which a key needs one; empty where keys are denied. */
 export const scopesOf = (access: Access): readonly Scope[] => {
@@ -77,3 +86,9 @@ export const scopesOf = (access: Access): readonly Scope[] => {
 
 /** Access to a member's own account, whatever the state of the account and its tenant. */
 export const OWN_ACCOUNT = { roles: EVERY_ROLE, needs: { suspended: true, pending: true } } as const;
+
+/** As `OWN_ACCOUNT`, also for those who must set up a second factor first. */
+export const OWN_ENROLMENT = {
+  roles: EVERY_ROLE,
+  needs: { suspended: true, pending: true, enrolling: true },
+} as const;

@@ -17,6 +17,8 @@ export const LOCK_SPACES = {
   QUICKPLAY: 93,
   /** Something of a project that is limited in number, and is counted before more is added. */
   ROOM: 95,
+  /** A project whose rollups are moved on. */
+  ROLLUPS: 97,
 } as const;
 
 /** Advisory locks with one key. */

@@ -32,10 +32,21 @@ export type Caller =
       /** PENDING: waits to be accepted by an OWNER or ADMIN; SUSPENDED: blocked by one. */
       status: MemberStatus;
       emailVerified: boolean;
+      /** Their tenant requires a second factor, and they have none: they may do nothing but set one up. */
+      mustEnrol?: true;
       tenant: CallerTenant;
     }
   /** A super-admin; or, with `isMachine`, a platform token created by one, with its own id. */
-  | { kind: "admin"; adminId: string; isMachine?: true; scopes: readonly AdminScope[] }
+  | {
+      kind: "admin";
+      adminId: string;
+      isMachine?: true;
+      scopes: readonly AdminScope[];
+      /** Of a super-admin's login: it ends with all others when the version of the account changes. */
+      loginVersion?: number;
+      /** They have no second factor: they may do nothing but set one up. */
+      mustEnrol?: true;
+    }
   | {
       kind: "key";
       keyId: string;
@@ -49,7 +60,9 @@ export type Caller =
       rateLimit: number | null;
       tenant: CallerTenant;
       isTest: boolean;
-    };
+    }
+  /** A tenant's identity provider, by a token that SCIM alone accepts. */
+  | { kind: "scim"; tokenId: string; tenantId: string; tenant: CallerTenant };
 
 /** The originator of an action, for the audit log, sessions and limits. */
 export type Actor = {
@@ -63,6 +76,7 @@ export type Actor = {
 
 export type UserCaller = Extract<Caller, { kind: "user" }>;
 export type KeyCaller = Extract<Caller, { kind: "key" }>;
+export type ScimCaller = Extract<Caller, { kind: "scim" }>;
 export type AdminCaller = Extract<Caller, { kind: "admin" }>;
 
 /** Returns the console user that calls an operation without a scope. */
@@ -77,10 +91,19 @@ export const adminOf = (caller: Caller): AdminCaller => {
   return caller;
 };
 
+/** Returns the tenant whose identity provider calls an operation of SCIM. */
+export const providerOf = (caller: Caller): ScimCaller => {
+  assert(caller.kind === "scim", "the operation is SCIM's");
+  return caller;
+};
+
 /** Returns the tenant of a caller that has passed the access check. */
-export const tenantOf = (caller: Caller): string => {
+export const tenantOf = (caller: Caller): string => customerOf(caller).tenantId;
+
+/** Returns a caller that has passed the access check of a tenant's operation. */
+export const customerOf = (caller: Caller): UserCaller | KeyCaller => {
   assert(caller.kind === "user" || caller.kind === "key", "the operation is a tenant's");
-  return caller.tenantId;
+  return caller;
 };
 
 /** Returns the name for audit fields such as `createdBy` and `cause.actor`. */
@@ -91,7 +114,9 @@ export const actorOf = (caller: Caller): string =>
       ? `key:${caller.keyId}`
       : caller.kind === "admin"
         ? `${caller.isMachine ? "platform-token" : "admin"}:${caller.adminId}`
-        : "anonymous";
+        : caller.kind === "scim"
+          ? `scim-token:${caller.tokenId}`
+          : "anonymous";
 
 export const APPROVAL_STATUSES = ["PENDING", "APPROVED", "REJECTED", "SUSPENDED"] as const;
 

@@ -48,7 +48,21 @@ const bounded = (details: readonly FieldProblem[]): FieldProblem[] => {
   return kept;
 };
 
-type DomainErrorParts = { details?: FieldProblem[]; reason?: string; retryAfterSeconds?: number };
+/** With what a sign-in goes on that lacks its second factor. */
+export type Challenge = {
+  /** For POST /auth/login/mfa, valid once. */
+  token: string;
+  expiresAt: string;
+  /** What the account has. */
+  methods: ("TOTP" | "PASSKEY" | "RECOVERY_CODE")[];
+};
+
+type DomainErrorParts = {
+  details?: FieldProblem[];
+  reason?: string;
+  retryAfterSeconds?: number;
+  challenge?: Challenge;
+};
 
 /**
  * The only error meant for callers. Anything else that is thrown is a bug and results in status 500. Message
@@ -59,6 +73,7 @@ export class DomainError extends Error {
   readonly details: FieldProblem[];
   readonly reason: string | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly challenge: Challenge | undefined;
 
   constructor(code: ErrorCode, message: string, parts: DomainErrorParts = {}) {
     super(clipped(message));
@@ -67,6 +82,7 @@ export class DomainError extends Error {
     this.details = bounded(parts.details ?? []);
     this.reason = parts.reason;
     this.retryAfterSeconds = parts.retryAfterSeconds;
+    this.challenge = parts.challenge;
   }
 
   get status(): number {

@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import { PacedBudget } from "./pace.ts";
 
 /** @param steps counts the cost of the task, and yields to other work of the process */
@@ -23,11 +24,13 @@ export class FairQueue {
     this.#owners.set(owner, known);
     if (known.waiting.length === 0) known.startsAt = Math.max(known.startsAt, this.#at);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    known.waiting.push(async () => {
+    const begin = async (): Promise<PacedBudget> => {
       const steps = new PacedBudget(Infinity);
       await task(steps).then(resolve, reject);
       return steps;
-    });
+    };
+    // Whoever finds the queue idle runs the tasks of all, each in the context of who asked for it.
+    known.waiting.push(AsyncResource.bind(begin));
     if (!this.#isBusy) void this.#runAll();
     return promise;
   }

@@ -22,9 +22,10 @@ let lastMs = 0;
 let sequence = 0;
 let clockMs = (): number => Date.now();
 
-/** Sets the clock that ids are stamped with, in ms: one that all processes share. */
+/** Sets the clock that ids are stamped with from here, in ms: one that all processes share. */
 export const stampIdsBy = (clock: () => number): void => {
   clockMs = clock;
+  lastMs = 0;
 };
 
 /** Returns a new UUIDv7: sortable by creation time, monotonic within this process. */

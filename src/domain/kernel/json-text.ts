@@ -66,3 +66,29 @@ export function* jsonText(value: object): Steps<string> {
   if (Array.isArray(value) && value.length <= ROWS_AT_ONCE) return JSON.stringify(value);
   return (yield* jsonChunks(value)).join("");
 }
+
+/**
+ * Returns JSON texts of about `maxLength` characters each, which together have all `rows` of a table in their
+ * order, and at least one text. Yields in between; a few rows are serialised at once.
+ */
+export function* tableTexts(rows: readonly unknown[], maxLength: number): Steps<string[]> {
+  if (rows.length <= ROWS_AT_ONCE) return [JSON.stringify(rows)];
+  const texts: string[] = [];
+  let [pieces, length, sinceYield]: [string[], number, number] = [[], 0, 0];
+  const close = (): void => {
+    texts.push(`[${pieces.join(",")}]`);
+    [pieces, length] = [[], 0];
+  };
+  for (const row of rows) {
+    const piece = JSON.stringify(row);
+    if (length > 0 && length + piece.length > maxLength) close();
+    pieces.push(piece);
+    length += piece.length;
+    sinceYield += piece.length;
+    if (sinceYield < CHUNK_LENGTH) continue;
+    sinceYield = 0;
+    yield;
+  }
+  close();
+  return texts;
+}

@@ -33,10 +33,16 @@ export const PROJECT_MAX_BYTES = 4 * 1024 * 1024;
  * are a DRAFT or PAUSED.
  */
 export const KEPT_MAX_BYTES = 2 * PROJECT_MAX_BYTES;
+/** Maximum bytes, as compact JSON, of the saved reports that such an export has beside. */
+const KEPT_REPORTS_BYTES = 2 * 1024 * 1024;
 /** Maximum bytes of a document of `/config/import`: all that with its frame, and a fifth for spaces. */
-export const DOCUMENT_MAX_BYTES = 10 * 1024 * 1024;
-/** Maximum names and values of such a document: each takes three bytes at least in PostgreSQL's format. */
-export const DOCUMENT_PARTS_MAX = Math.ceil(KEPT_MAX_BYTES / 3) + LARGE_BODY_PARTS_MAX;
+export const DOCUMENT_MAX_BYTES = 12 * 1024 * 1024;
+/**
+ * Maximum names and values of such a document: each takes three bytes at least in PostgreSQL's format, and
+ * two in a report.
+ */
+export const DOCUMENT_PARTS_MAX =
+  Math.ceil(KEPT_MAX_BYTES / 3) + KEPT_REPORTS_BYTES / 2 + LARGE_BODY_PARTS_MAX;
 /** Maximum distinct counters read by the running rules, badges and segments of a project together. */
 export const COUNTERS_MAX = 2_500;
 /**

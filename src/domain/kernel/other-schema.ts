@@ -1,4 +1,5 @@
 import { DomainError } from "./errors.ts";
+import type { Commit } from "./commit.ts";
 import type { Read } from "./read.ts";
 import type { Transact } from "./work.ts";
 
@@ -21,7 +22,11 @@ const isOfSchema = (error: unknown): boolean => {
 };
 
 /** Wrappers of what accesses the database. */
-export type SchemaReports = { transact(transact: Transact): Transact; read(read: Read): Read };
+export type SchemaReports = {
+  transact(transact: Transact): Transact;
+  read(read: Read): Read;
+  commit(commit: Commit): Commit;
+};
 
 /**
  * Makes transactions and reads report failures that are only due to a schema of another version, while
@@ -47,5 +52,6 @@ export const reportOtherSchema = (isOurs: () => Promise<boolean>): SchemaReports
   return {
     transact: (transact) => async (run) => transact(run).catch(explain),
     read: (read) => async (statement) => read<never>(statement).catch(explain),
+    commit: (commit) => async (statements) => commit<never>(statements).catch(explain),
   };
 };

@@ -85,7 +85,7 @@ const RETRY_SECONDS = 1;
  * Returns whether a statement took too long or was ended by an operator, not necessarily because of a
  * conflict.
  */
-const isCancelled = (error: unknown): boolean =>
+export const isCancelled = (error: unknown): boolean =>
   error instanceof Error && (codeOf(error) === CANCELLED || isCancelled(error.cause));
 
 /** Returns whether a wait for a lock timed out. */

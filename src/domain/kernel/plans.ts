@@ -1,4 +1,4 @@
-import { DomainError } from "./errors.ts";
+import { DomainError, type FieldProblem } from "./errors.ts";
 
 export const PLANS = ["FREE", "STARTER", "PRO", "ENTERPRISE"] as const;
 export type Plan = (typeof PLANS)[number];
@@ -7,6 +7,10 @@ export type Plan = (typeof PLANS)[number];
 export type PlanLimits = {
   /** Of API keys, per project. */
   requestsPerMinute: number | null;
+  /** Events taken in a calendar month in UTC, of all projects and sandboxes. */
+  eventsPerMonth: number | null;
+  /** Players with an event in a calendar month in UTC; more are played on, and told of. */
+  activePlayersPerMonth: number | null;
   projects: number | null;
   /** Including pending invitations. */
   members: number | null;
@@ -27,6 +31,8 @@ export type Feature = (typeof FEATURES)[number];
 export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
   FREE: {
     requestsPerMinute: 100,
+    eventsPerMonth: 50_000,
+    activePlayersPerMonth: 1_000,
     projects: 1,
     members: 2,
     activeKeysPerProject: 5,
@@ -39,6 +45,8 @@ export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
   },
   STARTER: {
     requestsPerMinute: 500,
+    eventsPerMonth: 500_000,
+    activePlayersPerMonth: 10_000,
     projects: 3,
     members: 5,
     activeKeysPerProject: 20,
@@ -51,6 +59,8 @@ export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
   },
   PRO: {
     requestsPerMinute: 1_000,
+    eventsPerMonth: 5_000_000,
+    activePlayersPerMonth: 100_000,
     projects: 10,
     members: 20,
     activeKeysPerProject: 100,
@@ -63,6 +73,8 @@ export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
   },
   ENTERPRISE: {
     requestsPerMinute: null,
+    eventsPerMonth: null,
+    activePlayersPerMonth: null,
     projects: null,
     members: null,
     activeKeysPerProject: 500,
@@ -90,9 +102,25 @@ export const limitsOf = ({ plan, planOverrides }: Subscriber): PlanLimits => ({
   ...planOverrides,
 });
 
+/** Percent of its events that a paid plan may use in a month before more are refused; FREE: 100. */
+const PAID_EVENTS_PERCENT = 120;
+
+/** Returns how many events of a month are taken of a tenant; null is any number. */
+export const eventsTakenOf = (tenant: Subscriber): number | null => {
+  const { eventsPerMonth } = limitsOf(tenant);
+  if (eventsPerMonth === null || tenant.plan === "FREE") return eventsPerMonth;
+  return Math.floor((eventsPerMonth * PAID_EVENTS_PERCENT) / 100);
+};
+
 /** Builds the error for exceeding a limit of the plan. */
-export const planLimitExceeded = (message: string): DomainError =>
-  new DomainError("PAYMENT_REQUIRED", message, { reason: "PLAN_LIMIT_EXCEEDED" });
+export const planLimitExceeded = (message: string, details: FieldProblem[] = []): DomainError =>
+  new DomainError("PAYMENT_REQUIRED", message, { reason: "PLAN_LIMIT_EXCEEDED", details });
+
+/** Builds the error for what the plan does not include. */
+export const featureUnavailable = (plan: Plan): DomainError =>
+  new DomainError("PAYMENT_REQUIRED", `The plan ${plan} does not include this`, {
+    reason: "PLAN_FEATURE_UNAVAILABLE",
+  });
 
 export const hasFeature = ({ plan }: Pick<Subscriber, "plan">, feature: Feature): boolean =>
   PLAN_FEATURES[plan].includes(feature);

@@ -15,9 +15,13 @@ export class ReadyJson {
   readonly etag: string;
   packed: Promise<Buffer> | undefined;
 
-  constructor(value: unknown) {
-    this.plain = Buffer.from(JSON.stringify(value));
-    this.etag = etagOf([this.plain]);
+  /**
+   * @param value what is sent, or the bytes of its JSON
+   * @param etag for a body whose other fields do not count, such as when it was made
+   */
+  constructor(value: unknown, etag?: string) {
+    this.plain = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
+    this.etag = etag ?? etagOf([this.plain]);
   }
 
   /** Bytes that it takes in memory, about: compressed, JSON of this kind has a quarter. */

@@ -12,7 +12,10 @@ export type Limited =
   | "channels"
   | "event schemas"
   | "drafts"
-  | `codes ${string}`;
+  | "exports"
+  | "reports"
+  | `codes ${string}`
+  | `quest codes ${string}`;
 
 /** Part of a limit from which on it is counted under the lock. */
 const NEAR = 0.9;

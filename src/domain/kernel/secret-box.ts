@@ -6,6 +6,8 @@ const TAG_BYTES = 16;
 const KEY_ID_CHARACTERS = 8;
 
 export type SecretBox = {
+  /** What begins the texts that it seals, which name the first key. */
+  mark: string;
   /** `context` names the row, so that a sealed text cannot be used in another one. */
   seal(plain: string, context: string): string;
   /** @throws Error for a text of another context, of an unknown key, or one that was modified */
@@ -25,6 +27,7 @@ export const createSecretBox = (texts: readonly string[]): SecretBox => {
   const [current] = keys;
   assert(current, "at least one key");
   return {
+    mark: `v1:${current.id}:`,
     seal: (plain, context) => {
       const iv = randomBytes(IV_BYTES);
       const cipher = createCipheriv("aes-256-gcm", current.key, iv, { authTagLength: TAG_BYTES });

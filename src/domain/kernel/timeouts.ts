@@ -20,6 +20,10 @@ export type Timeouts = {
 export const WEB: Timeouts = { statementMs: 5_000, lockMs: 1_500, idleMs: 3_000 };
 /** Requests about all definitions of a project, which compute between statements. */
 export const WEB_LONG: Timeouts = { statementMs: 15_000, lockMs: 5_000, idleMs: 20_000 };
+/** Questions of analytics, which read much and change nothing. */
+export const ANALYTICS: Timeouts = { statementMs: 30_000, lockMs: 1_500, idleMs: 3_000 };
+/** Answers that are read from the database as fast as their client takes them. */
+export const STREAM: Timeouts = { statementMs: 60_000, lockMs: 1_500, idleMs: 60_000 };
 /** Jobs of workers: claims of events, the relay, deliveries, sweeps. They hold nothing for long. */
 export const BATCH: Timeouts = { statementMs: 15_000, lockMs: 5_000, idleMs: 3_000 };
 /**
@@ -41,7 +45,7 @@ export const isOfOperators = (timeouts: Timeouts | undefined): boolean =>
 
 /** Returns whether a caller is waiting that can retry while the database is silent. */
 export const isOfRequests = (timeouts: Timeouts | undefined): boolean =>
-  timeouts === WEB || timeouts === WEB_LONG;
+  [WEB, WEB_LONG, ANALYTICS, STREAM].some((one) => one === timeouts);
 
 const chosen = new AsyncLocalStorage<Timeouts>();
 

@@ -3,6 +3,7 @@ import { invalid, notFound } from "../kernel/errors.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Leaderboard } from "../progression/leaderboard.ts";
 import type { ListStatus } from "../evaluation/boards/list.ts";
+import { breakdownNameOf } from "../evaluation/boards/lists.ts";
 import { periodIdOf } from "../evaluation/boards/period-ids.ts";
 import type { PeriodRef } from "../evaluation/boards/ranks.ts";
 import {
@@ -21,7 +22,7 @@ export const LIST_STATUSES = [
   "ARCHIVED",
 ] as const satisfies readonly ListStatus[];
 
-/** One ranking of a leaderboard: of one window and, with a breakdown, of one value of the attribute. */
+/** One ranking of a leaderboard: of one window and, with a breakdown, of one of its values. */
 export type BoardList = {
   ref: PeriodRef;
   key: string;
@@ -42,12 +43,13 @@ export const isOver = ({ status }: BoardList): boolean => status === "CLOSED" ||
 const timedOf = ({ definition, resets }: Leaderboard): Timed => ({ period: definition.period, resets });
 
 /** Returns the requested value of the breakdown. @throws DomainError VALIDATION_ERROR */
-const boardIn = ({ definition: { breakdownAttribute } }: Leaderboard, board: string | undefined): string => {
-  if (breakdownAttribute === undefined) {
+const boardIn = ({ definition }: Leaderboard, board: string | undefined): string => {
+  const breakdown = breakdownNameOf(definition);
+  if (breakdown === undefined) {
     if (board) throw invalid("board", "the leaderboard has no breakdown: omit board");
     return "";
   }
-  if (!board) throw invalid("board", `the leaderboard has one for each value of ${breakdownAttribute}`);
+  if (!board) throw invalid("board", `the leaderboard has one for each value of ${breakdown}`);
   return board;
 };
 
@@ -94,16 +96,24 @@ const readRow = async (
   return found.rows[0];
 };
 
-/** The list that a query names. `window`: only of the current one, which exists without a row. */
-export type AskedList = { key: string; board: string; window: Window | undefined };
+/** The window that a query names. `window`: only of the current one, which exists without a row. */
+type AskedWindow = { key: string; window: Window | undefined };
+
+/** The list that a query names. */
+export type AskedList = AskedWindow & { board: string };
+
+/** @param period its key, default the current one. @throws DomainError NOT_FOUND where none is current */
+const askedWindow = (leaderboard: Leaderboard, period: string | undefined, now: Date): AskedWindow => {
+  const current = currentKey(leaderboard, now);
+  const key = period ?? current;
+  if (key === undefined) throw notFound("period");
+  return { key, window: key === current ? windowOf(timedOf(leaderboard), key) : undefined };
+};
 
 /** @throws DomainError NOT_FOUND where no window is the default; VALIDATION_ERROR for a board */
 export const askedList = (leaderboard: Leaderboard, query: ListQuery, now: Date): AskedList => {
   const board = boardIn(leaderboard, query.board);
-  const current = currentKey(leaderboard, now);
-  const key = query.period ?? current;
-  if (key === undefined) throw notFound("period");
-  return { key, board, window: key === current ? windowOf(timedOf(leaderboard), key) : undefined };
+  return { board, ...askedWindow(leaderboard, query.period, now) };
 };
 
 /** Returns the list of a row, or one that has no row yet. @throws DomainError NOT_FOUND */
@@ -137,4 +147,26 @@ export const findList = async (
 ): Promise<BoardList> => {
   const asked = askedList(leaderboard, query, work.now);
   return listOf(leaderboard, asked, await readRow(work, leaderboard, asked));
+};
+
+/** A window of a board as it is shown. */
+export type ShownWindow = Pick<BoardList, "key" | "startsAt" | "endsAt" | "status">;
+
+/**
+ * Finds a window by its key, whatever lists a breakdown has made of it; it is as open as the most open one.
+ * @throws DomainError NOT_FOUND for an unknown period
+ */
+export const findWindow = async (
+  work: Work,
+  leaderboard: Leaderboard,
+  period: string | undefined,
+): Promise<ShownWindow> => {
+  const asked = askedWindow(leaderboard, period, work.now);
+  const { projectId, id } = leaderboard;
+  const found = await sql<ListRow>`
+    select id, starts_at, ends_at, status, participants from leaderboard_periods
+    where project_id = ${projectId} and leaderboard_id = ${id} and period_key = ${asked.key}
+    order by array_position(${`{${LIST_STATUSES.join(",")}}`}::text[], status) limit 1`.execute(work.db);
+  const { key, startsAt, endsAt, status } = listOf(leaderboard, { ...asked, board: "" }, found.rows[0]);
+  return { key, startsAt, endsAt, status };
 };

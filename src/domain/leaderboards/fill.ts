@@ -10,9 +10,10 @@ import type { Metric } from "../evaluation/boards/board-metric.ts";
 import { compileScore, type ScoreOf } from "../evaluation/boards/board-index.ts";
 import type { Board } from "../evaluation/boards/board.ts";
 import type { List } from "../evaluation/boards/list.ts";
-import { findList } from "../evaluation/boards/lists.ts";
+import { BREAKDOWN_VALUES_MAX, findList } from "../evaluation/boards/lists.ts";
 import { makePeriods } from "./make-periods.ts";
-import { isEnough, isInAudience } from "../evaluation/boards/record.ts";
+import { isEnough } from "../evaluation/boards/record.ts";
+import { isInAudience } from "../evaluation/segments/audience.ts";
 import { nextEntry, toRankScore, toUs } from "../evaluation/boards/scoring.ts";
 
 /** Maximum number of events that a backfill counts; it blocks the project's processing while it runs. */
@@ -47,7 +48,8 @@ export const deleteEntries = async (
 export const fillFromEvents = async (work: Work, projectId: string, board: Board): Promise<void> => {
   if (board.metric.source !== "EVENT") return;
   const scoreOf = compileScore(board.metric);
-  const filling: Filling = { board, lists: new Map(), scoreOf, steps: new PacedBudget(BACKFILL_STEPS_MAX) };
+  const steps = new PacedBudget(BACKFILL_STEPS_MAX);
+  const filling: Filling = { board, lists: new Map(), values: new Map(), scoreOf, steps };
   let count = 0;
   for await (const events of processedEvents(work, projectId, board.metric)) {
     count += events.length;
@@ -83,10 +85,15 @@ type ProcessedEvent = {
   segments: readonly string[] | null;
 };
 
+/** Entries by player. */
+type Filled = { list: List; entries: Map<string, EntryState> };
+
 /** Entries by list and player. */
 type Filling = {
   board: Board;
-  lists: Map<string, { list: List; entries: Map<string, EntryState> }>;
+  lists: Map<string, Filled>;
+  /** Number of lists by the key of their window. */
+  values: Map<string, number>;
   scoreOf: ScoreOf;
   steps: PacedBudget;
 };
@@ -96,26 +103,45 @@ const checkSteps = (steps: PacedBudget): void => {
   throw conflict("BACKFILL_TOO_LARGE", "the filter takes too long for so many events; create without it");
 };
 
+/**
+ * Returns the list of an event that scores, with what was filled of it. A new value counts as long as its
+ * window has room for it, as it does when scores come one by one.
+ */
+const listFor = ({ board, lists, values }: Filling, event: ProcessedEvent): Filled | undefined => {
+  const list = findList(board, event, event);
+  if (typeof list === "string") return undefined;
+  const filled = lists.get(list.id);
+  if (filled) return filled;
+  const { key } = list.window;
+  const hasRoom = (values.get(key) ?? 0) < BREAKDOWN_VALUES_MAX;
+  return hasRoom ? { list, entries: new Map<string, EntryState>() } : undefined;
+};
+
 /** A window that is over when its board is created accepts events as if they came late. */
 const addEvent = (filling: Filling, event: ProcessedEvent): void => {
-  const { board, lists, scoreOf } = filling;
+  const { board, scoreOf } = filling;
   filling.steps.spend(ENTRY_STEPS);
   const score = scoreOf(pastEvent(event, filling.steps));
-  const list = score === undefined ? "OUTSIDE" : findList(board, event, event.at);
-  if (score === undefined || typeof list === "string") return;
-  const filled = lists.get(list.id) ?? { list, entries: new Map<string, EntryState>() };
-  const { entries } = filled;
-  const old = entries.get(event.playerId);
+  const filled = score === undefined ? undefined : listFor(filling, event);
+  if (score === undefined || !filled) return;
+  const old = filled.entries.get(event.playerId);
   const operation = { operator: board.operator, rankScore: toRankScore(board, score), atUs: toUs(event.at) };
   const entry = nextEntry(board, old, operation);
   if (!entry || (!old && !mayEnter(board, event, entry))) return;
-  entries.set(event.playerId, entry);
-  lists.set(list.id, filled);
+  filled.entries.set(event.playerId, entry);
+  keepList(filling, filled);
+};
+
+const keepList = ({ lists, values }: Filling, filled: Filled): void => {
+  const { id, window } = filled.list;
+  if (lists.has(id)) return;
+  lists.set(id, filled);
+  values.set(window.key, (values.get(window.key) ?? 0) + 1);
 };
 
 /** Uses the current audience: past membership is not stored. */
 const mayEnter = (board: Board, { segments }: ProcessedEvent, { rankScore }: EntryState): boolean =>
-  isEnough(board, rankScore) && isInAudience(board, new Set(segments));
+  isEnough(board, rankScore) && isInAudience(board.audience, new Set(segments));
 
 type EventRow = {
   id: string;

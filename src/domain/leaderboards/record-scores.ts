@@ -5,6 +5,7 @@ import type { PlayerState } from "../evaluation/player-state.ts";
 import { ANY_CHANGE, openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Board } from "../evaluation/boards/board.ts";
+import type { Moment } from "../evaluation/boards/list.ts";
 import { breakdownOf, findList } from "../evaluation/boards/lists.ts";
 import type { Ranked } from "../evaluation/boards/ranks.ts";
 import type { PlanTurn } from "../evaluation/project-plan.ts";
@@ -90,13 +91,13 @@ export const recordScores = async (
   submissions: readonly ScoreSubmission[],
 ): Promise<ScoreOutcome[]> => {
   const ids = await playerIdsOf(work, projectId, [...new Set(submissions.map(({ playerId }) => playerId))]);
-  const times = timesOf(work, submissions, ids);
+  const moments = momentsOf(work, submissions, ids);
   let players = new Map<string, PlayerState>();
   const several = await openGroupChange(work, {
     projectId,
     lock: async () => {
-      players = await lockPlayersById(work, projectId, [...times.keys()]);
-      for (const [id, player] of players) player.timesMs = [...player.timesMs, ...times.get(id)!];
+      players = await lockPlayersById(work, projectId, [...moments.keys()]);
+      for (const [id, player] of players) player.moments = [...player.moments, ...moments.get(id)!];
       return [...players.values()];
     },
   });
@@ -130,7 +131,7 @@ const outcomeOf = (board: Board, player: PlayerState, scored: Scored): RecordedS
 export type EntryBefore = { listId: string; entry: Ranked | undefined };
 
 const entryBefore = (board: Board, player: PlayerState, atMs: number): EntryBefore | undefined => {
-  const list = findList(board, player, atMs);
+  const list = findList(board, player, { at: atMs });
   if (typeof list === "string") return undefined;
   const { rankScore, rankTie } = player.entries.get(list.id) ?? {};
   if (rankScore === undefined || rankTie === undefined) return { listId: list.id, entry: undefined };
@@ -155,7 +156,7 @@ export const recordScore = async (
     if (scored.refusal) throw errorOfProblem(problemOfRefusal(scored.refusal));
     return () => ({ ...outcomeOf(board, player, scored), before });
   };
-  const options = { timesMs: [atMs], gives: [ANY_CHANGE], isOfActive: true };
+  const options = { moments: [{ at: atMs }], gives: [ANY_CHANGE], isOfActive: true };
   return (await changePlayer(work, { projectId, id: submission.playerId }, submit, options)).value;
 };
 
@@ -163,19 +164,19 @@ export const recordScore = async (
 const atOf = (now: Date, { occurredAt }: ScoreSubmission): number =>
   Math.min(occurredAt?.getTime() ?? now.getTime(), now.getTime());
 
-/** Returns the times of each player's scores, by id. */
-const timesOf = (
+/** Returns the moments of each player's scores, by id. */
+const momentsOf = (
   work: Work,
   submissions: readonly ScoreSubmission[],
   ids: ReadonlyMap<string, string>,
-): Map<string, number[]> => {
-  const times = new Map<string, number[]>();
+): Map<string, Moment[]> => {
+  const moments = new Map<string, Moment[]>();
   for (const submission of submissions) {
     const id = ids.get(submission.playerId);
     if (id === undefined) continue;
-    times.set(id, [...(times.get(id) ?? []), atOf(work.now, submission)]);
+    moments.set(id, [...(moments.get(id) ?? []), { at: atOf(work.now, submission) }]);
   }
-  return times;
+  return moments;
 };
 
 export const notActive = (key: string): Refusal => ({

@@ -3,7 +3,7 @@ import { checkBundles } from "../economy/rewards/references.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Definition } from "../evaluation/boards/definition.ts";
 
-type Named = { field: string; kind: "currency" | "streak" | "segment"; key: string };
+type Named = { field: string; kind: "currency" | "streak" | "segment" | "quest" | "adventure"; key: string };
 
 const namesOf = ({ metric, audience, entryCost }: Definition): Named[] => [
   ...(metric.source === "CURRENCY"
@@ -11,6 +11,12 @@ const namesOf = ({ metric, audience, entryCost }: Definition): Named[] => [
     : []),
   ...(metric.source === "STREAK"
     ? [{ field: "metric.streakKey", kind: "streak" as const, key: metric.streakKey }]
+    : []),
+  ...(metric.source === "ADVENTURE_POINTS"
+    ? [{ field: "metric.adventureKey", kind: "adventure" as const, key: metric.adventureKey }]
+    : []),
+  ...(metric.source === "QUESTS_COMPLETED" && metric.questKey !== undefined
+    ? [{ field: "metric.questKey", kind: "quest" as const, key: metric.questKey }]
     : []),
   ...(audience?.segmentKeys ?? []).map((key, i) => {
     return { field: `audience.segmentKeys.${i}`, kind: "segment" as const, key };

@@ -94,6 +94,7 @@ const meaningOf = ({ metric, sort, operator, scoreDecimals, period, ties, ...mor
   scoreDecimals,
   period: windowsOf(period),
   breakdownAttribute: more.breakdownAttribute,
+  breakdownProperty: more.breakdownProperty,
   isLatest: ties === "LATEST",
 });
 

@@ -39,6 +39,8 @@ export type JobKind<P extends Json = Json> = {
   kind: string;
   access: JobAccess;
   params: z.ZodType<P>;
+  /** A step's statements see one snapshot, and read much: it answers questions of analytics. */
+  isSnapshot?: true;
   /** Does a bounded amount of work: a page of players, a few thousand rows. */
   step(work: Work, job: JobInProgress<P>): Promise<Step>;
 };

@@ -61,17 +61,22 @@ const show = (row: ShownRow): ProjectJob => ({
   finishedAt: row.finished_at === null ? null : new Date(row.finished_at).toISOString(),
 });
 
+/** Whether a project may have another job; it stays so until the end of the transaction. */
+export const hasRoomForJob = async (work: Work, projectId: string): Promise<boolean> => {
+  await lockRoom(work, projectId, "jobs");
+  const open = await sql<{ n: string | number }>`
+    select count(*) as n from project_jobs
+    where project_id = ${projectId} and status in ('QUEUED', 'RUNNING')`.execute(work.db);
+  return Number(open.rows[0]!.n) < JOBS_MAX;
+};
+
 /** Queues a job. @throws DomainError CONFLICT JOB_LIMIT */
 export const queueJob = async (
   work: Work,
   projectId: string,
   { kind, params, createdBy }: { kind: JobKind; params: Json; createdBy: string },
 ): Promise<ProjectJob> => {
-  await lockRoom(work, projectId, "jobs");
-  const open = await sql<{ n: string | number }>`
-    select count(*) as n from project_jobs
-    where project_id = ${projectId} and status in ('QUEUED', 'RUNNING')`.execute(work.db);
-  if (Number(open.rows[0]!.n) >= JOBS_MAX)
+  if (!(await hasRoomForJob(work, projectId)))
     throw conflict("JOB_LIMIT", `a project may have ${JOBS_MAX} jobs waiting or running`);
   const now = work.serverNow.toISOString();
   const made = await sql<JobRow>`

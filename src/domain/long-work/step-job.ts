@@ -4,9 +4,12 @@ import { starvedMs, threadCpuMs } from "../kernel/cpu-clock.ts";
 import { DomainError } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { jsonText } from "../kernel/json-text.ts";
-import { outageOf } from "../kernel/outages.ts";
+import { WRITING_SNAPSHOT } from "../kernel/cursor.ts";
+import { isCancelled, outageOf } from "../kernel/outages.ts";
 import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
 import { inSlices } from "../kernel/slices.ts";
+import { asOneMessage } from "../kernel/statements.ts";
+import { STEP } from "../kernel/timeouts.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import type { JobKind, Step } from "./job-kind.ts";
 import { type DueProject, dueProjects, JobSchedule } from "./job-schedule.ts";
@@ -44,7 +47,7 @@ export class JobSteps {
    * process does so `ATTEMPTS_MAX` times at most. A step that throws is rolled back and retried later; an
    * outage does not count as an attempt, and if it prevents taking the attempt back too, that is made up for
    * first. It does count when the step has computed for so long that PostgreSQL may have ended its
-   * transaction for that.
+   * transaction for that, and when a statement of it took all the time that it may.
    * @returns whether there was one
    * @throws the outage that rolled a step back
    */
@@ -68,10 +71,13 @@ export class JobSteps {
   async #try(claimed: Row): Promise<boolean> {
     const { transact, onError, kinds } = this.#parts;
     const sinceMs = threadCpuMs();
+    const startedMs = performance.now();
     try {
       if (claimed.attempts > ATTEMPTS_MAX)
         throw new DomainError("INTERNAL_ERROR", `the process died in this step, in ${ATTEMPTS_MAX} attempts`);
+      const isSnapshot = kinds.some(({ kind, isSnapshot: is }) => kind === claimed.kind && is === true);
       return await transact(async (work) => {
+        if (isSnapshot) await asOneMessage(work.db, WRITING_SNAPSHOT);
         const row = await lockClaimed(work, claimed);
         if (!row) return false;
         const step = await runStep(work, row, kinds);
@@ -79,7 +85,8 @@ export class JobSteps {
         return "state" in step && step.isWaiting === true;
       });
     } catch (error) {
-      const isOutage = outageOf(error) !== undefined;
+      const isTooSlow = isCancelled(error) && performance.now() - startedMs >= STEP.statementMs;
+      const isOutage = !isTooSlow && outageOf(error) !== undefined;
       const ms = isOutage ? starvedMs(sinceMs) : undefined;
       if (isOutage && ms === undefined) {
         this.#undone.push(claimed);

@@ -1,5 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { eraseReports } from "../social/chat/moderation/personal.ts";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
+import { noteDeletedAwards } from "../kernel/events/uncounted.ts";
 import { idFloor, NIL_ID } from "../kernel/ids.ts";
 import { eraseLobbies } from "../social/lobbies/personal.ts";
 import type { Work } from "../kernel/work.ts";
@@ -98,6 +100,9 @@ const eraseThese = async (work: Work, person: Person, { ids, rows }: These): Pro
       idempotency_key = null
     where project_id = ${projectId} and id = any(${uuids(ids)}) returning 1`;
   add(rows, "tracked_events", await count(work, events));
+  await insertWarehouseChanges(projectId, "ERASED", sql`select unnest(${uuids(ids)}) as ref`).execute(
+    work.db,
+  );
 };
 
 /**
@@ -140,6 +145,7 @@ export const eraseOwnRows = async (work: Work, person: Person, rows: Counts): Pr
   const { projectId, playerId, ids } = person;
   await updateRankEntries(work, { projectId, id: playerId }, true);
   add(rows, "lobbies", await eraseLobbies(work, person));
+  await noteDeletedAwards(work, projectId, uuids(ids));
   for (const one of PERSONAL_TABLES) {
     if (one.onErase !== "DELETED" || one.table === "event_traces") continue;
     const deletion = sql`delete from ${sql.table(one.table)} t where ${one.isOf(person)} returning 1`;
@@ -157,6 +163,7 @@ export const eraseOwnRows = async (work: Work, person: Person, rows: Counts): Pr
       sql`update reward_grants set code = null, contents = '{}', cause = cause - 'note' - 'actor'
         where ${ofPlayer} returning 1`,
     ],
+    ["quest_codes", sql`update quest_codes set player_id = null where ${ofPlayer} returning 1`],
     ["chat_reports", eraseReports(projectId, uuids(ids))],
     ["players", erasePlayers(work, person)],
     ["project_jobs", forgetResults(person)],
@@ -229,7 +236,16 @@ export const eraseOutbox = async (
       order by player_id, player_seq limit ${ROWS_AT_ONCE}),
     changed as (
       update outbox t set data = '{}' from page p
-      where t.project_id = ${projectId} and t.id = p.id and t.type <> 'player.erased')
+      where t.project_id = ${projectId} and t.id = p.id and t.type <> 'player.erased'
+      returning t.event_id),
+    told as (${insertWarehouseChanges(
+      projectId,
+      "ERASED",
+      // Of what others did: the person's own events are erased already.
+      sql`select distinct c.event_id as ref from changed c
+        join tracked_events e on e.project_id = ${projectId}::uuid and e.id = c.event_id
+        where not starts_with(e.external_user_id, 'erased:')`,
+    )})
     select player_id, player_seq from page order by player_id, player_seq`.execute(work.db);
   add(rows, "outbox", found.rows.length);
   const last = found.rows.at(-1);

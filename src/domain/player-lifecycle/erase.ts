@@ -26,6 +26,7 @@ import {
   eraseQueued,
   newestEvent,
 } from "./erase-rows.ts";
+import { eraseExports } from "./erase-exports.ts";
 import { eraseShared } from "./erase-shared.ts";
 import { countPersonal } from "./export.ts";
 import { PERSONAL_TABLES } from "./personal-tables.ts";
@@ -42,7 +43,7 @@ const State = z.object({
   names: z.array(z.string()),
   /** The newest event at the start; later ones belong to another player who has the name by now. */
   newestEvent: z.string().nullable(),
-  phase: z.enum(["EVENTS", "CHAT", "MENTIONS", "LEDGER", "OUTBOX", "SHARED", "WEBHOOKS"]),
+  phase: z.enum(["EVENTS", "CHAT", "MENTIONS", "LEDGER", "OUTBOX", "SHARED", "WEBHOOKS", "EXPORTS"]),
   /** Where the phase continues. */
   after: z.array(z.union([z.string(), z.number()])),
   rows: z.record(z.string(), z.number()),
@@ -198,6 +199,10 @@ const PHASES: Readonly<Record<State["phase"], Phase>> = {
     add(rows, "webhook_events", events);
     add(rows, "webhook_deliveries", deliveries);
     return after === undefined ? undefined : [after];
+  },
+  EXPORTS: async (work, person, { rows }) => {
+    await eraseExports(work, person, rows);
+    return undefined;
   },
 };
 const ORDER = Object.keys(PHASES) as State["phase"][];

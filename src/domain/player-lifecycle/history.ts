@@ -109,7 +109,7 @@ const readStreaks = async (
       and created_at <= ${at.toISOString()}::timestamptz
     order by data->>'streakKey', player_seq desc`.execute(db);
   const kept = await sql<{ n: string | number }>`
-    select count(*) as n from outbox
+    select sum(coalesce(lines, 1)) as n from outbox
     where project_id = ${projectId} and player_id = ${id} and player_seq is not null`.execute(db);
   const isWhole = Number(kept.rows[0]!.n) >= seq;
   return {

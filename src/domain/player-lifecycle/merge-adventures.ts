@@ -48,7 +48,13 @@ const joinedTier = (a: TierReached, b: TierReached): TierReached => {
   };
 };
 
-const joined = (mine: AdventureRow, theirs: AdventureRow): AdventureRow => ({
+const joined = (mine: AdventureRow, theirs: AdventureRow): AdventureRow => {
+  const row = joinedFields(mine, theirs);
+  // One of both has completed it, and it is too late to claim that.
+  return row.state === "IN_PROGRESS" && row.completedMs !== null ? { ...row, state: "EXPIRED" } : row;
+};
+
+const joinedFields = (mine: AdventureRow, theirs: AdventureRow): AdventureRow => ({
   ...(RANKS[theirs.state] > RANKS[mine.state] ? theirs : mine),
   points: Math.max(mine.points, theirs.points),
   startedMs: earlier(mine.startedMs, theirs.startedMs),

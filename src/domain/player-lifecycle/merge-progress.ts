@@ -14,7 +14,7 @@ import { attributesProblem, TAGS_MAX } from "../evaluation/profile.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { mergeLimits } from "../evaluation/running/merge-limits.ts";
-import { setMembership } from "../evaluation/segments/membership.ts";
+import { endSpell, setMembership } from "../evaluation/segments/membership.ts";
 import { runOf } from "../evaluation/streaks/announce.ts";
 import type { CompiledStreak } from "../evaluation/streaks/compile.ts";
 import { settle } from "../evaluation/streaks/settle.ts";
@@ -169,6 +169,7 @@ const archiveLoser = (turn: Turn, streak: CompiledStreak, { winner, both }: Outc
 /** Merges static segments; dynamic ones are evaluated for the target. */
 export const mergeSegments = ({ target, source, summary }: Merging): void => {
   for (const key of source.player.segments.keys()) {
+    endSpell(source, key);
     if (target.player.segments.has(key)) continue;
     if (setMembership(target, key, true) === undefined) summary.segments.push(key);
   }

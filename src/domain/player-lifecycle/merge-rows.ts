@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { mergeModeration } from "../social/chat/moderation/personal.ts";
 import { mergeChat } from "../social/chat/personal.ts";
 import type { Json } from "../kernel/events/events.ts";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { allLists, openLists } from "../leaderboards/periods/lists-of-project.ts";
 import { type PlayerState, eachHolding } from "../evaluation/player-state.ts";
 import { HOLDING_LIFE } from "./holdings.ts";
@@ -63,6 +64,8 @@ export const moveRows = async (work: Work, merge: Moving): Promise<void> => {
     update leaderboard_periods set leader_id = ${targetId}
     where project_id = ${projectId} and leader_id = ${sourceId} and closed_at is not null`.execute(db);
   await sql`update score_reviews set player_id = ${targetId} where ${ofSource}`.execute(db);
+  await sql`update quest_submissions set player_id = ${targetId} where ${ofSource}`.execute(db);
+  await sql`update quest_codes set player_id = ${targetId} where ${ofSource}`.execute(db);
   await sql`
     update currency_holds set status = 'RELEASED', settled_at = ${at}
     where ${ofSource} and status = 'HELD'`.execute(db);
@@ -93,10 +96,12 @@ export const writeMerge = async (
   { merging, snapshot, createdBy }: MergeRow,
 ): Promise<void> => {
   const { mergeId, target, source, strategy, summary } = merging;
+  const { projectId } = target.player;
   await sql`
+    with c as (${insertWarehouseChanges(projectId, "MERGED", sql`select ${mergeId}::uuid as ref`)})
     insert into player_merges
       (project_id, id, target_id, source_id, strategy, summary, source_snapshot, created_by, created_at)
-    values (${target.player.projectId}, ${mergeId}, ${target.player.id}, ${source.player.id},
+    values (${projectId}, ${mergeId}, ${target.player.id}, ${source.player.id},
       ${JSON.stringify(strategy)}::jsonb, ${JSON.stringify(summary)}::jsonb, ${snapshot}::jsonb,
       ${createdBy}, ${now.toISOString()}::timestamptz)`.execute(db);
 };

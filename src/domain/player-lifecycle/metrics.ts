@@ -1,3 +1,4 @@
+import type { PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import { type CompiledMetric, compileMetric } from "../evaluation/metrics/compile.ts";
 import { readMetricAt } from "../evaluation/metrics/count.ts";
@@ -55,12 +56,20 @@ export const listMetrics = async (
   player: Player,
   query: PageQuery,
 ): Promise<{ metrics: PlayerMetric[]; total: number }> => {
-  const offset = offsetOf(query);
   const plan = await readPlan(work, player.projectId, projectPlans);
-  const all = metricsOf(plan);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [plan], [doc]);
-  const atMs = work.now.getTime();
+  return shownMetrics(state, plan, { atMs: work.now.getTime(), query });
+};
+
+/** Returns the counters of a player whose document is loaded, as `listMetrics` does. */
+const shownMetrics = (
+  state: PlayerState,
+  plan: ProjectPlan,
+  { atMs, query }: { atMs: number; query: PageQuery },
+): { metrics: PlayerMetric[]; total: number } => {
+  const offset = offsetOf(query);
+  const all = metricsOf(plan);
   const metrics = all.slice(offset, offset + query.limit).map(({ metric, readBy }) => ({
     id: metric.id,
     metric: metric.definition,
@@ -70,6 +79,6 @@ export const listMetrics = async (
   return { metrics, total: all.length };
 };
 
-/** Returns the first of a player's metrics. */
-export const listIncludedMetrics = async (work: Work, player: Player): Promise<PlayerMetric[]> =>
-  (await listMetrics(work, player, { page: 1, limit: INCLUDED_METRICS_MAX })).metrics;
+/** Returns the first metrics of a player whose document is loaded. */
+export const includedMetrics = (state: PlayerState, plan: ProjectPlan, atMs: number): PlayerMetric[] =>
+  shownMetrics(state, plan, { atMs, query: { page: 1, limit: INCLUDED_METRICS_MAX } }).metrics;

@@ -27,6 +27,15 @@ const ofEvent = (table: string, onErase: PersonalTable["onErase"]): PersonalTabl
   isNotExported: true,
 });
 
+/** A table whose rows are about all players of a project. */
+const ofProject = (table: string, orderBy: string): PersonalTable => ({
+  table,
+  orderBy,
+  onErase: "KEPT",
+  isOf: ({ projectId }) => sql`t.project_id = ${projectId}`,
+  isNotExported: true,
+});
+
 /**
  * Every table with rows of players. A new one is a line here: a test checks this list against the database.
  */
@@ -48,6 +57,7 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
   },
   ofPlayer("badge_awards", "id"),
   ofPlayer("streak_runs", "id"),
+  ofPlayer("segment_spells", "id"),
   ofPlayer("reward_grants", "id", "KEPT"),
   ofPlayer("inbox_messages", "id"),
   {
@@ -92,6 +102,16 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
   ofPlayer("leaderboard_results", "period_id, position", "NOTHING"),
   ofPlayer("score_reviews", "id"),
   {
+    ...ofPlayer("quest_submissions", "id"),
+    // Who has decided is a member of the team.
+    exported: sql`to_jsonb(t) - 'reviewed_by'`,
+  },
+  {
+    ...ofPlayer("quest_codes", "quest_key, step_key, hash", "KEPT"),
+    // No answer shows codes.
+    exported: sql`to_jsonb(t) - 'hash'`,
+  },
+  {
     table: "player_merges",
     orderBy: "id",
     onErase: "DELETED",
@@ -127,6 +147,17 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
           and e.type <> ${ERASURE_TYPE})`,
     isNotExported: true,
   },
+  // Files of analytics hold what all players have done: an erasure deletes them, see erase-exports.ts.
+  ofProject("analytics_exports", "id"),
+  ofProject("analytics_export_pieces", "export_id"),
+  // So do results of saved reports.
+  ofProject("analytics_report_runs", "id"),
+  // Players that wait to be put into a segment.
+  { ...ofPlayer("analytics_listed", "job_id"), isNotExported: true },
+  // Numbers of players and events, and nothing about them.
+  { ...ofPlayer("analytics_players", "no", "KEPT"), isNotExported: true },
+  { ...ofEvent("analytics_unknown", "KEPT"), isNotExported: true },
+  { ...ofEvent("uncounted_events", "KEPT"), isNotExported: true },
   ofEvent("event_results", "KEPT"),
   ofEvent("event_traces", "DELETED"),
   ofEvent("event_q", "NOTHING"),

@@ -29,7 +29,7 @@ const ownList = async (
   player: Player,
 ): Promise<OwnList | undefined> => {
   const { projectId, definition } = leaderboard;
-  const current = findCurrent(boardOf(leaderboard), player, work.now.getTime());
+  const current = findCurrent(boardOf(leaderboard), player, { at: work.now.getTime() });
   if (typeof current !== "string") {
     const ref = { projectId, periodId: current.id, ties: definition.ties };
     return { leaderboard, key: current.window.key, ref };

@@ -4,6 +4,7 @@ import type { Work } from "../kernel/work.ts";
 import { waitBriefly } from "./brief-wait.ts";
 import { type ExternalRef, externalKey, insertPlayers, lockFreePlayers, lockPlayers } from "./load.ts";
 import { LOADED_ROWS_MAX, loadFirst, PAGE_BYTES_MAX, partsFor } from "./load-states.ts";
+import type { Moment } from "../evaluation/boards/list.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
@@ -86,21 +87,21 @@ export const deleteCreated = async (work: Work, refs: readonly ExternalRef[]): P
 const mayCreate = ({ eventType }: QueuedEvent, { settings }: ProjectPlan): boolean =>
   eventType.startsWith("system.") ? settings.createUnknownTargets : settings.autoCreatePlayers;
 
-/** Sets on each player the times of its upcoming events, so that what is stored per period is loaded. */
-const noteTimes = (
+/** Sets on each player the moments of its upcoming events, so that what is stored per period is loaded. */
+const noteMoments = (
   players: ReadonlyMap<string, PlayerState>,
   events: readonly QueuedEvent[],
   nowMs: number,
 ): void => {
-  const times = new Map<PlayerState, number[]>();
+  const moments = new Map<PlayerState, Moment[]>();
   for (const event of events) {
     const player = players.get(externalKey(event));
     if (!player) continue;
-    const own = times.get(player) ?? [];
-    own.push(Math.min(event.occurredAt.getTime(), nowMs));
-    times.set(player, own);
+    const own = moments.get(player) ?? [];
+    own.push({ at: Math.min(event.occurredAt.getTime(), nowMs), properties: event.properties });
+    moments.set(player, own);
   }
-  for (const [player, own] of times) Object.assign(player, { timesMs: own, lists: new Map() });
+  for (const [player, own] of moments) Object.assign(player, { moments: own, lists: new Map() });
 };
 
 type Loading = {
@@ -122,7 +123,7 @@ export const loadFitting = async (
   for (let size = events.length; ; size = Math.ceil(size / 2)) {
     const some = events.slice(0, size);
     const states = [...new Set(some.flatMap((event) => players.get(externalKey(event)) ?? []))];
-    noteTimes(players, some, work.now.getTime());
+    noteMoments(players, some, work.now.getTime());
     const count = await loadFirst(work, states, all, limits);
     if (count === undefined) continue;
     const left = new Set(states.slice(count));

@@ -6,6 +6,7 @@ import { PacedBudget, paced } from "../kernel/pace.ts";
 import { projectTime } from "../kernel/project-time.ts";
 import type { Work } from "../kernel/work.ts";
 import { unanswered } from "../kernel/statements.ts";
+import { ActivePlayers } from "./active-players.ts";
 import { loadFitting, lockOrCreate, deleteCreated, deletingCreatedIfHeld } from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
@@ -90,6 +91,7 @@ export const runBatch = async (
     loops: [],
     onSteps,
     uncharged: new Set(states),
+    active: new ActivePlayers(work),
   };
   onEvaluating?.();
   try {
@@ -101,6 +103,7 @@ export const runBatch = async (
     const { effects } = batch;
     const done = events.map(({ projectId, part, seq }) => ({ projectId, part, seq }));
     await saveBatch(work, { players: states, effects, shared, verdicts, done }, onEvaluated);
+    await batch.active.save(work, Math.min(...claimed.map(({ part }) => part)));
     tellAfterCommit(work, { events, batch }, observer);
     return events;
   } finally {
@@ -217,6 +220,7 @@ type BatchState = {
   onSteps: BatchObserver["onSteps"];
   /** Players whose loading has not been charged yet; their first event is charged for it. */
   uncharged: Set<PlayerState>;
+  active: ActivePlayers;
 };
 
 type Firings = Turn["root"]["firings"];
@@ -269,6 +273,7 @@ const applyEvent = (queued: QueuedEvent, batch: BatchState, before: Before): Eve
   const turn = turnOf(queued, player, batch, { trace, ...before });
   const problem = evaluateEvent(turn);
   keepTrace(turn, trace);
+  if (!queued.eventType.startsWith("system.")) batch.active.note(player, batch.plans.get(projectId)!);
   if (turn.root.loop) batch.loops.push(turn.root.loop);
   const hit = stepsHitOf(turn);
   if (hit) batch.onSteps?.(hit);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import { ChangeBudget, stepsOf } from "../evaluation/event-accounts.ts";
 import type { Effects } from "../evaluation/effects.ts";
+import type { Moment } from "../evaluation/boards/list.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
@@ -39,8 +40,8 @@ export type PlayerChange<T> = {
   counters?: readonly SharedKey[] | undefined;
   /** Loads only what the active definitions may touch. */
   isOfActive?: boolean | undefined;
-  /** Times of the change whose lists are loaded, in ms; default: now. */
-  timesMs?: readonly number[] | undefined;
+  /** Moments of the change whose lists are loaded; default: now. */
+  moments?: readonly Moment[] | undefined;
   /** A name for the change that serves the player once. */
   reference?: string | undefined;
 };
@@ -95,7 +96,7 @@ const partsOf = (plan: ProjectPlan, located: readonly Located[]): readonly Playe
 const openTurns = async (work: Work, plan: ProjectPlan, located: readonly Located[]) => {
   const players = [...new Set(located.map(({ player }) => player))];
   for (const { change, player } of located)
-    if (change.timesMs) player.timesMs = [...player.timesMs, ...change.timesMs];
+    if (change.moments) player.moments = [...player.moments, ...change.moments];
   await loadStates(work, players, [plan], partsOf(plan, located));
   const event = changeEvent(newId(), work.now.getTime());
   const keysOf = ({ gives = [], counters = [] }: PlayerChange<unknown>): SharedKey[] => [

@@ -15,6 +15,7 @@ import { loadPlans, projectPlans } from "./plan.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./lock-shared-counters.ts";
 import type { PlayerKey } from "./reference.ts";
+import type { SharedKey } from "../evaluation/shared-counters.ts";
 import { sharedKeysOf } from "../evaluation/shared-needs.ts";
 import type { PlanTurn } from "../evaluation/project-plan.ts";
 
@@ -42,8 +43,14 @@ export const changePlayer = async <T>(
 ): Promise<Changed<T>> =>
   (await takeChange(work, { ...options, projectId, player: id, change })) as Changed<T>;
 
-/** `gives`: bundles that the change may give besides XP, so that the counters they share are locked. */
-export type ChangeInput = { playerIds: readonly string[]; gives?: readonly RewardBundle[] };
+/** What is changed, and which of the counters that players share are locked for it. */
+export type ChangeInput = {
+  playerIds: readonly string[];
+  /** Bundles that the change may give besides XP. */
+  gives?: readonly RewardBundle[];
+  /** Further counters. */
+  counters?: readonly SharedKey[];
+};
 
 /**
  * Changes many players in one batch: whatever `change` throws rolls everything back. Unknown ids are ignored;
@@ -52,7 +59,7 @@ export type ChangeInput = { playerIds: readonly string[]; gives?: readonly Rewar
 export const changePlayers = async <T>(
   outer: Work,
   projectId: string,
-  { playerIds, gives = [] }: ChangeInput,
+  { playerIds, gives = [], counters = [] }: ChangeInput,
   change: (turn: PlanTurn) => T,
 ): Promise<Changed<T>[]> => {
   const plan = (await loadPlans(outer, [projectId], projectPlans)).get(projectId);
@@ -65,7 +72,7 @@ export const changePlayers = async <T>(
   const event = changeEvent(newId(), nowMs);
   const limited = limitedKeysOf(plan, gives);
   const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
-  const shared = await lockSharedCounters(work, [...keys, ...limited]);
+  const shared = await lockSharedCounters(work, [...keys, ...limited, ...counters]);
   const effects = noEffects();
   const changed: Changed<T>[] = [];
   const budget = new ChangeBudget();

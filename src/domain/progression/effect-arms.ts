@@ -14,9 +14,11 @@ export const effectArms = (effects: Effects, outbox: readonly OutboxRow[]): Arm[
   ...spawnedArms(effects),
   badgeAwardArm(effects),
   streakRunArm(effects),
+  segmentSpellArm(effects),
   rewardGrantArm(effects),
   inboxArm(effects),
   scoreReviewArm(effects),
+  ...submissionArms(effects),
   traceArm(effects),
 ];
 
@@ -110,6 +112,16 @@ const streakRunArm = ({ streakRuns }: Effects): Arm => ({
       "startedOn" date, "endedOn" date, length int, "frozenPeriods" jsonb, "endedBy" text)`,
 });
 
+const segmentSpellArm = ({ segmentSpells }: Effects): Arm => ({
+  name: "ss",
+  rows: segmentSpells,
+  write: (rows) => sql`
+    insert into segment_spells (project_id, player_id, id, segment_key, entered_at, left_at)
+    select "projectId", "playerId", id, "segmentKey", ${at('x."enteredMs"')}, ${at('x."leftMs"')}
+    from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid,
+      "segmentKey" text, "enteredMs" float8, "leftMs" float8)`,
+});
+
 const rewardGrantArm = ({ rewardGrants }: Effects): Arm => ({
   name: "rg",
   rows: rewardGrants,
@@ -146,6 +158,45 @@ const scoreReviewArm = ({ scoreReviews }: Effects): Arm => ({
     from json_to_recordset(${rows}::json) as x("projectId" uuid, id uuid, "leaderboardId" uuid,
       "periodId" uuid, "playerId" uuid, score float8, violation text, meta json, "atMs" float8)`,
 });
+
+/** Submissions for steps of quests; what is decided about one in its own batch is written with it. */
+const submissionArms = ({ questSubmissions, submissionDecisions }: Effects): Arm[] => {
+  const decided = new Map(submissionDecisions.map((decision) => [decision.id, decision]));
+  const own = new Set(questSubmissions.map(({ id }) => id));
+  const made = questSubmissions.map((row) => {
+    const {
+      status,
+      by = null,
+      note = null,
+      atMs,
+    } = decided.get(row.id) ?? { status: row.status, atMs: null };
+    return { ...row, status, by, note, closedMs: row.status === "CONFIRMED" ? row.atMs : atMs };
+  });
+  return [
+    {
+      name: "qs",
+      rows: made,
+      write: (rows, now) => sql`
+        insert into quest_submissions (project_id, id, player_id, quest_key, player_quest_id, cycle_key,
+          step_key, evidence_type, evidence, status, submitted_at, reviewed_by, note, closed_at)
+        select "projectId", id, "playerId", "questKey", "playerQuestId", "cycleKey", "stepKey",
+          "evidenceType", evidence, status, ${now}, by, note, ${at('x."closedMs"')}
+        from json_to_recordset(${rows}::json) as x("projectId" uuid, id uuid, "playerId" uuid,
+          "questKey" text, "playerQuestId" uuid, "cycleKey" text, "stepKey" text, "evidenceType" text,
+          evidence text, status text, by text, note text, "closedMs" float8)`,
+    },
+    {
+      name: "qd",
+      rows: submissionDecisions.filter(({ id }) => !own.has(id)),
+      write: (rows) => sql`
+        update quest_submissions s set status = x.status, reviewed_by = x.by, note = x.note,
+          closed_at = ${at('x."atMs"')}
+        from json_to_recordset(${rows}::json) as x("projectId" uuid, id uuid, status text, by text,
+          note text, "atMs" float8)
+        where s.project_id = x."projectId" and s.id = x.id`,
+    },
+  ];
+};
 
 const traceArm = ({ traces }: Effects): Arm => ({
   name: "tr",

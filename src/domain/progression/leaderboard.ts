@@ -35,13 +35,13 @@ LeaderboardSchema.setClass(Leaderboard);
 export const boardOf = (leaderboard: Leaderboard): Board => {
   const { id, key, periodId, resets, resetAt, status, definition } = leaderboard;
   const { ties, sort, operator, scoreDecimals, metric, period, prizesForLate } = definition;
-  const { breakdownAttribute, audience, bounds, entryCost, minScoreToEnter } = definition;
+  const { audience, bounds, entryCost, minScoreToEnter, breakdownAttribute, breakdownProperty } = definition;
   const minRankScore =
     minScoreToEnter === undefined ? undefined : toRankScore({ scoreDecimals, sort }, minScoreToEnter);
   const resetAtMs = resetAt?.getTime() ?? null;
   const of = { id, key, periodId, resets, resetAtMs, status, period };
   const scoring = { ties, sort, operator, scoreDecimals, metric, prizesForLate };
-  const entering = { breakdownAttribute, audience, bounds, entryCost, minRankScore };
+  const entering = { breakdownAttribute, breakdownProperty, audience, bounds, entryCost, minRankScore };
   return { ...of, ...scoring, ...entering, maxSubmissions: definition.maxSubmissionsPerPeriod };
 };
 
@@ -50,6 +50,7 @@ const OPTIONAL = {
   description: null,
   audience: null,
   breakdownAttribute: null,
+  breakdownProperty: null,
   minScoreToEnter: null,
   displayLimit: null,
   entryCost: null,

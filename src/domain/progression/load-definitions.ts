@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
-import type { Defined, Phase, Stored } from "../evaluation/live.ts";
+import type { Defined, Pause, Phase, Stored } from "../evaluation/live.ts";
 import { type LeftOut, STORED_MAX_BYTES, TOO_LARGE_TO_RUN } from "../evaluation/left-out.ts";
 
 type Row = {
@@ -10,6 +10,7 @@ type Row = {
   version: number;
   phase?: Phase | null;
   endedMs?: number | null;
+  pauses?: Pause[] | null;
   earlier?: { version: number; definition: Defined }[] | null;
 };
 
@@ -45,7 +46,7 @@ export const loadRunning = async (
   const found = await sql<Row & { definition: Defined | null; key: string }>`
     select id, kind, key, version,
       case when pg_column_size(definition) <= ${STORED_MAX_BYTES} then definition end as definition, phase,
-      floor(extract(epoch from ended_at) * 1000)::float8 as "endedMs",
+      floor(extract(epoch from ended_at) * 1000)::float8 as "endedMs", pauses,
       case when phase is not null and version > 1 then (
         select json_agg(json_build_object('version', v.version, 'definition', v.definition)
           order by v.version)

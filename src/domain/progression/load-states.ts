@@ -6,7 +6,7 @@ import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
 import { shrinkDoc } from "../evaluation/doc-room.ts";
 import { doc } from "./parts/doc.ts";
-import type { LoadedRow, PlayerPart } from "./parts/part.ts";
+import type { Loadable, LoadedRow, PlayerPart } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
@@ -55,7 +55,7 @@ export const loadFirst = async (
   work: Work,
   players: readonly PlayerState[],
   plans: readonly ProjectPlan[],
-  { parts, ...limits }: LoadLimits & { parts: readonly PlayerPart[] },
+  { parts, isRare, ...limits }: LoadLimits & { parts: readonly Loadable[]; isRare?: boolean },
 ): Promise<number | undefined> => {
   if (players.length === 0) return 0;
   const { bytesMax, rowsMax } = players.length > 1 ? limits : UNLIMITED;
@@ -65,16 +65,14 @@ export const loadFirst = async (
   const rows = JSON.stringify(players.map(({ id, projectId }, n) => ({ n, i: id, p: projectId })));
   const from = parts.includes(doc) ? playersWithDocs(rows, bytesMax) : playersAlone(rows);
   const loads = [
-    sql`select ${sql.lit(COUNT_TAG)}, null::uuid, null::uuid, (select count(*) from r)::text, null::jsonb`,
+    sql`select ${sql.lit(COUNT_TAG)}, null::uuid, null::uuid, (select count(*) from r)::text, null::json`,
     ...parts.map((part) => part.load(plans, players)),
   ];
-  const result = await kept(
-    work.db,
-    sql<LoadedRow>`
+  const query = sql<LoadedRow>`
     with ${from},
     s(k, project_id, player_id, ref, r) as (${sql.join(loads, sql` union all `)})
-    select * from s limit ${rowsMax + players.length + 1}::bigint`,
-  );
+    select * from s limit ${rowsMax + players.length + 1}::bigint`;
+  const result = await run(work, query, isRare);
   if (result.rows.length > rowsMax + players.length) return undefined;
   const byTag = new Map(parts.map((part) => [part.tag, part]));
   let count = 0;
@@ -89,6 +87,25 @@ export const loadFirst = async (
   return count;
 };
 
+/** Loads players of any number: as many by one statement as may be loaded together. */
+export const loadInParts = async (
+  work: Work,
+  players: readonly PlayerState[],
+  plans: readonly ProjectPlan[],
+): Promise<void> => {
+  const limits = { bytesMax: REQUEST_BYTES_MAX, rowsMax: REQUEST_ROWS_MAX, parts: partsFor(plans) };
+  let [rest, size] = [players, players.length];
+  while (rest.length > 0) {
+    const loaded = await loadFirst(work, rest.slice(0, size), plans, limits);
+    if (loaded === undefined) size = Math.ceil(size / 2);
+    else rest = rest.slice(loaded);
+  }
+};
+
+/** Runs a statement, prepared unless it is one of many that are seldom used. */
+const run = (work: Work, query: RawBuilder<LoadedRow>, isRare: boolean | undefined) =>
+  isRare === true ? query.execute(work.db) : kept(work.db, query);
+
 /** Limits that are never reached. */
 const UNLIMITED: LoadLimits = { bytesMax: Number.MAX_SAFE_INTEGER, rowsMax: 1_000_000_000 };
 
@@ -100,7 +117,7 @@ const nameLists = async (
   const steps = new PacedBudget(Infinity);
   for (const player of players) {
     const { boards = [] } = plans.get(player.projectId) ?? {};
-    await paced(markLists(boards, player, { timesMs: player.timesMs, nowMs: work.now.getTime() }), steps);
+    await paced(markLists(boards, player, { moments: player.moments, nowMs: work.now.getTime() }), steps);
   }
 };
 
@@ -117,7 +134,7 @@ export const loadStates = async (
   work: Work,
   players: readonly PlayerState[],
   plans: readonly ProjectPlan[],
-  parts: readonly PlayerPart[] = partsFor(plans),
+  parts: readonly Loadable[] = partsFor(plans),
 ): Promise<void> => {
   const limits = { bytesMax: REQUEST_BYTES_MAX, rowsMax: REQUEST_ROWS_MAX };
   const count = await loadFirst(work, players, plans, { parts, ...limits });

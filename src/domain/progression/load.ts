@@ -34,13 +34,14 @@ type PlayerRow = {
   tags: string[];
   created_at: Date | string;
   last_seen_at: Date | string | null;
+  active_month: number | null;
 };
 
 /** SQL of the columns of a player's row, of the table `t`. */
 export const COLUMNS = sql.raw(
   `id project_id external_user_id display_name status xp level seq ledger_seq ledger_hash lives
     lives_anchor_at lives_unlimited_until zone_changed_at merged_into deleted_at timezone locale
-    country attributes tags created_at last_seen_at`
+    country attributes tags created_at last_seen_at active_month`
     .split(/\s+/)
     .map((name) => `t.${name}`)
     .join(", "),
@@ -244,6 +245,7 @@ const stateOf = (row: PlayerRow): PlayerState => ({
   tags: row.tags,
   createdAt: asDate(row.created_at),
   lastSeenAt: row.last_seen_at === null ? null : asDate(row.last_seen_at),
+  activeMonth: row.active_month,
   ...emptyHoldings(),
 });
 
@@ -252,7 +254,7 @@ export const emptyHoldings = () => ({
   doc: {},
   docSize: { bytes: 0, isExact: false, isPruned: false },
   lists: new Map(),
-  timesMs: [],
+  moments: [],
   ...noHoldings(),
   dirty: nothingDirty(),
 });

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { alongside, type Loadable } from "./parts/part.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
 import { waitBriefly } from "./brief-wait.ts";
@@ -128,6 +129,24 @@ export const lockFreeCounters = async (
   if (keys.length === 0) return { counters: noSharedCounters(), held: new Set() };
   const { free, held } = await takeFree(work, uniqueOf(keys));
   return { counters: countersOf(free, false), held: new Set(held.map(counterIdOf)) };
+};
+
+/** Reads counters without a lock, along with a player's parts. */
+export const sharedCountersAlong = (
+  keys: readonly SharedKey[],
+): { parts: Loadable[]; read: () => SharedCounters } => {
+  const rows: Row[] = [];
+  const part = alongside(
+    "sc",
+    sql`
+    select 'sc', c.project_id, null::uuid, null::text, row_to_json(c)
+    from json_to_recordset(${rowsOf(keys)}::json) as x(p uuid, s text, w bigint)
+    cross join lateral (
+      select project_id, scope, window_no, used, times from shared_counters c
+      where c.project_id = x.p and c.scope = x.s and c.window_no = x.w limit 1) c`,
+    (_, row) => void rows.push(row as Row),
+  );
+  return { parts: keys.length === 0 ? [] : [part], read: () => countersOf(rows, true) };
 };
 
 /** Reads counters without a lock, for simulation. */

@@ -128,8 +128,7 @@ const moved = new WeakMap<ProjectPlan, ProjectPlan>();
  * Returns a plan at the time of its project's clock. The clock is none of the definitions: a plan stays
  * compiled when it is advanced.
  */
-const atClockOf = ({ clock_ahead_ms }: ProjectRow, plan: ProjectPlan): ProjectPlan => {
-  const clockAheadMs = Number(clock_ahead_ms);
+export const atClock = (plan: ProjectPlan, clockAheadMs: number): ProjectPlan => {
   if (plan.clockAheadMs === clockAheadMs) return plan;
   const known = moved.get(plan);
   if (known?.clockAheadMs === clockAheadMs) return known;
@@ -137,6 +136,9 @@ const atClockOf = ({ clock_ahead_ms }: ProjectRow, plan: ProjectPlan): ProjectPl
   moved.set(plan, made);
   return made;
 };
+
+const atClockOf = ({ clock_ahead_ms }: ProjectRow, plan: ProjectPlan): ProjectPlan =>
+  atClock(plan, Number(clock_ahead_ms));
 
 const currentPlan = (row: ProjectRow, cache: PlanCache): ProjectPlan | undefined => {
   const known = cache.get(row.id);

@@ -1,17 +1,21 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
-import { type OutboxRow, outboxRow } from "../kernel/outbox-row.ts";
+import { type OutboxRow, outboxRow, packLines } from "../kernel/outbox-row.ts";
 import { partitionOf } from "../kernel/ids.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
+import { insertUncounted } from "../kernel/events/uncounted.ts";
 import { effectArms } from "./effect-arms.ts";
 import { at, type Arm } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
-import { jsonText } from "../kernel/json-text.ts";
+import { tableTexts } from "../kernel/json-text.ts";
 import { inSlices } from "../kernel/slices.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { SharedCounters } from "../evaluation/shared-counters.ts";
 import type { Effects } from "../evaluation/effects.ts";
+
+/** The arm that deletes the queue rows of what was processed. */
+const QUEUE_ARM = "q";
 
 /** Key of a processed event in the queue. */
 export type QueueRef = { projectId: string; part: number; seq: number };
@@ -34,39 +38,65 @@ export type Batch = {
 };
 
 /**
- * Writes all results of a batch in one statement: players, their holdings, ledger, outbox and verdicts, and
- * deletes the queue rows; then notifies the consumers of what was committed. Arms without rows are left out.
- * The deleted queue rows prove that nobody else processed the events: fewer than expected is a bug and rolls
- * the batch back.
- * @param onWritten called before the statement is sent, which may wait for locks
+ * Characters of JSON in one statement: more than a batch of events has. Sending a statement is one piece of
+ * work that nothing divides, of some milliseconds for each MiB.
+ */
+const STATEMENT_LENGTH = 4 * 1024 * 1024;
+
+type SaveStatement = { members: RawBuilder<unknown>[]; length: number; deletes: boolean };
+
+/** The arms in as few statements as STATEMENT_LENGTH allows: one, unless a batch changes very much. */
+const statementsOf = async (arms: readonly Arm[], now: RawBuilder<unknown>): Promise<SaveStatement[]> => {
+  const statements: SaveStatement[] = [];
+  for (const { name, rows, write } of arms) {
+    const texts = await inSlices(tableTexts(rows, STATEMENT_LENGTH));
+    for (const [place, text] of texts.entries()) {
+      let last = statements.at(-1);
+      if (last === undefined || place > 0 || last.length + text.length > STATEMENT_LENGTH) {
+        last = { members: [], length: 0, deletes: false };
+        statements.push(last);
+      }
+      last.members.push(sql`${sql.raw(`arm_${name}`)} as (${write(sql`${text}`, now)})`);
+      last.length += text.length;
+      last.deletes ||= name === QUEUE_ARM;
+    }
+  }
+  return statements;
+};
+
+/** Runs the statement and returns how many queue rows it deleted. */
+const run = async (work: Work, { members, deletes }: SaveStatement): Promise<number> => {
+  const deleted = deletes ? sql`(select count(*) from ${sql.raw(`arm_${QUEUE_ARM}`)})` : sql`0`;
+  const statement = sql<{ deleted: string | number }>`
+    with ${sql.join(members)} select ${deleted} as deleted`;
+  return Number((await kept(work.db, statement)).rows[0]!.deleted);
+};
+
+/**
+ * Writes all results of a batch in one statement, or a few where it is large: players, their holdings,
+ * ledger, outbox and verdicts, and deletes the queue rows; then notifies the consumers of what was committed.
+ * Arms without rows are left out. The deleted queue rows prove that nobody else processed the events: fewer
+ * than expected is a bug and rolls the batch back.
+ * @param onWritten called before the first statement is sent, which may wait for locks
  */
 export const saveBatch = async (work: Work, batch: Batch, onWritten?: () => void): Promise<void> => {
   const { effects, players, done } = batch;
-  const outbox = [...effects.outbox, ...entryRows(players)];
+  const outbox = [...packLines(effects.outbox), ...entryRows(players)];
   const arms = [
     playerArm(players),
     ...PLAYER_PARTS.flatMap((part) => part.arms(players)),
     ...effectArms(effects, outbox),
     sharedArm(batch.shared),
     verdictArm(batch.verdicts),
+    rejectedArm(batch.verdicts),
     doneArm(done),
   ].filter(({ rows }) => rows.length > 0);
   if (arms.length === 0) return;
-  const now = sql`${work.now.toISOString()}::timestamptz`;
-  const members: RawBuilder<unknown>[] = [];
-  for (const { name, rows, write } of arms) {
-    const json = await inSlices(jsonText(rows));
-    members.push(sql`${sql.raw(`arm_${name}`)} as (${write(sql`${json}`, now)})`);
-  }
-  const deleted = done.length === 0 ? sql`0` : sql`(select count(*) from arm_q)`;
+  const statements = await statementsOf(arms, sql`${work.now.toISOString()}::timestamptz`);
   onWritten?.();
-  const result = await kept(
-    work.db,
-    sql<{ deleted: string | number }>`
-    with ${sql.join(members)} select ${deleted} as deleted`,
-  );
-  if (Number(result.rows[0]!.deleted) !== done.length)
-    throw new Error(`queue rows went missing: ${result.rows[0]!.deleted} of ${done.length}`);
+  let deleted = 0;
+  for (const statement of statements) deleted += await run(work, statement);
+  if (deleted !== done.length) throw new Error(`queue rows went missing: ${deleted} of ${done.length}`);
   work.wroteOutbox(outbox);
   const parts = effects.spawned
     .filter(({ dueMs }) => dueMs === null)
@@ -81,10 +111,10 @@ const playerArm = (players: readonly PlayerState[]): Arm => ({
     update players t set xp = x.xp, level = x.lv, seq = x.sq, ledger_seq = x.ls, ledger_hash = x.lh,
       lives = x.n, lives_anchor_at = ${at("x.na")}, lives_unlimited_until = ${at("x.nu")},
       attributes = coalesce(x.a, t.attributes), tags = coalesce(x.tg, t.tags),
-      last_seen_at = x.seen, updated_at = ${now}
+      last_seen_at = x.seen, active_month = x.am, updated_at = ${now}
     from json_to_recordset(${rows}::json) as x(
       p uuid, i uuid, xp bigint, lv int, sq bigint, ls bigint, lh text, n int, na float8, nu float8,
-      a jsonb, tg text[], seen timestamptz)
+      a jsonb, tg text[], seen timestamptz, am int)
     where t.project_id = x.p and t.id = x.i`,
 });
 
@@ -102,6 +132,7 @@ const playerRow = (player: PlayerState) => ({
   a: player.dirty.profile ? player.attributes : null,
   tg: player.dirty.profile ? player.tags : null,
   seen: player.lastSeenAt,
+  am: player.activeMonth,
 });
 
 const sharedArm = (shared: SharedCounters): Arm => ({
@@ -125,8 +156,17 @@ const verdictArm = (verdicts: readonly EventVerdict[]): Arm => ({
       attempts = excluded.attempts, processed_at = excluded.processed_at`,
 });
 
+const rejectedArm = (verdicts: readonly EventVerdict[]): Arm => ({
+  name: "u",
+  rows: verdicts.filter(({ status }) => status === "REJECTED"),
+  write: (rows) =>
+    insertUncounted(sql`
+      select "projectId" as project_id, "eventId" as event_id
+      from json_to_recordset(${rows}::json) as x("projectId" uuid, "eventId" uuid)`),
+});
+
 const doneArm = (done: readonly QueueRef[]): Arm => ({
-  name: "q",
+  name: QUEUE_ARM,
   rows: done,
   write: (rows) => sql`
     delete from event_q t using json_to_recordset(${rows}::json)

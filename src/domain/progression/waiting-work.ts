@@ -1,10 +1,14 @@
 import { type RawBuilder, sql } from "kysely";
+import { insertWarehouseChangesOf } from "../kernel/events/warehouse-changes.ts";
 import { PARTITIONS } from "../kernel/ids.ts";
 import { type Read, statementOf } from "../kernel/read.ts";
 import type { Work } from "../kernel/work.ts";
 
 /** Maximum events requeued in one sweep. */
 const SWEEP_MAX = 1_000;
+
+/** Files for a warehouse have said of events that they wait, for as long as they did. */
+const TOLD = insertWarehouseChangesOf("CHANGED", sql`select project_id, event_id as ref from due`);
 
 /** Requeues events whose delay is over, across all projects. */
 export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
@@ -14,7 +18,8 @@ export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
         select project_id, event_id from event_due where due_at <= ${now.toISOString()}::timestamptz
         order by due_at limit ${SWEEP_MAX} for update skip locked) x
       where t.project_id = x.project_id and t.event_id = x.event_id
-      returning t.project_id, t.event_id, t.part, t.attempts)
+      returning t.project_id, t.event_id, t.part, t.attempts),
+    told as (${TOLD})
     insert into event_q (project_id, part, event_id, attempts)
     select project_id, part, event_id, attempts from due`.execute(db);
 };
@@ -33,7 +38,8 @@ export const requeueDelayed = async (work: Work, projectId: string): Promise<num
           and due_at <= ${work.now.toISOString()}::timestamptz
         order by due_at limit ${SWEEP_MAX} for update skip locked) x
       where t.project_id = ${projectId}::uuid and t.event_id = x.event_id
-      returning t.project_id, t.event_id, t.part, t.attempts, t.due_at)
+      returning t.project_id, t.event_id, t.part, t.attempts, t.due_at),
+    told as (${TOLD})
     insert into event_q (project_id, part, event_id, attempts)
     select project_id, part, event_id, attempts from due order by due_at, event_id
     returning part`.execute(work.db);

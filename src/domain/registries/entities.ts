@@ -13,6 +13,8 @@ import { Project } from "../accounts/projects/project.ts";
 import { IpBlock } from "../accounts/rate-limits/ip-block.ts";
 import { Rule, RuleVersion } from "../rules/rule.ts";
 import { Invitation } from "../accounts/team/invitation.ts";
+import { SsoConfiguration } from "../accounts/sso/configuration.ts";
+import { SsoDomain } from "../accounts/sso/domain.ts";
 import { Tenant } from "../accounts/tenants/tenant.ts";
 import { Webhook } from "../delivery/webhooks/webhook.ts";
 
@@ -36,4 +38,6 @@ export const entities = [
   EmailLog,
   BlogPost,
   Webhook,
+  SsoConfiguration,
+  SsoDomain,
 ];

@@ -1,6 +1,8 @@
 import { type RawBuilder, sql } from "kysely";
+import { SPELLS_KEPT_MS } from "../economy/segments/members-at.ts";
 import { IDEMPOTENCY_HOURS } from "../kernel/idempotency.ts";
 import { CLOSED_KEPT_MS } from "../social/lobbies/limits.ts";
+import { monthOf, monthStart } from "../kernel/usage-counters.ts";
 import { CALENDAR_UNITS, type CalendarUnit, windowNumber } from "../kernel/zones.ts";
 import type { Work } from "../kernel/work.ts";
 
@@ -17,6 +19,12 @@ type Prune = {
   /** Dependent rows that are deleted too: those whose `column` contains the id, in the same project. */
   along?: { column: string; tables: readonly string[] };
 };
+
+/** How long what players have submitted for steps of quests is kept after the decision. */
+const SUBMISSIONS_KEPT_MS = 180 * DAY_MS;
+
+/** How long a cycle of a quest is kept that is over, unless it is the latest, or its rewards wait. */
+const CYCLES_KEPT_MS = 400 * DAY_MS;
 
 const ago = (now: Date, ms: number) => sql`${new Date(now.getTime() - ms).toISOString()}::timestamptz`;
 
@@ -46,6 +54,15 @@ const oldCounters = (unit: CalendarUnit): Prune => ({
   },
 });
 
+/** How long the usage of a tenant is kept, in months. */
+const USAGE_KEPT_MONTHS = 24;
+
+/** Rows of a tenant and month, of which there are few. */
+const ofOldMonths = (table: string): Prune => ({
+  table,
+  isOver: (now) => sql`month < ${monthOf(monthStart(now, -USAGE_KEPT_MONTHS))}::int`,
+});
+
 /**
  * A new kind of expiring row is a line here, and an index in a migration. Dependent rows are deleted with it.
  */
@@ -55,6 +72,10 @@ export const PRUNES: readonly Prune[] = [
   expired("known_origins"),
   expired("oauth_flows"),
   expired("oauth_codes"),
+  expired("sso_flows"),
+  expired("sso_failures"),
+  expired("acme_challenges"),
+  expired("acme_orders"),
   expired("email_suppressions"),
   expired("inbox_messages"),
   expired("event_traces"),
@@ -68,6 +89,16 @@ export const PRUNES: readonly Prune[] = [
     table: "sessions",
     isOver: (now) => sql`least(expires_at, revoked_at) <= ${ago(now, 30 * DAY_MS)}`,
   },
+  // Secrets of authenticator apps that nobody has confirmed within an hour: of a first one, and of another.
+  {
+    table: "totp_secrets",
+    isOver: (now) => sql`confirmed_at is null and created_at <= ${ago(now, HOUR_MS)}`,
+  },
+  {
+    table: "totp_secrets",
+    clears: "next_sealed",
+    isOver: (now) => sql`next_sealed is not null and next_created_at <= ${ago(now, HOUR_MS)}`,
+  },
   // The snapshot of a player before a merge; the merge itself stays recorded.
   {
     table: "player_merges",
@@ -80,13 +111,15 @@ export const PRUNES: readonly Prune[] = [
     clears: "result",
     isOver: (now) => sql`result is not null and finished_at <= ${ago(now, DAY_MS)}`,
   },
-  // Backfills record since when a rule's counters count; abandoned erasures, where to continue.
+  // Backfills record since when counters of rules and quests count; abandoned erasures, where to continue.
   {
     table: "project_jobs",
     isOver: (now) => sql`finished_at <= ${ago(now, 30 * DAY_MS)}
-      and not (kind = 'BACKFILL' and status = 'SUCCEEDED') and not (kind = 'PLAYER_ERASE' and state <> '{}')`,
+      and not (kind in ('BACKFILL', 'QUEST_BACKFILL') and status = 'SUCCEEDED')
+      and not (kind = 'PLAYER_ERASE' and state <> '{}')`,
   },
   ...CALENDAR_UNITS.map(oldCounters),
+  ...["usage_counters", "usage_notices"].map(ofOldMonths),
   {
     table: "lobbies",
     isOver: (now) => sql`status = 'CLOSED' and ended_at <= ${ago(now, CLOSED_KEPT_MS)}`,
@@ -95,6 +128,26 @@ export const PRUNES: readonly Prune[] = [
       tables: ["lobby_members", "lobby_invites", "lobby_bans", "lobby_matches"],
     },
   },
+  // Files of analytics, also those that were never completed.
+  { ...expired("analytics_exports"), along: { column: "export_id", tables: ["analytics_export_pieces"] } },
+  expired("analytics_listed"),
+  {
+    table: "analytics_report_runs",
+    clears: "result",
+    isOver: (now) => sql`result is not null and result_until <= ${ago(now, 0)}`,
+  },
+  expired("analytics_report_runs"),
+  // What is decided about; what waits for a decision is kept.
+  {
+    table: "quest_submissions",
+    isOver: (now) => sql`closed_at <= ${ago(now, SUBMISSIONS_KEPT_MS)}`,
+  },
+  // The latest cycle of each quest stays: it has the number of completions.
+  {
+    table: "player_quests",
+    isOver: (now) => sql`over_at <= ${ago(now, CYCLES_KEPT_MS)}`,
+  },
+  { table: "segment_spells", isOver: (now) => sql`left_at <= ${ago(now, SPELLS_KEPT_MS)}` },
   { table: "rule_stats", isOver: (now) => sql`hour <= ${ago(now, 400 * DAY_MS)}` },
   {
     table: "idempotency_keys",

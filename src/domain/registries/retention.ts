@@ -3,6 +3,7 @@ import { idFloor } from "../kernel/ids.ts";
 import { limitsOf, type Plan, type PlanLimits } from "../kernel/plans.ts";
 import { DEFAULT_SETTINGS } from "../evaluation/project-settings.ts";
 import type { Work } from "../kernel/work.ts";
+import { waitsForWarehouse } from "../analytics/warehouse/retention.ts";
 import { partitionsOf } from "./partitions.ts";
 
 const DAY_MS = 86_400_000;
@@ -93,35 +94,43 @@ export const keptSince = async (work: Work, days: Days, projectId: string): Prom
 };
 
 /**
- * Drops a partition, unless lines of it wait for the relay. Waits for the table only briefly.
+ * Drops a partition, unless lines of it wait for the relay or for files for a warehouse. Waits for the table
+ * only briefly.
  * @returns whether it was dropped
  */
 export const dropPartition = async (
-  { db }: Work,
+  work: Work,
   { table, isRelayed }: Retained,
   name: string,
 ): Promise<boolean> => {
+  const { db } = work;
   await sql`set local lock_timeout = ${sql.lit(TABLE_WAIT_MS)}`.execute(db);
   await sql`lock table only ${sql.ref(table)} in access exclusive mode`.execute(db);
   const toMs = (await partitionsOf(db, table)).find((one) => one.name === name)?.toMs;
   if (toMs === undefined || toMs === null) return false;
-  if (isRelayed && (await isAwaited(db, idFloor(toMs)))) return false;
+  if (isRelayed && (await isAwaited(work, idFloor(toMs)))) return false;
   await sql`drop table ${sql.ref(name)}`.execute(db);
   return true;
 };
 
-/** Whether the relay has yet to publish rows before an id. */
-const isAwaited = async (db: Work["db"], beforeId: string): Promise<boolean> => {
-  const { rows } = await sql`
-    select from outbox_q where outbox_ids[1] < ${beforeId}::uuid limit 1`.execute(db);
-  return rows.length > 0;
+/** Whether the relay has yet to publish rows before an id, or files for a warehouse are to have them. */
+const isAwaited = async ({ db, serverNow }: Work, beforeId: string): Promise<boolean> => {
+  const waits = waitsForWarehouse(serverNow, sql`w.project_id`, sql`${beforeId}::uuid`);
+  const { rows } = await sql<{ is: boolean }>`
+    select exists (select from outbox_q where outbox_ids[1] < ${beforeId}::uuid) or ${waits} as is`.execute(
+    db,
+  );
+  return rows[0]!.is;
 };
 
-/** Whether the relay needs no rows of a project before an id. */
-const isFree = ({ isRelayed }: Retained, projectId: RawBuilder<unknown>, beforeId: RawBuilder<unknown>) =>
+type Before = { projectId: RawBuilder<unknown>; beforeId: RawBuilder<unknown> };
+
+/** Whether neither the relay nor files for a warehouse need rows of a project before an id. */
+const isFree = ({ serverNow }: Work, { isRelayed }: Retained, { projectId, beforeId }: Before) =>
   isRelayed
     ? sql`not exists (
-        select from outbox_q q where q.project_id = ${projectId} and q.outbox_ids[1] < ${beforeId})`
+        select from outbox_q q where q.project_id = ${projectId} and q.outbox_ids[1] < ${beforeId})
+      and not ${waitsForWarehouse(serverNow, projectId, beforeId)}`
     : sql`true`;
 
 /**
@@ -130,7 +139,7 @@ const isFree = ({ isRelayed }: Retained, projectId: RawBuilder<unknown>, beforeI
  * @returns the projects of which there may be more
  */
 export const deleteExpired = async (
-  { db }: Work,
+  work: Work,
   retained: Retained,
   { expired, limit }: { expired: readonly Expired[]; limit: number },
 ): Promise<Expired[]> => {
@@ -143,11 +152,11 @@ export const deleteExpired = async (
       cross join lateral (
         select project_id, ${columnsOf(key)} from ${sql.ref(table)}
         where project_id = x.p and id < x.b limit ${each} for update skip locked) o
-      where ${isFree(retained, sql`x.p`, sql`x.b`)}),
+      where ${isFree(work, retained, { projectId: sql`x.p`, beforeId: sql`x.b` })}),
     gone as (
       delete from ${sql.ref(table)} t using old
       where t.project_id = old.project_id and ${isSame(key)})
-    select project_id from old group by project_id having count(*) = ${each}`.execute(db);
+    select project_id from old group by project_id having count(*) = ${each}`.execute(work.db);
   const more = new Set(rows.map((row) => row.project_id));
   return expired.filter(({ projectId }) => more.has(projectId));
 };
@@ -158,7 +167,7 @@ export const deleteExpired = async (
  * @returns where the next page begins; undefined after the last one
  */
 export const deleteStrays = async (
-  { db }: Work,
+  work: Work,
   retained: Retained,
   { beforeId, after, limit }: { beforeId: string; after: AfterRow; limit: number },
 ): Promise<AfterRow | undefined> => {
@@ -173,11 +182,11 @@ export const deleteStrays = async (
     old as materialized (
       select ${columns} from ${strays}
       where (${columns}) in (select ${columns} from page p where p.id < ${before}
-        and ${isFree(retained, sql`p.project_id`, before)})
+        and ${isFree(work, retained, { projectId: sql`p.project_id`, beforeId: before })})
       for update skip locked),
     gone as (
       delete from ${strays} t using old where t.project_id = old.project_id and ${isSame(retained.key)})
-    select ${columns} from page order by ${columns}`.execute(db);
+    select ${columns} from page order by ${columns}`.execute(work.db);
   const last = rows.at(-1);
   return last && rows.length === limit ? all.map((column) => last[column]!) : undefined;
 };

@@ -1,11 +1,13 @@
 import type { PastEvent } from "../evaluation/metrics/count.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
+import { paced, type Pieces } from "../kernel/pace.ts";
 import type { Work } from "../kernel/work.ts";
+import { adventuresWithout } from "./adventures/outcome.ts";
 import { awardOfKey, isLost, keepAwards } from "./award-log.ts";
 import type { OwnedAward } from "./read-awards.ts";
 import { type Followed, openFollowing } from "./read-followed.ts";
-import { rewardOfQuest } from "./quests/outcome.ts";
-import { NO_QUESTS, openQuests, type QuestsWithout, readQuestCycles } from "./quests/read-quests.ts";
+import { rewardOfGoal } from "./goal-rewards.ts";
+import { NO_QUESTS, openQuests, type QuestGathering, readQuestCycles } from "./quests/read-quests.ts";
 import { visitHistories } from "./read-history.ts";
 import { readLost } from "./read-lost.ts";
 import { readHasOtherXp } from "./read-other-xp.ts";
@@ -13,8 +15,8 @@ import { readLongestRuns } from "./read-record.ts";
 import { openOtherScores } from "./read-scores.ts";
 import { openStreakDays, readStreakStarts, type StreakStarts } from "./read-streak-days.ts";
 import { type OthersOfLists, readSubmitted, submittedBy } from "./read-submitted.ts";
-import type { Rewards } from "./read-tier-rewards.ts";
-import type { PlayerRecord, QuestsOfRecord, Reversal, RevertedTogether } from "./record.ts";
+import type { Rewards } from "./read-rewards.ts";
+import type { GoalsOfRecord, PlayerRecord, Reversal, RevertedTogether } from "./record.ts";
 import { pastEvents } from "./reverse.ts";
 import type { EventPart, RevertState } from "./revert-state.ts";
 
@@ -31,7 +33,7 @@ type PlayerGroup = {
   together: RevertedTogether;
   /** Keys of the badges that follow counters of an event reverted so far. */
   seen: Set<string>;
-  quests: QuestsOfRecord;
+  goals: GoalsOfRecord;
   /** What cannot be determined, in words, until it was noted. */
   left: string[];
 };
@@ -54,7 +56,7 @@ export const readGroups = async (
   const computed = await compute(work, state, { byPlayer, starts });
   const logOf = (player: PlayerState): readonly OwnedAward[] => state.caused.logs.get(player) ?? [];
   const lost = await readLost(work, plan, {
-    ofQuests: new Map(computed.map(({ player, quests }) => [player.id, lostOfQuests(quests)])),
+    ofGoals: new Map(computed.map(({ player, goals }) => [player.id, goals.lost])),
     players: computed.map(({ player, followed: { followed, left } }) => ({
       player,
       followed,
@@ -73,7 +75,7 @@ export const readGroups = async (
   const owners = byPlayer.filter(([, own]) => own.some(({ isOwn }) => isOwn)).map(([{ id }]) => id);
   const longestRuns = await readLongestRuns(work, plan.projectId, owners);
   return new Map(
-    computed.map(({ player, followed, scores, days, quests }) => {
+    computed.map(({ player, followed, scores, days, goals }) => {
       const log = logOf(player);
       return [
         player,
@@ -86,7 +88,7 @@ export const readGroups = async (
           log,
           together: togetherOf(log, { followed: followed.followed, lost: lost.get(player.id)?.awards }),
           seen: new Set(),
-          quests: { ...quests, lost: lostOfQuests(quests) },
+          goals: { ...goals },
           left: [...followed.left],
         },
       ];
@@ -94,8 +96,19 @@ export const readGroups = async (
   );
 };
 
-const lostOfQuests = ({ outcomes }: QuestsWithout): Set<string> =>
-  new Set(outcomes.flatMap(({ lost }) => [...lost]));
+type GoalsPlayer = { player: PlayerState; parts: readonly Part[]; nowMs: number };
+
+/** Finds out what becomes of the player's quests, and then of the adventures. In pieces. */
+function* goalsOf(
+  { plan }: RevertState,
+  questing: QuestGathering | undefined,
+  { player, parts, nowMs }: GoalsPlayer,
+): Pieces<GoalsOfRecord> {
+  const quests = questing ? yield* questing.result() : NO_QUESTS;
+  const adventures = yield* adventuresWithout({ plan, player, parts, quests, nowMs });
+  const lost = [...quests.outcomes, ...adventures].flatMap((one) => [...one.lost]);
+  return { ...quests, adventures, lost: new Set(lost) };
+}
 
 const togetherOf = (
   log: readonly OwnedAward[],
@@ -120,7 +133,7 @@ const pastOf = ({ plan }: RevertState, { event, own, isOwn }: EventPart): PastEv
 type Computed = Pick<PlayerRecord, "scores" | "days"> & {
   player: PlayerState;
   followed: Followed;
-  quests: QuestsWithout;
+  goals: GoalsOfRecord;
 };
 
 type Computing = {
@@ -131,9 +144,11 @@ type Computing = {
 /** Computes what follows from the players' other events, which are read once for all of it. */
 const compute = async (
   work: Work,
-  { plan, counterStarts, boardStarts, steps }: RevertState,
+  state: RevertState,
   { byPlayer, starts }: Computing,
 ): Promise<Computed[]> => {
+  const { plan, counterStarts, boardStarts, steps } = state;
+  const nowMs = work.now.getTime();
   const cycles = await readQuestCycles(
     work,
     plan,
@@ -149,11 +164,8 @@ const compute = async (
     const ownEvents = own.map(({ event }) => event);
     const scoring = openOtherScores({ plan, player, events: ownEvents, starts: boardStarts });
     const gathering = openStreakDays({ plan, player, parts: own, starts });
-    const questing = openQuests(
-      { plan, player, parts, starts: counterStarts, nowMs: work.now.getTime() },
-      cycles,
-    );
-    opened.push({ player, following, scoring, gathering, questing });
+    const questing = openQuests({ plan, player, parts, starts: counterStarts, nowMs }, cycles);
+    opened.push({ player, parts, following, scoring, gathering, questing });
   }
   const readings = opened
     .filter(
@@ -162,36 +174,44 @@ const compute = async (
     )
     .map(({ player: { id: playerId }, following, scoring, gathering, questing }) => ({
       playerId,
-      visit: (...event: Parameters<NonNullable<typeof scoring>["visit"]>): void => {
+      visit: (...event: Parameters<NonNullable<typeof scoring>["visit"]>): Pieces<void> | void => {
         following.recounting?.visit(...event);
         scoring?.visit(...event);
         gathering?.visit(...event);
-        questing?.visit(...event);
+        return questing?.visit(...event);
       },
     }));
   const read = await visitHistories(work, plan.projectId, readings);
-  return opened.map(({ player, following, scoring, gathering, questing }) => {
+  const computed: Computed[] = [];
+  for (const { player, parts, following, scoring, gathering, questing } of opened) {
     const isKnown = read.has(player.id);
-    return {
+    const quests = isKnown ? questing : undefined;
+    computed.push({
       player,
       followed: following.result(isKnown ? following.recounting?.result() : undefined),
       scores: resultOf(scoring, isKnown) ?? new Map(),
       days: resultOf(gathering, isKnown) ?? new Map(),
-      quests: resultOf(questing, isKnown) ?? NO_QUESTS,
-    };
-  });
+      goals: await paced(goalsOf(state, quests, { player, parts, nowMs }), steps),
+    });
+  }
+  return computed;
 };
 
 /** Nothing is known of a player with too many events. */
 const resultOf = <T>(found: { result(): T } | undefined, isKnown: boolean): T | undefined =>
   isKnown ? found?.result() : undefined;
 
-const stepsOf = ({ metrics, boardIndex }: RevertState["plan"], parts: readonly Part[]): number => {
+const stepsOf = (
+  { metrics, boardIndex, adventures }: RevertState["plan"],
+  parts: readonly Part[],
+): number => {
   let steps = 0;
   for (const { past } of parts)
     for (const { type } of past) {
       for (const metric of metrics.forEvent(type)) steps += metric.steps;
       for (const board of boardIndex.forEvent(type)) steps += board.steps;
+      for (const adventure of adventures.forEvent(type))
+        for (const { cost } of adventure.sourcesFor(type)) steps += cost;
     }
   return steps;
 };
@@ -222,6 +242,15 @@ const readOtherXp = async (
   });
 };
 
+/** Takes out what becomes of quests and adventures by an event: with the first one that has changed them. */
+const goalsBy = (goals: GoalsOfRecord, eventId: string): GoalsOfRecord => {
+  const isBy = ({ by }: { by: ReadonlySet<string> }): boolean => by.has(eventId);
+  const [outcomes, adventures] = [goals.outcomes.filter(isBy), goals.adventures.filter(isBy)];
+  goals.outcomes = goals.outcomes.filter((one) => !isBy(one));
+  goals.adventures = goals.adventures.filter((one) => !isBy(one));
+  return { ...goals, outcomes, adventures };
+};
+
 const NOT_OWN: PlayerGroup["own"] = { longestRuns: new Map(), days: new Map(), scores: new Map() };
 
 /** Returns what is to be reverted of one event for one player; to be called in the order of the parts. */
@@ -235,11 +264,11 @@ export const nextRecord = (
   const keys = followed.badgesOf.get(event.id) ?? new Set();
   const ofAwards = group.log.filter(({ isOfEvent, eventId }) => isOfEvent && eventId === event.id);
   const keysNow = new Set([...keys, ...ofAwards.map(({ badgeKey }) => badgeKey)]);
-  const outcomes = group.quests.outcomes.filter(({ by }) => by.has(event.id));
-  group.quests.outcomes = group.quests.outcomes.filter((one) => !outcomes.includes(one));
+  const goals = goalsBy(group.goals, event.id);
   const isNew = ({ key }: { key: string }): boolean => {
-    const reward = rewardOfQuest(key);
-    if (reward !== undefined) return outcomes.some((one) => one.lost.has(reward));
+    const reward = rewardOfGoal(key);
+    if (reward !== undefined)
+      return [...goals.outcomes, ...goals.adventures].some((one) => one.lost.has(reward));
     const badgeKey = awardOfKey(key)?.badgeKey ?? "";
     return keysNow.has(badgeKey) && !seen.has(badgeKey);
   };
@@ -259,7 +288,7 @@ export const nextRecord = (
     submitted: submittedBy(plan, { player, firings: own.firings }, group.others),
     hasOtherXp,
     grants,
-    quests: { ...group.quests, outcomes },
+    goals,
     awards: group.log
       .filter(({ key }) => !together.taken.has(key))
       .map((award) => ({ ...award, isOfEvent: award.eventId === event.id && award.isOfEvent })),

@@ -1,5 +1,5 @@
 import { NIL_ID } from "../kernel/ids.ts";
-import { PacedBudget } from "../kernel/pace.ts";
+import { PacedBudget, type Pieces } from "../kernel/pace.ts";
 import type { StepBudget } from "../kernel/step-budget.ts";
 import type { Work } from "../kernel/work.ts";
 import { HISTORY_PAGE, type HistoryEvent, type HistoryOf, readHistories } from "../rules/insight/history.ts";
@@ -9,8 +9,8 @@ import { tooLarge } from "./too-large.ts";
 const EVENTS_READ_MAX = 50_000;
 const STEPS_READ_MAX = 20_000_000;
 
-/** Is shown the events of one player. */
-export type HistoryVisitor = { visit(event: HistoryEvent, steps: StepBudget): void };
+/** Is shown the events of one player; may look at each in pieces. */
+export type HistoryVisitor = { visit(event: HistoryEvent, steps: StepBudget): Pieces<void> | void };
 
 type Reading = HistoryVisitor & { playerId: string };
 
@@ -55,7 +55,10 @@ const show = async (visitor: HistoryVisitor, event: HistoryEvent, of: Progress):
   of.read++;
   of.isOver ||= of.read > EVENTS_READ_MAX || of.steps.isSpent;
   if (of.isOver) return;
-  visitor.visit(event, of.steps);
+  for (const cost of visitor.visit(event, of.steps) ?? []) {
+    of.steps.spend(cost);
+    await of.steps.pause();
+  }
   await of.steps.pause();
 };
 

@@ -1,3 +1,4 @@
+import type { Moment } from "../evaluation/boards/list.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { Work } from "../kernel/work.ts";
@@ -5,8 +6,9 @@ import { loadStates } from "../progression/load-states.ts";
 import { entries } from "../progression/parts/entries.ts";
 import { lostAwards } from "./award-log.ts";
 import { readOtherTiers } from "./read-followed.ts";
-import { readQuestRewards } from "./quests/read-quest-rewards.ts";
-import { type LostOfBadge, readRewardsOfTiers, type Rewards } from "./read-tier-rewards.ts";
+import { readGoalRewards } from "./goal-rewards.ts";
+import type { Rewards } from "./read-rewards.ts";
+import { type LostOfBadge, readRewardsOfTiers } from "./read-tier-rewards.ts";
 import type { FollowedBadge, LoggedAward, LostRewards } from "./record.ts";
 
 /** A player with the badges that follow counters of the reverted events; their tiers may be raised. */
@@ -20,8 +22,8 @@ type Following = {
 };
 type Query = {
   players: readonly Following[];
-  /** Rewards of quests, as `rewardOfQuest` names them, by player. */
-  ofQuests: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Rewards of quests and adventures, as `rewardOfGoal` names them, by player. */
+  ofGoals: ReadonlyMap<string, ReadonlySet<string>>;
   eventIds: readonly string[];
 };
 
@@ -44,7 +46,7 @@ const fallingOf = (one: Following): string[] => [...one.followed.keys()].filter(
 export const readLost = async (
   work: Work,
   plan: ProjectPlan,
-  { players, ofQuests, eventIds }: Query,
+  { players, ofGoals, eventIds }: Query,
 ): Promise<Map<string, Lost>> => {
   const keysOf = new Map(
     players.map((one) => [one.player.id, fallingOf(one)] as const).filter(([, keys]) => keys.length > 0),
@@ -59,7 +61,7 @@ export const readLost = async (
   const lostOf = new Map([...lostBy].map(([id, { badges }]) => [id, badges]));
   const rewards = joined(
     await readRewardsOfTiers(work, plan.projectId, { lostOf, eventIds }),
-    await readQuestRewards(work, plan.projectId, { lostOf: ofQuests, eventIds }),
+    await readGoalRewards(work, plan.projectId, { lostOf: ofGoals, eventIds }),
   );
   await loadListsOf(work, plan, { players: players.map(({ player }) => player), rewards });
   return new Map([...lostBy].map(([id, { awards }]) => [id, { rewards: rewards.get(id), awards }]));
@@ -106,7 +108,7 @@ const lostOfPlayer = (one: Following): { badges: LostOfBadge[]; awards: Set<stri
   return { badges, awards };
 };
 
-const timesOf = (lost: readonly LostRewards[]): number[] => lost.map(({ atMs }) => atMs);
+const momentsOf = (lost: readonly LostRewards[]): Moment[] => lost.map(({ atMs }) => ({ at: atMs }));
 
 /** Loads the lists of boards of those times, on which the rewards were gained. */
 const loadListsOf = async (
@@ -116,11 +118,11 @@ const loadListsOf = async (
 ): Promise<void> => {
   if (plan.boardIndex.gains.length === 0) return;
   const those = players
-    .map((player) => ({ player, timesMs: timesOf(rewards.get(player.id)?.lost ?? []) }))
-    .filter(({ timesMs }) => timesMs.length > 0)
-    .map(({ player, timesMs }) => ({
+    .map((player) => ({ player, moments: momentsOf(rewards.get(player.id)?.lost ?? []) }))
+    .filter(({ moments }) => moments.length > 0)
+    .map(({ player, moments }) => ({
       player,
-      past: { ...player, timesMs, lists: new Map(), entries: new Map() } satisfies PlayerState,
+      past: { ...player, moments, lists: new Map(), entries: new Map() } satisfies PlayerState,
     }));
   if (those.length === 0) return;
   await loadStates(

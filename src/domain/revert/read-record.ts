@@ -1,9 +1,10 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Cause } from "../kernel/events/events.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
 import { metricId } from "../evaluation/metrics/metric-id.ts";
 import { needsOf } from "../evaluation/language/needs.ts";
+import { OUTBOX_LINES } from "../kernel/outbox-lines.ts";
 import { mapInSlices } from "../kernel/slices.ts";
 import { lineCause } from "../progression/ledger-line.ts";
 import type { Work } from "../kernel/work.ts";
@@ -81,7 +82,7 @@ export const readCaused = async (
     db,
   );
   const emitted = await sql<Owned<CausedEvent>>`
-    select type, data, event_id as "eventId", player_id as "playerId" from outbox
+    select type, data, event_id as "eventId", player_id as "playerId" from ${OUTBOX_LINES} o
     where project_id = ${projectId} and event_id = ${ids} and player_id is not null
     order by player_seq, id`.execute(db);
   return {
@@ -163,10 +164,17 @@ const leftBy = ({ actions }: RuleDocument, { isRecorded }: { isRecorded: boolean
     if (action.type === "submit_score" && isRecorded && !isSent) return [];
     if (action.type === "submit_score") return [`leaderboard ${action.leaderboardKey}: the score submitted`];
     if (action.type === "update_player") return ["attributes, tags and segments set"];
-    if (action.type === "update_badge" && action.operation === "PROGRESS")
-      return [`progress of badge ${action.badgeKey}`];
+    const progress = progressBy(action);
+    if (progress !== undefined) return [`progress of ${progress}`];
     return isUnseen(action) ? [`counters of ${action.eventType}, emitted`] : [];
   });
+
+/** Returns what an action has got further in a way that is not taken back. */
+const progressBy = (action: Action): string | undefined => {
+  if (action.type === "update_quest" && action.entity === "adventure") return `adventure ${action.key}`;
+  const isOfBadge = action.type === "update_badge" && action.operation === "PROGRESS";
+  return isOfBadge ? `badge ${action.badgeKey}` : undefined;
+};
 
 type EmitEvent = Extract<Action, { type: "emit_event" }>;
 
@@ -175,6 +183,13 @@ const isUnseen = (action: Action): action is EmitEvent =>
   action.type === "emit_event" &&
   action.channels.includes("rules") &&
   !action.channels.some((channel) => channel === "webhook" || channel === "realtime");
+
+/** Since when a version's counters count: its publication, or ever once a backfill has counted for it. */
+const begun = (projectId: string, kind: string, isOf: RawBuilder<unknown>) => sql`
+  case when exists (
+    select 1 from project_jobs j where j.project_id = ${projectId} and j.kind = ${kind}
+      and j.status = 'SUCCEEDED' and j.params->>${isOf})
+  then 'epoch' else min(v.published_at) end`;
 
 /**
  * Returns when the counters of a project began: with the first definition that uses them, unless earlier
@@ -189,13 +204,10 @@ export const readCounterStarts = async (
     select id, created_at as at from definitions
     where project_id = ${projectId} and kind in ('badge', 'segment') and status = 'ACTIVE'
     union all
-    select v.definition_id, min(v.published_at) from definition_versions v
-    where v.project_id = ${projectId} group by v.definition_id
+    select v.definition_id, ${begun(projectId, "QUEST_BACKFILL", sql`'questId' = v.definition_id::text`)}
+    from definition_versions v where v.project_id = ${projectId} group by v.definition_id
     union all
-    select v.rule_id, case when exists (
-        select 1 from project_jobs j where j.project_id = ${projectId} and j.kind = 'BACKFILL'
-          and j.status = 'SUCCEEDED' and j.params->>'ruleId' = v.rule_id::text)
-      then 'epoch' else min(v.published_at) end
+    select v.rule_id, ${begun(projectId, "BACKFILL", sql`'ruleId' = v.rule_id::text`)}
     from rule_versions v join rules r on r.id = v.rule_id
     where r.project_id = ${projectId} group by v.rule_id`.execute(db);
   const madeMs = new Map(made.rows.map(({ id, at }) => [id, new Date(at).getTime()]));

@@ -94,10 +94,10 @@ const scoringsOf = (whose: ScoredPlayer): Map<string, Scoring> => {
 const scoredOn = (
   { player, starts }: ScoredPlayer,
   board: Board,
-  { at, receivedMs }: RevertedEvent,
+  event: RevertedEvent,
 ): { list: List; stored: EntryState } | undefined => {
-  if (countsEvents(board) || receivedMs < (starts.get(board.id) ?? -Infinity)) return undefined;
-  const list = findList(board, player, at);
+  if (countsEvents(board) || event.receivedMs < (starts.get(board.id) ?? -Infinity)) return undefined;
+  const list = findList(board, player, event);
   const stored = typeof list === "string" ? undefined : player.entries.get(list.id);
   return typeof list === "string" || !stored ? undefined : { list, stored };
 };
@@ -118,7 +118,7 @@ const addScores = (
 ): void => {
   for (const { board, scoreOf, steps: cost } of plan.boardIndex.forEvent(other.type)) {
     steps.spend(cost);
-    const list = findList(board, player, other.at);
+    const list = findList(board, player, other);
     const scoring = typeof list === "string" ? undefined : scorings.get(list.id);
     const score = scoring && scoreOf(pastEvent(other));
     if (!scoring || score === undefined) continue;

@@ -3,6 +3,8 @@ import type { CounterState } from "../evaluation/metrics/counters.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import type { Board } from "../evaluation/boards/board.ts";
 import type { StepCount } from "../evaluation/player-state.ts";
+import type { CompiledAdventure } from "../evaluation/adventures/compile.ts";
+import type { AdventureRow } from "../evaluation/adventures/row.ts";
 import type { CompiledQuest } from "../evaluation/quests/compile.ts";
 import type { QuestRow } from "../evaluation/quests/row.ts";
 import type { LedgerRow, RecordedScore } from "../evaluation/effects.ts";
@@ -110,26 +112,55 @@ export type QuestOutcome = {
   by: ReadonlySet<string>;
   /** The cycles that differ, as they are to be stored, with what their steps have counted. */
   rows: readonly { row: QuestRow; counts: Readonly<Record<string, StepCount>> | undefined }[];
+  /** The counters of LIFETIME steps without the events, by id of the metric. */
+  counters: ReadonlyMap<string, CounterState | undefined>;
   /** The row by which the quest goes on; undefined: by the one that is the latest. */
   latest: QuestRow | undefined;
   /** How many completions are lost, and when the last of the others was, as far as it is known. */
   fewer: number;
   lastCompletedMs: number | null;
-  /** Keys of the rewards that are taken back, as `rewardOfQuest` names them. */
+  /** The cycles that were completed. */
+  completions: readonly QuestCompletion[];
+  /** Keys of the rewards that are taken back, as `rewardOfGoal` names them. */
   lost: ReadonlySet<string>;
   /** What stays, in words. */
   left: readonly string[];
 };
 
-/** What becomes of a player's quests. */
-export type QuestsOfRecord = {
+/** When a cycle was completed with the reverted events, and without them; null for never. In ms. */
+export type QuestCompletion = {
+  id: string;
+  beforeMs: number;
+  afterMs: number | null;
+  /** Ids of the events that have completed it; undefined where something else has. */
+  beforeBy: string | undefined;
+  afterBy: string | undefined;
+};
+
+/** What a player's adventure is without events that are reverted together. */
+export type AdventureOutcome = {
+  adventure: CompiledAdventure;
+  /** Ids of the events that are taken back. */
+  by: ReadonlySet<string>;
+  /** As it is to be stored. */
+  row: AdventureRow;
+  /** Keys of the rewards that are taken back, as `rewardOfGoal` names them. */
+  lost: ReadonlySet<string>;
+  /** What stays, in words. */
+  left: readonly string[];
+};
+
+/** What becomes of a player's quests and adventures. */
+export type GoalsOfRecord = {
   /** Of the quests that the event has changed, each once. */
   outcomes: readonly QuestOutcome[];
   /** Keys of the quests of which it is known what they are without the events. */
   known: ReadonlySet<string>;
   /** Keys of the quests of cycles at the times of the events, by the id of the row. */
   keys: ReadonlyMap<string, string>;
-  /** Rewards that are taken back, as `rewardOfQuest` names them. */
+  /** Of the adventures that the event has changed, each once. */
+  adventures: readonly AdventureOutcome[];
+  /** Rewards that are taken back, as `rewardOfGoal` names them. */
   lost: ReadonlySet<string>;
 };
 
@@ -154,7 +185,7 @@ export type PlayerRecord = {
   /** The score of the player's other events by list, where it is known; see read-scores.ts. */
   scores: ReadonlyMap<string, OtherScores>;
   submitted: readonly SubmittedScores[];
-  quests: QuestsOfRecord;
+  goals: GoalsOfRecord;
   /** Whether the player has XP that something else has given or taken. */
   hasOtherXp: boolean;
   /** Whether the event itself is this player's, and not only an effect of it. */
@@ -175,6 +206,8 @@ export type Reversal = {
   scores: Set<string>;
   /** Keys of the quests whose progress has been taken back. */
   quests: Set<string>;
+  /** Keys of the adventures whose progress has been taken back. */
+  adventures: Set<string>;
   streaks: Set<string>;
   /** Grants of rewards. */
   grants: { playerId: string; id: string }[];
@@ -196,6 +229,7 @@ export const newReversal = (
   badges: new Set(),
   scores: new Set(),
   quests: new Set(),
+  adventures: new Set(),
   streaks: new Set(),
   grants: [],
   shortfall: {},

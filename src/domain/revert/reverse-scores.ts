@@ -47,8 +47,8 @@ export function* reverseScores(
     for (const { board, scoreOf, steps } of turn.project.boardIndex.forEvent(type)) {
       yield steps;
       const score = scoreOf({ event, root: turn.root });
-      const list = openList(board, turn.player, at);
-      const entry = entryAt(board, turn.player, at);
+      const list = openList(board, turn.player, event);
+      const entry = entryAt(board, turn.player, event);
       if (score === undefined || !entry) continue;
       if (typeof list === "string") reversal.left.add(`leaderboard ${board.key}: its period is closed`);
       // It is not stored whether a board was filled with earlier events.
@@ -101,9 +101,9 @@ export const leaveEmptied = (
   const { xp, gains } = project.boardIndex;
   const emptied = [
     ...[event.at, ...lost.map(({ atMs }) => atMs)].flatMap((at) =>
-      gains.map(({ board }) => findList(board, player, at)),
+      gains.map(({ board }) => findList(board, player, { at })),
     ),
-    ...(hasOtherXp ? [] : xp.map((board) => findList(board, player, nowMs))),
+    ...(hasOtherXp ? [] : xp.map((board) => findList(board, player, { at: nowMs }))),
   ];
   for (const list of emptied) {
     if (typeof list === "string") continue;

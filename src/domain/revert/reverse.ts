@@ -7,7 +7,9 @@ import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { refreshSegments } from "../evaluation/segments/membership.ts";
 import type { Pieces } from "../kernel/pace.ts";
+import { reverseAdventures } from "./adventures/reverse-adventures.ts";
 import { awardOfKey, isLost, keepAwards } from "./award-log.ts";
+import { rewardOfGoal } from "./goal-rewards.ts";
 import type { CausedLine, LostRewards, PlayerRecord, Reversal } from "./record.ts";
 import { reverseBadges, reverseFollowed } from "./reverse-badges.ts";
 import { type CounterStarts, derivedOf, reverseCounters } from "./reverse-counters.ts";
@@ -15,7 +17,6 @@ import { type FiredRules, reverseCaps, reverseFirings, reverseGrants } from "./r
 import { reverseHoldings, reverseXp } from "./reverse-ledger.ts";
 import { levelOfKey, takeLevelsBack } from "./reverse-levels.ts";
 import { type BoardStarts, leaveEmptied, reverseScores } from "./reverse-scores.ts";
-import { rewardOfQuest } from "./quests/outcome.ts";
 import { reverseQuests } from "./quests/reverse-quests.ts";
 import { reverseSubmitted } from "./reverse-submitted.ts";
 import { reverseStreaks, streakOfKey } from "./reverse-streaks.ts";
@@ -63,7 +64,7 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
     const award = awardOfKey(key);
     return award !== undefined && !isLost(event.id, award, together);
   };
-  const keptByGoal = reverseGoals(turn, record, { past, reversal });
+  const keptByGoal = yield* reverseGoals(turn, record, { past, reversal });
   const keptAtFirst: IsKept = (key) => keptByGoal(key) || keptByStreak(key) || keptByBadge(key);
   yield* reverseXp(turn, linesOf(record, "XP", keptAtFirst), reversal);
   const lost = takeLevelsBack(turn, record.emitted, reversal);
@@ -123,35 +124,19 @@ export const pastEvents = (
   return [...own, ...derived.slice(0, COUNTED_MAX)];
 };
 
-/** Whether a key is that of an adventure's reward, which stays with the progress. */
-const isOfAdventure: IsKept = (key) => key.startsWith("adv:");
-
-/** Adventures are not taken back: tells which the event has counted for. */
-const leaveAdventures = (turn: PlanTurn, { event }: PlayerRecord, reversal: Reversal): void => {
-  const { project, player } = turn;
-  const counting = [
-    ...project.adventures.forEvent(event.type),
-    ...project.quests.forEvent(event.type).flatMap(({ key }) => project.adventures.ofQuest(key)),
-  ];
-  for (const { key } of counting)
-    if (player.adventures.has(key)) reversal.left.add(`adventure ${key}: its progress and rewards stay`);
-};
-
-/** Takes quests back, and leaves adventures. @returns whether a key is that of a reward which stays */
-const reverseGoals = (
+/** Takes quests and adventures back. @returns whether a key is that of a reward of them which stays */
+function* reverseGoals(
   turn: PlanTurn,
   record: PlayerRecord,
   { past, reversal }: { past: readonly PastEvent[]; reversal: Reversal },
-): IsKept => {
-  reverseQuests(turn, record, { past, reversal });
-  leaveAdventures(turn, record, reversal);
-  return (key) => isOfAdventure(key) || isKeptOfQuest(record, key);
-};
-
-const isKeptOfQuest = ({ quests }: PlayerRecord, key: string): boolean => {
-  const reward = rewardOfQuest(key);
-  return reward !== undefined && !quests.lost.has(reward);
-};
+): Pieces<IsKept> {
+  yield* reverseQuests(turn, record, { past, reversal });
+  yield* reverseAdventures(turn, record, reversal);
+  return (key) => {
+    const reward = rewardOfGoal(key);
+    return reward !== undefined && !record.goals.lost.has(reward);
+  };
+}
 
 const linesOf = ({ ledger }: PlayerRecord, asset: string, isKept: IsKept): CausedLine[] =>
   ledger.filter((line) => line.asset === asset && !isKept(line.key));
@@ -173,7 +158,6 @@ const BY_ITSELF: Readonly<Record<HoldingName, ((turn: Turn, record: PlayerRecord
   streaks: null,
   segments: null,
   quests: null,
-  // Not taken back: reported by `leaveAdventures`.
   adventures: null,
   boosts: (turn, record) => endBoosts(turn, record),
 };

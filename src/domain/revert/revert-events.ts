@@ -1,4 +1,6 @@
 import { sql } from "kysely";
+import { insertUncounted } from "../kernel/events/uncounted.ts";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { holdEvents } from "../kernel/config-lock.ts";
 import type { EventData } from "../kernel/events/domain-events.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
@@ -139,7 +141,16 @@ const markReverted = async (
     g as (
       update reward_grants t set status = 'REVOKED', updated_at = ${at}
       from json_to_recordset(${grants}::json) as x("playerId" uuid, id uuid)
-      where t.project_id = ${projectId} and t.player_id = x."playerId" and t.id = x.id)
+      where t.project_id = ${projectId} and t.player_id = x."playerId" and t.id = x.id
+      returning t.id as ref),
+    r as (${insertWarehouseChanges(projectId, "REWARD", sql`select ref from g`)}),
+    u as (${insertUncounted(sql`
+      select ${projectId}::uuid as project_id, unnest(${idsOf(events)}::uuid[]) as event_id`)}),
+    c as (${insertWarehouseChanges(
+      projectId,
+      "CHANGED",
+      sql`select unnest(${idsOf(events)}::uuid[]) as ref`,
+    )})
     insert into event_results (project_id, event_id, status, error, attempts, processed_at)
     select ${projectId}::uuid, id, 'REVERTED', null, 1, ${at} from unnest(${idsOf(events)}::uuid[]) as u(id)
     on conflict (project_id, event_id) do update set status = excluded.status, error = null`.execute(db);

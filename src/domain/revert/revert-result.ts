@@ -18,6 +18,8 @@ export type RevertResult = {
   isReverted: boolean;
   reversed: EventData<"event.reverted">["reversed"];
   lives: number;
+  /** Keys of the adventures whose progress has been taken back. */
+  adventures: string[];
   streaks: string[];
   shortfall: Record<string, number>;
   /** Number of pending actions on other players or for later times that were cancelled. */
@@ -36,6 +38,7 @@ export const resultOf = (
   eventId,
   reversed: reversedOf(reversal),
   lives: reversal.lives,
+  adventures: [...reversal.adventures].toSorted(),
   streaks: [...reversal.streaks].toSorted(),
   shortfall: reversal.shortfall,
   left: [...reversal.left].toSorted(),

@@ -1,3 +1,4 @@
+import type { Moment } from "../evaluation/boards/list.ts";
 import { sql } from "kysely";
 import { noEffects } from "../evaluation/evaluate.ts";
 import { lockPlayersById } from "../progression/load.ts";
@@ -7,8 +8,10 @@ import type { PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { SharedCounters, SharedKey } from "../evaluation/shared-counters.ts";
 import { lockSharedCounters } from "../progression/lock-shared-counters.ts";
+import { bundlesOf } from "../evaluation/adventures/compile.ts";
 import type { Effects } from "../evaluation/effects.ts";
 import type { CompiledQuest } from "../evaluation/quests/compile.ts";
+import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
 import { type PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
 import type { Work } from "../kernel/work.ts";
@@ -50,22 +53,22 @@ export const lockAll = async (
   plan: ProjectPlan,
   { caused, ownerIds, done }: Reached,
 ): Promise<Map<string, PlayerState>> => {
-  const atOf = new Map(done.map(({ id, at }) => [id, at]));
-  const timesOf = new Map<string, Set<number>>();
-  const note = (playerId: string, at: number | undefined): void => {
-    const times = timesOf.get(playerId) ?? new Set();
-    timesOf.set(playerId, at === undefined ? times : times.add(at));
+  const eventsById = new Map(done.map((event) => [event.id, event]));
+  const momentsOf = new Map<string, Set<Moment>>();
+  const note = (playerId: string, event: RevertedEvent | undefined): void => {
+    const moments = momentsOf.get(playerId) ?? new Set();
+    momentsOf.set(playerId, event === undefined ? moments : moments.add(event));
   };
   for (const event of done) {
     const ownerId = ownerIdOf(event, ownerIds);
-    if (ownerId !== undefined) note(ownerId, event.at);
+    if (ownerId !== undefined) note(ownerId, event);
   }
   for (const ownerId of ownerIds.values()) note(ownerId, undefined);
   for (const rows of Object.values(caused))
-    for (const { playerId, eventId } of rows) note(playerId, atOf.get(eventId ?? ""));
-  const players = await lockPlayersById(work, plan.projectId, [...timesOf.keys()]);
+    for (const { playerId, eventId } of rows) note(playerId, eventsById.get(eventId ?? ""));
+  const players = await lockPlayersById(work, plan.projectId, [...momentsOf.keys()]);
   for (const [id, player] of players)
-    player.timesMs = [...new Set([...player.timesMs, ...(timesOf.get(id) ?? [])])];
+    player.moments = [...new Set([...player.moments, ...(momentsOf.get(id) ?? [])])];
   await loadStates(work, [...new Set(players.values())], [plan], [...PLAYER_PARTS]);
   return players;
 };
@@ -142,7 +145,7 @@ export const readRevertState = async (
   const { projectId } = plan;
   const { players, done, steps } = input;
   const { rules, leftBy } = await readRules(work, projectId, [...caused.firings, ...rulesOf(caused)]);
-  const keys = await paced(sharedKeysOf(plan, { done, caused, rules }), steps);
+  const keys = await paced(sharedKeysOf(plan, { done, players, caused, rules }), steps);
   return {
     plan,
     ...input,
@@ -158,7 +161,7 @@ export const readRevertState = async (
 
 function* sharedKeysOf(
   plan: ProjectPlan,
-  { done, caused, rules }: { done: readonly RevertedEvent[]; caused: Caused; rules: FiredRules },
+  { done, players, caused, rules }: Pick<RevertInput, "done" | "players" | "caused"> & { rules: FiredRules },
 ): Pieces<SharedKey[]> {
   const { projectId, badges, rewards } = plan;
   const firingsOf = Map.groupBy(caused.firings, ({ eventId }) => eventId);
@@ -176,14 +179,31 @@ function* sharedKeysOf(
   const ofRewards = caused.grants
     .filter(({ rewardKey }) => rewards.get(rewardKey)?.definition.stock !== undefined)
     .map(({ rewardKey }) => limitedKey(projectId, "reward", rewardKey));
-  const ofQuests = new Set(done.flatMap(({ type }) => plan.quests.forEvent(type)));
-  return [...keys, ...ofBadges, ...ofRewards, ...[...ofQuests].flatMap((quest) => stockOf(plan, quest))];
+  return [...keys, ...ofBadges, ...ofRewards, ...stockOf(plan, bundlesOfGoals(plan, { done, players }))];
 }
 
-/** Returns the counters of the stock that a quest's rewards take from: other events may have given them. */
-const stockOf = ({ projectId, rewards }: ProjectPlan, { definition, earlier }: CompiledQuest): SharedKey[] =>
-  [definition, ...[...earlier.values()].map((one) => one.definition)]
-    .flatMap(({ rewards: bundle, steps }) => [bundle, ...steps.map((step) => step.rewards ?? {})])
+/** Returns what quests and adventures may give that the events have counted for. */
+const bundlesOfGoals = (
+  { quests, adventures }: ProjectPlan,
+  { done, players }: Pick<RevertInput, "done" | "players">,
+): RewardBundle[] => {
+  const counting = [...new Set(done.flatMap(({ type }) => quests.forEvent(type)))];
+  const states = [...players.values()];
+  const joined = [...adventures.byKey.values()].filter(({ key }) =>
+    states.some((player) => player.adventures.has(key)),
+  );
+  return [...counting.flatMap(bundlesOfQuest), ...joined.flatMap(bundlesOf)];
+};
+
+const bundlesOfQuest = ({ definition, earlier }: CompiledQuest): RewardBundle[] =>
+  [definition, ...[...earlier.values()].map((one) => one.definition)].flatMap(({ rewards, steps }) => [
+    rewards,
+    ...steps.map((step) => step.rewards ?? {}),
+  ]);
+
+/** Returns the counters of the stock that bundles take from: other events may have given them. */
+const stockOf = ({ projectId, rewards }: ProjectPlan, bundles: readonly RewardBundle[]): SharedKey[] =>
+  bundles
     .flatMap((bundle) => bundle.rewards ?? [])
     .filter(({ rewardKey }) => rewards.get(rewardKey)?.definition.stock !== undefined)
     .map(({ rewardKey }) => limitedKey(projectId, "reward", rewardKey));

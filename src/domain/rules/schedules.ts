@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { idFor, NIL_ID, partitionOf } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { lastRunMs, nextRunMs } from "../evaluation/language/cron.ts";
@@ -11,6 +12,8 @@ export const SCHEDULE_PAGE = 500;
 
 /** Number of waiting events above which a project's schedules are held back. */
 export const BACKLOG_MAX = 5_000;
+/** How much older than now the ids of events may be that a warehouse is not told of apart, in ms. */
+const LATE_MS = 30_000;
 
 /** Returns a rule's schedules, with their index among its triggers. */
 const schedulesOf = ({ triggers }: RuleDocument): [triggerNo: number, trigger: ScheduleTrigger][] =>
@@ -200,6 +203,9 @@ const insertEvents = async (work: Work, due: Due, players: readonly PagedPlayer[
     u: player.external_user_id,
     h: partitionOf(projectId, player.external_user_id),
   }));
+  // Files for a warehouse may have come past such ids: then it is told of them as of what has changed.
+  const isLate = idMs < work.serverNow.getTime() - LATE_MS;
+  const told = insertWarehouseChanges(projectId, "CHANGED", sql`select id as ref from e where ${isLate}`);
   await sql`
     with r as materialized (
       select * from json_to_recordset(${JSON.stringify(rows)}::json) as r(i uuid, u text, h smallint)),
@@ -209,7 +215,8 @@ const insertEvents = async (work: Work, due: Due, players: readonly PagedPlayer[
       select ${projectId}::uuid, i, u, ${SCHEDULE_TYPE},
         ${JSON.stringify({ ruleId, triggerNo, dueAt: at })}::jsonb, ${at}::timestamptz,
         ${work.now.toISOString()}::timestamptz
-      from r on conflict do nothing returning id)
+      from r on conflict do nothing returning id),
+    told as (${told})
     insert into event_q (project_id, part, event_id)
     select ${projectId}::uuid, r.h, r.i from e join r on r.i = e.id order by r.i`.execute(work.db);
   work.wakeEvents(rows.map(({ h }) => h));

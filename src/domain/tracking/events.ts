@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { notFound } from "../kernel/errors.ts";
+import { OUTBOX_LINES } from "../kernel/outbox-lines.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import { isId } from "../kernel/ids.ts";
 import { PAGE_BYTES_MAX } from "../kernel/paging.ts";
@@ -99,7 +100,7 @@ export const boundOf = (text: string | undefined): string | null =>
     : new Date(Math.min(YEAR_9999_MS, Math.max(YEAR_1_MS, Date.parse(text)))).toISOString();
 
 /** PENDING while queued or waiting for a retry, FAILED or REJECTED by verdict, else PROCESSED. */
-const STATUS = sql`case
+export const EVENT_STATUS = sql`case
   when q.event_id is not null or w.event_id is not null then 'PENDING'
   else coalesce(r.status, 'PROCESSED') end`;
 
@@ -136,7 +137,7 @@ const filtersOf = (query: ListEvents, { projectId, names }: Of): RawBuilder<unkn
     source !== undefined && SOURCE_FILTERS[source],
     from !== null && sql`e.occurred_at >= ${from}::timestamptz`,
     to !== null && sql`e.occurred_at < ${to}::timestamptz`,
-    status !== undefined && sql`${STATUS} = ${status}`,
+    status !== undefined && sql`${EVENT_STATUS} = ${status}`,
   ];
   return filters.filter((one): one is RawBuilder<unknown> => one !== false);
 };
@@ -154,7 +155,8 @@ export const listEvents = async (
   const names = query.playerRef === undefined ? undefined : await namesOf(work, projectId, query.playerRef);
   const result = await sql<Row & { found: string | number }>`
     with page as materialized (
-      select e.*, ${STATUS} as status, r.error, ${storedBytes("e.properties")} as bytes from tracked_events e
+      select e.*, ${EVENT_STATUS} as status, r.error, ${storedBytes("e.properties")} as bytes
+      from tracked_events e
       left join event_q q on q.project_id = e.project_id and q.event_id = e.id
       left join event_due w on w.project_id = e.project_id and w.event_id = e.id
       left join event_results r on r.project_id = e.project_id and r.event_id = e.id
@@ -193,7 +195,7 @@ export const readPlainStatuses = async (
   eventIds: readonly string[],
 ): Promise<Map<string, EventStatus>> => {
   const { rows } = await sql<{ id: string; status: EventStatus }>`
-    select e.id, ${STATUS} as status from tracked_events e
+    select e.id, ${EVENT_STATUS} as status from tracked_events e
     left join event_q q on q.project_id = e.project_id and q.event_id = e.id
     left join event_due w on w.project_id = e.project_id and w.event_id = e.id
     left join event_results r on r.project_id = e.project_id and r.event_id = e.id
@@ -222,7 +224,7 @@ export const readStatuses = async (
   const result = await sql<StatusRow>`
     with sized as (
       select event_id, type, data, player_seq, id, coalesce(bytes, octet_length(data::text)) as size
-      from outbox where project_id = ${projectId} and event_id = any(${ids}::uuid[])),
+      from ${OUTBOX_LINES} o where project_id = ${projectId} and event_id = any(${ids}::uuid[])),
     own as (
       select *, sum(size) over (partition by event_id order by player_seq, id) as own from sized),
     summed as (select *, sum(size) over (order by own, id) as upto from own),
@@ -231,7 +233,7 @@ export const readStatuses = async (
         jsonb_agg(jsonb_build_object('type', type, 'data', data) order by player_seq, id)
           filter (where upto <= ${EFFECTS_BYTES_MAX}) as effects
       from summed group by event_id)
-    select e.id, r.error, ${STATUS} as status, o.effects, o.left_out
+    select e.id, r.error, ${EVENT_STATUS} as status, o.effects, o.left_out
     from tracked_events e
     left join event_q q on q.project_id = e.project_id and q.event_id = e.id
     left join event_due w on w.project_id = e.project_id and w.event_id = e.id

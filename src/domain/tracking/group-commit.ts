@@ -1,11 +1,17 @@
-import { retryLater } from "../kernel/errors.ts";
+import { DomainError, retryLater } from "../kernel/errors.ts";
 import { outageOf } from "../kernel/outages.ts";
+import { retainedKey } from "../kernel/work-state.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import { type NewEvent, partsOf } from "./event-input.ts";
-import { type Ingested, storeEvents } from "./ingest.ts";
+import { groupSlot, singleSlot } from "./count-slots.ts";
+import type { Ingested } from "./ingest.ts";
+import { type MeteredRequest, type Sender, storeMetered } from "./meter.ts";
 
-/** Stores the events of one request of a tenant durably; the results are in their order. */
-export type Ingest = (tenantId: string, events: readonly NewEvent[]) => Promise<Ingested[]>;
+/**
+ * Stores the events of one request of a tenant durably; the results are in their order.
+ * @throws DomainError PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED when its plan takes no more: nothing is stored
+ */
+export type Ingest = (sender: Sender, events: readonly NewEvent[]) => Promise<Ingested[]>;
 
 export type GroupCommitOptions = {
   transact: Transact;
@@ -26,19 +32,24 @@ export type GroupCommitOptions = {
   onStored(parts: ReadonlySet<number>): void;
 };
 
-type Request = {
-  events: readonly NewEvent[];
+type Request = MeteredRequest & {
   resolve(results: Ingested[]): void;
   reject(error: unknown): void;
 };
+
+/** Where a transaction counts: what it lacks there is given to it before it is tried again. */
+const SINGLE_SLOT = retainedKey("slot of counted events", singleSlot);
 
 /** Stores the events of a request in an open transaction, for work that must share its commit. */
 export const ingestIn =
   ({ statementRows, onStored }: Pick<GroupCommitOptions, "statementRows" | "onStored">) =>
   (work: Work): Ingest =>
-  async (_tenantId, events) => {
+  async (sender, events) => {
     if (events.length === 0) return [];
-    const results = await storeEvents(work, events, statementRows);
+    const request = { sender, events };
+    const storing = { chunk: statementRows, slot: work.retained.get(SINGLE_SLOT) };
+    const results = (await storeMetered(work, [request], storing)).get(request)!;
+    if (results instanceof DomainError) throw results;
     work.afterCommit(() => onStored(partsOf(events)));
     return results;
   };
@@ -47,21 +58,28 @@ export const ingestIn =
  * Commits a group in one transaction, or, when that fails, each request in its own; not on a database outage,
  * where they would all wait for the same error.
  */
-const commitGroup = async (options: GroupCommitOptions, group: readonly Request[]): Promise<void> => {
+const commitGroup = async (
+  options: GroupCommitOptions,
+  group: readonly Request[],
+  lane: number,
+): Promise<void> => {
+  const storing = { chunk: options.statementRows, slot: groupSlot(lane) };
   try {
-    const events = group.flatMap((request) => request.events);
-    const results = await options.transact((work) => storeEvents(work, events, options.statementRows));
-    let start = 0;
-    for (const request of group) {
-      request.resolve(results.slice(start, start + request.events.length));
-      start += request.events.length;
+    const results = await options.transact((work) => storeMetered(work, group, storing));
+    const stored: NewEvent[] = [];
+    for (const [request, result] of results) {
+      if (result instanceof DomainError) request.reject(result);
+      else {
+        request.resolve(result);
+        for (const event of request.events) stored.push(event);
+      }
     }
-    options.onStored(partsOf(events));
+    if (stored.length > 0) options.onStored(partsOf(stored));
   } catch (error) {
     const outage = outageOf(error);
     const isForAll = group.length === 1 || (outage !== undefined && outage !== "busy");
     if (isForAll) for (const { reject } of group) reject(error);
-    else await commitApart(options, group, error);
+    else await commitApart(options, { group, lane }, error);
   }
 };
 
@@ -70,14 +88,14 @@ const APART_MAX_MS = 3_000;
 
 const commitApart = async (
   options: GroupCommitOptions,
-  group: readonly Request[],
+  { group, lane }: { group: readonly Request[]; lane: number },
   error: unknown,
 ): Promise<void> => {
   const endMs = performance.now() + APART_MAX_MS;
   const isBusy = outageOf(error) === "busy";
   for (const request of group) {
     if (isBusy && performance.now() > endMs) request.reject(error);
-    else await commitGroup(options, [request]);
+    else await commitGroup(options, [request], lane);
   }
 };
 
@@ -150,25 +168,27 @@ class WaitingRequests {
  */
 export const createIngest = (options: GroupCommitOptions): Ingest => {
   const waiting = new WaitingRequests(options.maxWaiting);
-  let running = 0;
+  const lanes = Array.from({ length: options.concurrency }, (_, n) => n);
 
   const pump = async (): Promise<void> => {
-    if (running >= options.concurrency) return;
-    running++;
+    // The lowest: a quiet server counts all in one place.
+    const lane = lanes.toSorted((a, b) => a - b)[0];
+    if (lane === undefined) return;
+    lanes.splice(lanes.indexOf(lane), 1);
     try {
       while (!waiting.isEmpty) {
-        await commitGroup(options, waiting.takeGroup(options.maxEvents));
+        await commitGroup(options, waiting.takeGroup(options.maxEvents), lane);
         await options.pause?.();
       }
     } finally {
-      running--;
+      lanes.push(lane);
     }
   };
 
-  return (tenantId, events) => {
+  return (sender, events) => {
     if (events.length === 0) return Promise.resolve([]);
     return new Promise((resolve, reject) => {
-      waiting.add(tenantId, { events, resolve, reject });
+      waiting.add(sender.tenantId, { sender, events, resolve, reject });
       void pump();
     });
   };

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { conflict, notFound } from "../kernel/errors.ts";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { isId, partitionOf } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { auditEvent } from "./audit-event.ts";
@@ -15,7 +16,8 @@ export const retryEvent = async (work: Work, projectId: string, eventId: string)
   const freed = await sql<{ external_user_id: string }>`
     with r as (
       delete from event_results
-      where project_id = ${projectId} and event_id = ${eventId} and status = 'FAILED' returning event_id)
+      where project_id = ${projectId} and event_id = ${eventId} and status = 'FAILED' returning event_id),
+    c as (${insertWarehouseChanges(projectId, "CHANGED", sql`select event_id as ref from r`)})
     select e.external_user_id from r
     join tracked_events e on e.project_id = ${projectId} and e.id = r.event_id`.execute(work.db);
   const [event] = freed.rows;

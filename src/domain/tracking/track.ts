@@ -5,6 +5,7 @@ import type { NewEvent } from "./event-input.ts";
 import type { EventResult } from "./event-result.ts";
 import type { Ingest } from "./group-commit.ts";
 import type { Ingested } from "./ingest.ts";
+import type { Sender } from "./meter.ts";
 import { settle, WAIT_MAX_EVENTS } from "./wait.ts";
 
 export type BatchResult = { accepted: number; rejected: number; skipped: number; results: EventResult[] };
@@ -23,18 +24,19 @@ export type Tracked<T> = {
   settle: (parts: Pick<TrackParts, "transact" | "topics">) => Promise<T>;
 };
 
-type Batch = { tenantId: string; inputs: readonly (NewEvent | DomainError)[] };
+type Batch = { sender: Sender; inputs: readonly (NewEvent | DomainError)[] };
 
 /**
  * Stores the valid events of a tenant's batch and returns a result for each in order; an input that is an
  * error is REJECTED with its message.
+ * @throws DomainError PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
  */
 export const trackBatch = async (
   parts: Pick<TrackParts, "ingest" | "metrics">,
-  { tenantId, inputs }: Batch,
+  { sender, inputs }: Batch,
 ): Promise<Tracked<BatchResult>> => {
   const events = inputs.filter((input): input is NewEvent => !(input instanceof DomainError));
-  const stored = await parts.ingest(tenantId, events);
+  const stored = await parts.ingest(sender, events);
   let next = 0;
   const results = inputs.map((input) =>
     input instanceof DomainError ? rejected(input) : resultOf(stored[next++]!, input.w),

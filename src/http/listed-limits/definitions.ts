@@ -6,6 +6,7 @@ import { EXPRESSION_MAX_DEPTH, EXPRESSION_MAX_NODES } from "../../domain/evaluat
 import { NAMED_METRICS_MAX } from "../../domain/evaluation/language/metric-readings.ts";
 import { TREE_MAX_DEPTH, TREE_MAX_LEAVES } from "../../domain/evaluation/language/trees.ts";
 import { ITEMS_MAX, TIERS_MAX as ADVENTURE_TIERS_MAX } from "../../domain/evaluation/adventures/adventure.ts";
+import { PAUSES_MAX } from "../../domain/evaluation/pauses.ts";
 import { STEPS_MAX } from "../../domain/evaluation/quests/quest.ts";
 import { BUNDLE_DEPTH_MAX, BUNDLE_SIZE_MAX } from "../../domain/evaluation/rewards/reward-graph.ts";
 import {
@@ -39,6 +40,7 @@ export const DEFINITION_LIMITS: readonly Limit[] = [
   limit("rule.document", RULE_MAX_BYTES, "bytes", "a rule as JSON, with its defaults and the ids of actions"),
   limit("definition.document", DEFINITION_MAX_BYTES, "bytes", "a definition or leaderboard as JSON"),
   limit("quest.steps", STEPS_MAX, "items", "steps of a quest"),
+  limit("definition.pauses", PAUSES_MAX, "items", "pauses of a quest or an adventure that reverts know"),
   limit("adventure.items", ITEMS_MAX, "items", "quests of an adventure"),
   limit("adventure.tiers", ADVENTURE_TIERS_MAX, "items", "tiers of an adventure"),
   limit("bundle.depth", BUNDLE_DEPTH_MAX, "levels", "bundles inside one another"),

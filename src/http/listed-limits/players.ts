@@ -1,8 +1,10 @@
 import { KEY_METADATA_MAX_BYTES, WORKING_KEYS_MAX } from "../../domain/accounts/api-keys/checks.ts";
+import { PASSKEYS_MAX } from "../../domain/accounts/mfa/passkeys.ts";
 import { SESSIONS_PER_USER_MAX } from "../../domain/accounts/auth/sessions.ts";
 import { PROJECTS_PER_TENANT_MAX } from "../../domain/accounts/projects/projects.ts";
 import { LOTS_MAX } from "../../domain/economy/currencies/balances.ts";
 import { HOLDS_MAX } from "../../domain/economy/currencies/holds.ts";
+import { FREE_STEP_CODES_MAX, STEP_CODES_MAX } from "../../domain/economy/quests/codes.ts";
 import { CODES_MAX, FREE_CODES_MAX } from "../../domain/economy/rewards/codes.ts";
 import { BULK_PLAYERS_MAX } from "../../domain/economy/rewards/start-bulk-grant.ts";
 import { MEMBERS_CHANGED_MAX } from "../../domain/economy/segments/members.ts";
@@ -30,6 +32,7 @@ export const ACCOUNT_LIMITS: readonly Limit[] = [
   limit("tenant.projects", PROJECTS_PER_TENANT_MAX, "items", "projects of a tenant, whatever its plan"),
   limit("project.keys", WORKING_KEYS_MAX, "items", "API keys of a project that work, replaced ones included"),
   limit("project.key.metadata", KEY_METADATA_MAX_BYTES, "bytes", "the metadata of an API key, as JSON"),
+  limit("account.passkeys", PASSKEYS_MAX, "items", "passkeys of a user or super-admin"),
   limit("user.sessions", SESSIONS_PER_USER_MAX, "items", "sessions of a user; the oldest end"),
 ];
 
@@ -55,6 +58,8 @@ export const PLAYER_LIMITS: readonly Limit[] = [
   limit("grant.bulk.players", BULK_PLAYERS_MAX, "items", "players that a bulk grant may name"),
   limit("reward.codes", FREE_CODES_MAX, "items", "codes of a reward that nobody has yet"),
   limit("reward.codes.batch", CODES_MAX, "items", "codes of one request"),
+  limit("quest.step.codes", FREE_STEP_CODES_MAX, "items", "codes of a step's pool that nobody has used"),
+  limit("quest.step.codes.batch", STEP_CODES_MAX, "items", "of these, codes of one request"),
   limit("segment.members.batch", MEMBERS_CHANGED_MAX, "items", "players that one request adds or removes"),
   limit("revert.sent", SENT_EVENTS_MAX, "items", "events that an event to be reverted may have sent"),
   limit("revert.bulk.ids", BULK_EVENT_IDS_MAX, "items", "events that a bulk revert may name"),

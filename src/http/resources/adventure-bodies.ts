@@ -1,9 +1,10 @@
 import { z } from "zod";
-import { DRAFT_STATUSES } from "../../domain/economy/definitions/drafts.ts";
 import { adventureShape } from "../../domain/evaluation/adventures/adventure.ts";
 import { ADVENTURE_STATES } from "../../domain/evaluation/adventures/row.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
+import { RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { draftFields, VersionBody } from "./definition-bodies.ts";
 
 const common = { tag: "Adventures", project: "caller" } as const;
 
@@ -20,33 +21,13 @@ export const AdventureParams = z.object({
   adventureId: z.string().max(64).meta({ description: "The adventure's UUID or its key", example: "winter" }),
 });
 
-/** An adventure as it was published; stored ones may be of an earlier version of the service. */
-const StoredAdventure = z.record(z.string(), z.unknown());
-
 export const AdventureBody = adventureShape
   .extend({
-    id: z.uuid(),
-    status: z.enum(DRAFT_STATUSES).meta({
-      description: "SCHEDULED and ENDED also follow from `startsAt` and `endsAt`",
-    }),
-    draftVersion: z.int().meta({ description: "Counts the edits of the draft" }),
-    publishedVersion: z.int().nullable(),
-    published: StoredAdventure.nullable().meta({
-      description: "What runs; the other fields are those of the draft",
-    }),
-    createdAt: z.iso.datetime(),
-    updatedAt: z.iso.datetime(),
+    ...draftFields("`startsAt` and `endsAt`"),
   })
   .meta({ id: "Adventure" });
 
-export const AdventureVersionBody = z
-  .object({
-    version: z.int(),
-    definition: StoredAdventure,
-    publishedAt: z.iso.datetime(),
-    isPublished: z.boolean().meta({ description: "The one that runs" }),
-  })
-  .meta({ id: "AdventureVersion" });
+export const AdventureVersionBody = VersionBody.meta({ id: "AdventureVersion" });
 
 export const AdventureStatsBody = z
   .object({
@@ -68,6 +49,8 @@ const TierBody = z
   .object({
     tier: z.int(),
     points: z.int(),
+    free: RewardBundle.nullable(),
+    premium: RewardBundle.nullable().meta({ description: "For players with premium" }),
     reached: z.boolean(),
     claimed: z.boolean().meta({ description: "Whether the rewards of the free track were granted" }),
     premiumClaimed: z.boolean().meta({ description: "Whether those of the premium track were" }),
@@ -77,6 +60,10 @@ const TierBody = z
 const ItemBody = z
   .object({
     questKey: z.string(),
+    name: z.string().meta({ description: "Of the quest, in the player's language" }),
+    chapter: z.string().nullable(),
+    optional: z.boolean(),
+    points: z.int().meta({ description: "For each completion" }),
     unlocked: z.boolean(),
     unlocksAt: z.iso.datetime().nullable().meta({ description: "When time alone unlocks it" }),
     state: z.enum(QUEST_STATES).meta({ description: "Of the player's quest in its current cycle" }),
@@ -90,7 +77,16 @@ export const PlayerAdventureBody = z
     adventureKey: z.string(),
     adventureId: z.uuid(),
     name: z.string(),
+    description: z.string().nullable(),
+    imageUrl: z.string().nullable(),
     season: z.string().nullable(),
+    join: z.enum(["AUTO", "MANUAL"]),
+    claim: z.enum(["AUTO", "MANUAL"]),
+    rewards: RewardBundle,
+    premiumPrice: z
+      .object({ currencyKey: z.string(), amount: z.int() })
+      .nullable()
+      .meta({ description: "Null where premium cannot be bought" }),
     state: z.enum(ADVENTURE_STATES).meta({
       description: "LOCKED: before its start, while it is paused, or not offered to the player",
     }),
@@ -115,7 +111,13 @@ export const PlayerAdventureBody = z
       adventureKey: "winter",
       adventureId: "019ba9d2-4c00-7000-8000-000000000002",
       name: "Winter season",
+      description: null,
+      imageUrl: null,
       season: "2026-winter",
+      join: "AUTO",
+      claim: "AUTO",
+      rewards: { xp: 500 },
+      premiumPrice: null,
       state: "IN_PROGRESS",
       points: 60,
       questsCompleted: 1,
@@ -129,12 +131,48 @@ export const PlayerAdventureBody = z
       completedAt: null,
       claimedAt: null,
       tiers: [
-        { tier: 1, points: 50, reached: true, claimed: true, premiumClaimed: false },
-        { tier: 2, points: 100, reached: false, claimed: false, premiumClaimed: false },
+        {
+          tier: 1,
+          points: 50,
+          free: { xp: 10 },
+          premium: { xp: 50 },
+          reached: true,
+          claimed: true,
+          premiumClaimed: false,
+        },
+        {
+          tier: 2,
+          points: 100,
+          free: null,
+          premium: { xp: 100 },
+          reached: false,
+          claimed: false,
+          premiumClaimed: false,
+        },
       ],
       items: [
-        { questKey: "first-week", unlocked: true, unlocksAt: null, state: "CLAIMED", completions: 1 },
-        { questKey: "second-week", unlocked: true, unlocksAt: null, state: "AVAILABLE", completions: 0 },
+        {
+          questKey: "first-week",
+          name: "Your first week",
+          chapter: null,
+          optional: false,
+          points: 50,
+          unlocked: true,
+          unlocksAt: null,
+          state: "CLAIMED",
+          completions: 1,
+        },
+        {
+          questKey: "second-week",
+          name: "Your second week",
+          chapter: null,
+          optional: false,
+          points: 50,
+          unlocked: true,
+          unlocksAt: null,
+          state: "AVAILABLE",
+          completions: 0,
+        },
       ],
     },
   });

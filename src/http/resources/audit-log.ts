@@ -6,17 +6,14 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { pageReply, Span, sortedBy } from "./list-bodies.ts";
 
+const ACTORS = "user:<id>, key:<id>, admin:<id>, platform-token:<id>, scim-token:<id>, anonymous or system";
+
 const ACTOR_MAX = 100;
 
 export const AuditQuery = PageQuery.extend({
   ...sortedBy(AUDIT_ORDERS),
   action: z.string().min(1).max(100).optional().meta({ example: "member.role_changed" }),
-  actor: z
-    .string()
-    .min(1)
-    .max(ACTOR_MAX)
-    .optional()
-    .meta({ description: "user:<id>, key:<id>, admin:<id>, platform-token:<id>, anonymous or system" }),
+  actor: z.string().min(1).max(ACTOR_MAX).optional().meta({ description: ACTORS }),
   ...Span.shape,
 });
 
@@ -24,9 +21,7 @@ export const AuditEntryBody = z
   .object({
     id: z.uuid(),
     tenantId: z.uuid().nullable(),
-    actor: z
-      .string()
-      .meta({ description: "user:<id>, key:<id>, admin:<id>, platform-token:<id>, anonymous or system" }),
+    actor: z.string().meta({ description: ACTORS }),
     action: z.string().meta({ example: "member.role_changed" }),
     target: z.object({ type: z.string(), id: z.string() }),
     ip: z.string().meta({ description: "Empty for the server itself, and for the platform's people" }),

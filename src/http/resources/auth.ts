@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { OWN_ACCOUNT } from "../../domain/kernel/access.ts";
+import { OWN_ACCOUNT, OWN_ENROLMENT } from "../../domain/kernel/access.ts";
 import { changePassword, getAccount, type Self, updateAccount } from "../../domain/accounts/auth/account.ts";
 import { login } from "../../domain/accounts/auth/login.ts";
 import { refresh } from "../../domain/accounts/auth/refresh.ts";
@@ -34,6 +34,7 @@ import {
   signedInReply,
   TOKEN_INPUT_MAX,
 } from "./auth-bodies.ts";
+import { FactorCode, proofParts } from "./mfa-bodies.ts";
 import { Accepted, Deleted } from "./plain-bodies.ts";
 import { sortedBy } from "./list-bodies.ts";
 
@@ -51,6 +52,7 @@ const AccountBody = z
         .boolean()
         .meta({ description: "False until POST /auth/complete-profile, after a sign-up without a name" }),
       hasPassword: z.boolean().meta({ description: "False for users who only sign in through a provider" }),
+      mfaEnabled: z.boolean().meta({ description: "Whether a second factor is set" }),
       pendingEmail: z
         .string()
         .nullable()
@@ -125,14 +127,19 @@ const signInRoutes = [
       "an address has 20 wrong passwords in 15 minutes, and an account 10 in an hour from all addresses " +
       "and devices together that have not signed in to it before. The answer's X-Device-Token, as that of " +
       "every way to sign in, makes the device known wherever it is when later logins send it; a new " +
-      "password makes the address known.",
+      "password makes the address known. An account with a second factor answers 401 with the reason " +
+      "MFA_REQUIRED, and `challenge` for POST /auth/login/mfa; with `mfaCode` one call does both.",
     access: "public",
     project: "none",
     takesNoIdempotencyKey: true,
-    body: z.object({ email: z.string().max(EMAIL_MAX), password: CurrentPassword }),
+    body: z.object({
+      email: z.string().max(EMAIL_MAX),
+      password: CurrentPassword,
+      mfaCode: FactorCode.optional(),
+    }),
     response: LoginBody,
     run: async (app, { body, actor, deviceToken }) =>
-      signedInReply(await login(app, { ...body, ip: actor.ip, deviceToken })),
+      signedInReply(await login(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
   }),
   route({
     method: "post",
@@ -157,6 +164,7 @@ const signInRoutes = [
     ...own,
     method: "post",
     path: "/auth/logout",
+    access: OWN_ENROLMENT,
     id: "logout",
     summary: "Log out",
     description:
@@ -180,6 +188,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     ...own,
     method: "get",
     path: "/auth/me",
+    access: OWN_ENROLMENT,
     id: "getAccount",
     summary: "Get your account",
     response: AccountBody,

@@ -19,7 +19,7 @@ import { react, type React, REACTIONS_MAX } from "../../domain/social/chat/react
 import { markRead } from "../../domain/social/chat/read-marker.ts";
 import type { ChatActor } from "../../domain/kernel/events/chat-views.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
-import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
+import { PAGE_DEPTH_MAX } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { Reply, route } from "../route.ts";
 import {
@@ -36,6 +36,7 @@ import {
 } from "./chat-bodies.ts";
 import { countBlocked } from "./chat-blocked.ts";
 import { channelRefOf } from "./chat-channels.ts";
+import { Limit } from "./list-bodies.ts";
 
 const common = { tag: "Chat", project: "caller" } as const;
 const read = { ...common, access: { scope: "chat:read", roles: EVERY_ROLE } } as const;
@@ -53,7 +54,7 @@ const History = z.object({
     .meta({ description: "Instead of before and after: pages of limit messages from the newest" }),
   before: Seq.meta({ description: "Messages below this seq, newest first" }),
   after: Seq.meta({ description: "Messages above this seq, oldest first" }),
-  limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+  limit: Limit,
   playerId: ActingPlayer,
 });
 

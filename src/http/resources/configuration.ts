@@ -1,22 +1,22 @@
 import { z } from "zod";
-import type { App } from "../../app.ts";
 import { ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
-import { diffConfig } from "../../domain/registries/configuration/diff.ts";
+import { CONFIG_ACTIONS } from "../../domain/registries/configuration/diff.ts";
 import {
   CONFIG_FORMAT,
   ConfigDocument,
   readConfigDocument,
 } from "../../domain/registries/configuration/document.ts";
-import { exportConfig } from "../../domain/registries/configuration/export.ts";
-import { importConfig } from "../../domain/registries/configuration/import.ts";
+import { exportShown } from "../../domain/registries/configuration/export.ts";
+import { importConfig, tryImport } from "../../domain/registries/configuration/import.ts";
 import { DOCUMENT_MAX_BYTES, DOCUMENT_PARTS_MAX } from "../../domain/kernel/limits.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
 import { Project, settingsOf } from "../../domain/accounts/projects/project.ts";
 import { changeProject } from "../../domain/economy/levels/change-project.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/settings.ts";
-import { route } from "../route.ts";
+import { route, type RouteContext } from "../route.ts";
+import { readQuestions } from "./configuration-reports.ts";
 
 /** Of every operation whose body is a document: what a project may keep fits. */
 const takesDocument = {
@@ -29,20 +29,22 @@ const takesDocument = {
 const Change = z.object({
   section: z.string().meta({ example: "badges" }),
   key: z.string(),
-  action: z.enum(["CREATE", "UPDATE", "ARCHIVE"]),
+  action: z.enum(CONFIG_ACTIONS).meta({ description: "DELETE: of analyticsReports" }),
   fields: z.array(z.string()).meta({ description: "The fields that differ" }),
 });
 
 const DiffBody = z.strictObject({
   document: ConfigDocument,
-  prune: z
-    .boolean()
-    .default(false)
-    .meta({ description: "Archive everything that a section of the document does not name" }),
+  prune: z.boolean().default(false).meta({
+    description: "Archive everything that a section of the document does not name; delete saved reports",
+  }),
 });
 
 const ImportBody = DiffBody.extend({
-  dryRun: z.boolean().default(false).meta({ description: "As /config/diff" }),
+  dryRun: z
+    .boolean()
+    .default(false)
+    .meta({ description: "Make the import and take it back: what it would refuse is refused" }),
 });
 
 /** Parses a body whose `document` is read in slices. */
@@ -59,9 +61,17 @@ const inSlices =
     }
   };
 
-/** Computes what a document would change; compared without holding database resources. */
-const changesOf = async (app: App, projectId: string, wanted: { document: ConfigDocument; prune: boolean }) =>
-  diffConfig(await app.transact((work) => exportConfig(work, projectId)), wanted);
+type Asked = Pick<RouteContext<unknown, unknown, unknown>, "caller" | "projectId" | "signal"> & {
+  body: { document: unknown; prune: boolean };
+};
+
+/** Reads what an import needs. @throws DomainError VALIDATION_ERROR with the place in the body */
+const importOf = async ({ caller, signal, body }: Asked) => {
+  const document = body.document as ConfigDocument;
+  const questions = await readQuestions(document);
+  const [tenantId, actor] = [tenantOf(caller), actorOf(caller)];
+  return { document, questions, prune: body.prune, tenantId, caller, actor, signal };
+};
 
 const common = { tag: "Configuration", project: "caller" } as const;
 const example = { format: CONFIG_FORMAT, currencies: [{ key: "coins", name: "Coins" }] };
@@ -74,14 +84,15 @@ export const configurationRoutes = [
     id: "exportConfig",
     summary: "Export all definitions",
     description:
-      "One document: settings, level curve, economy, leaderboards and rules, by key, without ids, so " +
-      "that it can be kept in version control and imported into another project. Archived things are not " +
-      "in it, nor edits of rules that nobody has published.",
+      "One document: settings, level curve, economy, leaderboards, rules and saved reports, by key, " +
+      "without ids, so that it can be kept in version control and imported into another project. Archived " +
+      "things are not in it, nor edits of rules that nobody has published, nor codes of quests, nor who " +
+      "gets mails of reports: an import keeps those that the project has.",
     access: { scope: "config:read", roles: EVERY_ROLE },
     isOfConfiguration: true,
     timeouts: WEB_LONG,
     response: z.record(z.string(), z.unknown()).meta({ example }),
-    run: (app, { projectId }) => app.transact((work) => exportConfig(work, projectId)),
+    run: (app, { projectId }) => app.transact((work) => exportShown(work, projectId)),
   }),
   route({
     ...common,
@@ -89,15 +100,22 @@ export const configurationRoutes = [
     path: "/config/diff",
     id: "diffConfig",
     summary: "Compare a document with the project",
-    description: "What an import would change. Changes nothing.",
+    description:
+      "What an import would change. Changes nothing, and refuses in the same way what an import would " +
+      "refuse, whoever asks: the import is made and taken back. Whether the caller may make it is for a " +
+      "dry run to say.",
     access: { scope: "config:read", roles: BUILDERS },
     ...takesDocument,
     body: DiffBody,
     readBody: inSlices(DiffBody),
     response: z.object({ changes: z.array(Change) }),
-    run: async (app, { projectId, body: { document, prune } }) => ({
-      changes: await changesOf(app, projectId, { document, prune }),
-    }),
+    errors: ["PAYMENT_REQUIRED"],
+    // What is tried is in no transaction with anything else.
+    prepare: async (app, context) => {
+      const asked = { ...(await importOf(context)), caller: undefined };
+      return tryImport(app.transact, context.projectId, asked);
+    },
+    run: async (_, { prepared: changes }) => ({ changes }),
   }),
   route({
     ...common,
@@ -115,12 +133,15 @@ export const configurationRoutes = [
     body: ImportBody,
     readBody: inSlices(ImportBody),
     response: z.object({ applied: z.boolean(), changes: z.array(Change) }),
-    run: async (app, { caller, projectId, signal, body: { dryRun, prune, document: given } }) => {
-      const document = given as ConfigDocument;
-      if (dryRun) return { applied: false, changes: await changesOf(app, projectId, { document, prune }) };
-      const actor = actorOf(caller);
-      const options = { document, prune, tenantId: tenantOf(caller), caller, actor, signal };
-      return { applied: true, changes: await app.transact((work) => importConfig(work, projectId, options)) };
+    errors: ["PAYMENT_REQUIRED"],
+    prepare: async (app, context) => {
+      const asked = await importOf(context);
+      const isTried = context.body.dryRun;
+      return { asked, tried: isTried && (await tryImport(app.transact, context.projectId, asked)) };
+    },
+    run: async (app, { projectId, prepared: { asked, tried } }) => {
+      if (tried) return { applied: false, changes: tried };
+      return { applied: true, changes: await app.transact((work) => importConfig(work, projectId, asked)) };
     },
   }),
   route({

@@ -13,11 +13,10 @@ import {
 import type { DefinitionKind } from "../../domain/economy/definitions/kind.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
-import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../domain/kernel/limits.ts";
-import { boundBytes } from "../../domain/kernel/oversize.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { type AnyRoute, route } from "../route.ts";
+import { capital, CHANGE_TEXT, changeBody } from "./definition-bodies.ts";
 import { sortedBy } from "./list-bodies.ts";
 
 const readers = { access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" } as const;
@@ -28,8 +27,6 @@ const ListQuery = PageQuery.extend({
   status: z.enum(["ACTIVE", "ARCHIVED"]).optional().meta({ description: "Default: ACTIVE" }),
   search: z.string().min(1).max(100).optional().meta({ description: "Part of the name or key" }),
 });
-
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Properties shared by the operations of a kind. */
 type Common = {
@@ -139,37 +136,20 @@ const getRoute = ({ kind, read, name, path, params, refOf, body, show }: Common)
       ),
   });
 
-/** A field omitted from a change keeps its value instead of becoming the default. */
-const withoutDefault = (field: z.ZodType): z.ZodType =>
-  field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;
-
-const patchBody = ({ shape }: DefinitionKind) =>
-  z
-    .strictObject({
-      ...Object.fromEntries(
-        Object.entries(shape.shape).map(([field, one]) => [
-          field,
-          withoutDefault(one as z.ZodType).nullish(),
-        ]),
-      ),
-      version: z.int().min(1).optional().meta({
-        description: "The version that the change is based on; 409 VERSION_CONFLICT if it is another",
-      }),
-    })
-    .meta({ example: { name: "A better name", version: 1 } });
-
-const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute =>
-  route({
+const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute => {
+  const changed = changeBody(kind.shape, {
+    name: "version",
+    description: "The version that the change is based on; 409 VERSION_CONFLICT if it is another",
+  });
+  return route({
     ...write,
     method: "patch",
     path,
     id: `update${name}`,
     summary: `Change a ${kind.kind}`,
-    description:
-      "Fields that are given replace those that are there, whole; null takes an optional one away, or " +
-      "gives it its default back. The key cannot change.",
+    description: `${CHANGE_TEXT} The key cannot change.`,
     params,
-    body: boundBytes(patchBody(kind), DEFINITION_MAX_BYTES + PATCH_MORE_BYTES),
+    body: changed,
     response: body,
     run: (app, given) =>
       app.transact(async (work) => {
@@ -178,6 +158,7 @@ const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Com
         return show(work, await patchDefinition(work, given.projectId, kind, { ref, version, changes }));
       }),
   });
+};
 
 const archiveRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute =>
   route({

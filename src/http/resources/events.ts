@@ -3,10 +3,9 @@ import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
 import { DEVELOPERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { type Actor, type Caller, tenantOf } from "../../domain/kernel/caller.ts";
+import { type Actor, type Caller, customerOf, tenantOf } from "../../domain/kernel/caller.ts";
 import { DomainError, invalid } from "../../domain/kernel/errors.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
-import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { findPlayer } from "../../domain/progression/players/players.ts";
 import { mapInSlices } from "../../domain/kernel/slices.ts";
 import { StepBudget } from "../../domain/kernel/step-budget.ts";
@@ -28,7 +27,7 @@ import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
 import { BatchEvent, DescribedEvent, SingleEvent } from "./event-bodies.ts";
-import { Flag } from "./list-bodies.ts";
+import { AfterId, cursorBody, Flag } from "./list-bodies.ts";
 
 const Effect = z.object({
   type: z.string(),
@@ -131,7 +130,7 @@ const track = async (
 ): Promise<{ result: Batch; outcome: (app: App) => Promise<Batch> }> => {
   const events = inputs.filter((input): input is NewEvent => !(input instanceof DomainError));
   const projectIds = projectsOf(events);
-  const { result, settle } = await trackBatch(app, { tenantId: tenantOf(actor.caller), inputs });
+  const { result, settle } = await trackBatch(app, { sender: customerOf(actor.caller), inputs });
   return {
     result,
     outcome: (later) => settle({ ...later, transact: within(later, actor, projectIds) }),
@@ -151,6 +150,7 @@ const write = {
   tag: "Events",
   access: { scope: "events:write", roles: DEVELOPERS },
   project: "optional",
+  errors: ["PAYMENT_REQUIRED"],
 } as const;
 const read = {
   tag: "Events",
@@ -170,7 +170,8 @@ export const eventRoutes = [
     namesIgnored: true,
     summary: "Track an event",
     description:
-      "A duplicate of an idempotencyKey answers 200 with status DUPLICATE; an invalid event answers 400.",
+      "A duplicate of an idempotencyKey answers 200 with status DUPLICATE; an invalid event answers 400. " +
+      "Beyond the events of the plan it answers 402.",
     query: WaitQuery,
     body: SingleEvent,
     described: DescribedEvent,
@@ -197,7 +198,7 @@ export const eventRoutes = [
     description:
       `1 to ${BATCH_MAX_EVENTS} events. A bad event is REJECTED in its place and harms no other.` +
       ` After ${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have nothing but ` +
-      "their status.",
+      "their status. Beyond the events of the plan the whole batch answers 402, and nothing of it is stored.",
     bodyLimit: BATCH_MAX_BYTES,
     takesGzip: true,
     itemised: true,
@@ -238,9 +239,7 @@ export const eventRoutes = [
     id: "listEvents",
     summary: "List events, newest first",
     description: "A page ends at 1 MiB of properties.",
-    query: z.object({
-      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
-      cursor: z.uuid().optional().meta({ description: "pagination.nextCursor of the page before" }),
+    query: AfterId.extend({
       eventType: z.string().max(100).optional(),
       externalUserId: z.string().max(EXTERNAL_ID_MAX).optional(),
       idempotencyKey: z
@@ -258,10 +257,7 @@ export const eventRoutes = [
       from: IsoTime.optional().meta({ description: "timestamp from, inclusive" }),
       to: IsoTime.optional().meta({ description: "timestamp until, exclusive" }),
     }),
-    response: z.object({
-      data: z.array(TrackedEvent),
-      pagination: z.object({ limit: z.int(), nextCursor: z.uuid().nullable() }),
-    }),
+    response: cursorBody(TrackedEvent, z.uuid()),
     run: (app, { projectId, query }) =>
       app.transact(async (work) => {
         const { playerId: playerRef, ...filters } = query;

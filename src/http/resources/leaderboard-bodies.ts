@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { BREAKDOWN_VALUE_MAX } from "../../domain/evaluation/boards/lists.ts";
+import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 
 export const EntryBody = z
   .object({
@@ -17,6 +19,22 @@ export const EntryBody = z
     isMe: z.boolean().optional().meta({ description: "true on the line of the query's playerId" }),
   })
   .meta({ id: "LeaderboardEntry" });
+
+export const WindowBody = z.object({
+  key: z.string().meta({ example: "2026-W02" }),
+  startsAt: z.iso.datetime(),
+  endsAt: z.iso.datetime().nullable(),
+  status: z.enum(LIST_STATUSES),
+});
+
+/** A value of a breakdown. */
+export const BoardValue = z.string().max(BREAKDOWN_VALUE_MAX);
+
+export const PeriodKey = z
+  .string()
+  .min(1)
+  .max(64)
+  .meta({ description: "Key of a period; default the current one", example: "2026-W02" });
 
 export const PLAYER_REF = "The player's UUID, or ext: and the externalUserId";
 export const PlayerRef = z.string().min(1).max(300).meta({ description: PLAYER_REF });

@@ -1,26 +1,26 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 import { AROUND_LIMIT_DEFAULT, readEntries, readEntry } from "../../domain/leaderboards/entries.ts";
 import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notices/feed.ts";
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/segment-places.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
-import { ReadyJson } from "../../domain/kernel/ready-json.ts";
-import { type Aged, ANSWER_AGE_MS } from "../../domain/kernel/young-cache.ts";
 import { Reply, route } from "../route.ts";
-import { Flag } from "./list-bodies.ts";
-import { EntryBody, LeaderboardParams, PLAYER_REF, PlayerRef } from "./leaderboard-bodies.ts";
+import { AGED, ageOf, Fresh, keptReply } from "./aged-answers.ts";
+import {
+  BoardValue,
+  EntryBody,
+  LeaderboardParams,
+  PeriodKey,
+  PLAYER_REF,
+  PlayerRef,
+  WindowBody,
+} from "./leaderboard-bodies.ts";
 
 const ViewBody = z
   .object({
     leaderboardKey: z.string(),
-    period: z.object({
-      key: z.string().meta({ example: "2026-W02" }),
-      startsAt: z.iso.datetime(),
-      endsAt: z.iso.datetime().nullable(),
-      status: z.enum(LIST_STATUSES),
-    }),
+    period: WindowBody,
     board: z.string().meta({ description: "The value of the breakdown; empty without one" }),
     data: z.array(EntryBody),
     me: EntryBody.nullable(),
@@ -50,20 +50,9 @@ const FeedLine = z
   .meta({ id: "LeaderboardFeedLine" });
 
 const ListQuery = z.object({
-  period: z
-    .string()
-    .min(1)
-    .max(64)
-    .optional()
-    .meta({ description: "Key of a period; default the current one", example: "2026-W02" }),
-  board: z
-    .string()
-    .max(64)
-    .optional()
-    .meta({ description: "The value, of a leaderboard that is broken down by an attribute" }),
+  period: PeriodKey.optional(),
+  board: BoardValue.optional().meta({ description: "The value, of a leaderboard with a breakdown" }),
 });
-
-const Fresh = Flag.meta({ description: `true: as it is now, not as up to ${ANSWER_AGE_MS} ms ago` });
 
 const EntriesQuery = ListQuery.extend({
   page: z.coerce.number().int().min(1).max(PAGE_DEPTH_MAX).default(1),
@@ -99,15 +88,6 @@ const EntriesQuery = ListQuery.extend({
   }),
 });
 
-/** How old what an answer shows may be, in ms: everything committed before that is in it. */
-const DATA_AGE = "X-Data-Age-Ms";
-const AGED = {
-  [DATA_AGE]:
-    `How old what is shown may be, in ms: what is kept is used for ${ANSWER_AGE_MS}, and reading takes its ` +
-    "time; 0 for what was read now",
-} as const;
-const ageOf = ({ ageMs }: Aged<unknown>) => ({ [DATA_AGE]: String(Math.round(ageMs)) });
-
 const read = {
   tag: "Leaderboards",
   project: "caller",
@@ -127,22 +107,15 @@ const newPage: Read = async (app, projectId, leaderboardId, query) => {
   return new Reply(200, view.value as never, { ...ageOf(view), ...isEstimated });
 };
 
-const keptPage: Read = async (app, projectId, leaderboardId, asked) => {
+const keptPage: Read = (app, projectId, leaderboardId, asked) => {
   const { period, board, page, limit, cursor, fresh } = asked;
-  const key = JSON.stringify([projectId, leaderboardId, period, board, page, limit, cursor]);
-  const kept = await app.answers.get(
-    { projectId, owner: projectId, key },
-    {
-      isFresh: fresh ?? false,
-      make: async () => {
-        // Of nothing that is old already: the page grows as old again.
-        const { value } = await readEntries(app, projectId, leaderboardId, { ...asked, fresh: true });
-        const ready = new ReadyJson(value);
-        return { value: ready, bytes: ready.bytes + key.length };
-      },
-    },
-  );
-  return new Reply(200, kept.value as never, ageOf(kept));
+  return keptReply(app, {
+    projectId,
+    key: ["entries", leaderboardId, period, board, page, limit, cursor],
+    isFresh: fresh ?? false,
+    // Of nothing that is old already: the page grows as old again.
+    read: async () => (await readEntries(app, projectId, leaderboardId, { ...asked, fresh: true })).value,
+  });
 };
 
 export const leaderboardEntryRoutes = [

@@ -11,7 +11,7 @@ import {
 import { resetLeaderboard } from "../../domain/leaderboards/periods/reset.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
-import { LeaderboardParams } from "./leaderboard-bodies.ts";
+import { BoardValue, LeaderboardParams } from "./leaderboard-bodies.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 
 const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });
@@ -73,7 +73,7 @@ export const leaderboardPeriodRoutes = [
     query: PageQuery.extend({
       ...sortedBy(PERIOD_ORDERS),
       status: z.enum(LIST_STATUSES).optional(),
-      board: z.string().max(64).optional().meta({ description: BOARD }),
+      board: BoardValue.optional().meta({ description: BOARD }),
     }),
     response: pageBody(PeriodBody),
     run: async (app, { projectId, params, query }) => {
@@ -89,7 +89,7 @@ export const leaderboardPeriodRoutes = [
     summary: "Read the final order of a closed period",
     description: "Before it is closed: 409 INVALID_STATE.",
     params: LeaderboardParams.extend({ periodKey: Key }),
-    query: PageQuery.extend({ board: z.string().max(64).default("").meta({ description: BOARD }) }),
+    query: PageQuery.extend({ board: BoardValue.default("").meta({ description: BOARD }) }),
     errors: ["CONFLICT"],
     response: pageBody(PlaceBody).extend({ leaderboardKey: z.string(), period: PeriodBody }),
     run: (app, { projectId, params, query }) =>

@@ -25,6 +25,7 @@ const { shape } = Definition;
 const LeaderboardBody = Definition.extend({
   audience: shape.audience.unwrap().nullable(),
   breakdownAttribute: shape.breakdownAttribute.unwrap().nullable(),
+  breakdownProperty: shape.breakdownProperty.unwrap().nullable(),
   minScoreToEnter: shape.minScoreToEnter.unwrap().nullable(),
   entryCost: shape.entryCost.unwrap().nullable(),
   maxSubmissionsPerPeriod: shape.maxSubmissionsPerPeriod.unwrap().nullable(),

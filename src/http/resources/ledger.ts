@@ -2,11 +2,10 @@ import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { listEntries } from "../../domain/economy/ledger/entries.ts";
 import { verifyLedger } from "../../domain/economy/ledger/verify.ts";
-import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
-import { Span } from "./list-bodies.ts";
+import { AfterNumber, cursorBody, Span } from "./list-bodies.ts";
 import { PlayerParams } from "./player-params.ts";
 
 const Asset = z.enum(["XP", "CURRENCY", "LIVES"]);
@@ -49,21 +48,11 @@ export const ledgerRoutes = [
       "Every change of XP, currencies and lives. Entries are never changed: a mistake is corrected by " +
       "another entry.",
     query: Span.extend({
-      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
-      cursor: z.coerce
-        .number()
-        .int()
-        .min(1)
-        .max(Number.MAX_SAFE_INTEGER)
-        .optional()
-        .meta({ description: "pagination.nextCursor of the page before" }),
+      ...AfterNumber.shape,
       asset: Asset.optional(),
       currencyKey: Key.optional(),
     }),
-    response: z.object({
-      data: z.array(LedgerEntryBody),
-      pagination: z.object({ limit: z.int(), nextCursor: z.string().nullable() }),
-    }),
+    response: cursorBody(LedgerEntryBody),
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => {
         const player = await getPlayer(work, projectId, params.playerId);

@@ -1,18 +1,24 @@
 import { z } from "zod";
 import { PLAN_LIMITS, type PlanLimits, type Plan, PLANS } from "../../domain/kernel/plans.ts";
 import { DEFINITION_LIMITS } from "../listed-limits/definitions.ts";
+import { ANALYTICS_LIMITS } from "../listed-limits/analytics.ts";
+import { DOMAIN_LIMITS } from "../listed-limits/domains.ts";
 import { EVENT_LIMITS } from "../listed-limits/events.ts";
 import { GENERAL_LIMITS } from "../listed-limits/general.ts";
 import { LEADERBOARD_LIMITS } from "../listed-limits/leaderboards.ts";
 import { Limit, limit } from "../listed-limits/limit.ts";
 import { ACCOUNT_LIMITS, PLAYER_LIMITS } from "../listed-limits/players.ts";
 import { RATE_LIMITS } from "../listed-limits/rates.ts";
+import { SCIM_LIMITS } from "../listed-limits/scim.ts";
 import { CHAT_LIMITS, LOBBY_LIMITS, LOBBY_ROOM_LIMITS } from "../listed-limits/social.ts";
 import { route } from "../route.ts";
 
 /** Numeric limits of a plan; a missing one means unlimited. */
 const PLAN_TEXTS: Readonly<Record<keyof PlanLimits, string>> = {
   requestsPerMinute: "requests by all API keys of a project in a minute",
+  eventsPerMonth:
+    "events of all projects and sandboxes in a calendar month in UTC; paid plans take 120 percent",
+  activePlayersPerMonth: "players with an event in a calendar month in UTC; more are played on",
   projects: "projects of the tenant; sandboxes do not count",
   members: "members of the tenant and pending invitations",
   activeKeysPerProject: "active API keys of a project",
@@ -43,10 +49,13 @@ const LISTED: readonly Limit[] = [
   ...LOBBY_ROOM_LIMITS,
   ...LEADERBOARD_LIMITS,
   ...EVENT_LIMITS,
+  ...ANALYTICS_LIMITS,
   ...PLAYER_LIMITS,
   ...LOBBY_LIMITS,
   ...DEFINITION_LIMITS,
   ...ACCOUNT_LIMITS,
+  ...SCIM_LIMITS,
+  ...DOMAIN_LIMITS,
   ...RATE_LIMITS,
   ...PLANS.flatMap(planLimits),
 ];

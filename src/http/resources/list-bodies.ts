@@ -1,6 +1,12 @@
 import { z } from "zod";
 import type { Total } from "../../domain/kernel/counting.ts";
-import { type Page, pageOf, type PageQuery } from "../../domain/kernel/paging.ts";
+import {
+  type Page,
+  PAGE_LIMIT_DEFAULT,
+  PAGE_LIMIT_MAX,
+  pageOf,
+  type PageQuery,
+} from "../../domain/kernel/paging.ts";
 import { type Orders, sortsOf } from "../../domain/kernel/sorting.ts";
 import { Reply } from "../route.ts";
 
@@ -60,10 +66,25 @@ export const Span = z.object({
   to: Time.meta({ description: "Before this time", override: TIME_FIELD }),
 });
 
+/** Number of entries of a page. */
+export const Limit = z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT);
+const CURSOR = { description: "pagination.nextCursor of the page before" };
+
+/** The query of a list that goes on after an id. */
+export const AfterId = z.object({ limit: Limit, cursor: z.uuid().optional().meta(CURSOR) });
+/** The query of a list that goes on after a number. */
+export const AfterNumber = z.object({
+  limit: Limit,
+  cursor: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional().meta(CURSOR),
+});
+
+/** Builds the response schema of a list of `item` that goes on after a cursor. */
+export const cursorBody = <S extends z.ZodType>(item: S, cursor: z.ZodType<string, string> = z.string()) =>
+  z.object({
+    data: z.array(item),
+    pagination: z.object({ limit: z.int(), nextCursor: cursor.nullable() }),
+  });
+
 /** Builds a page, with the header that marks an estimated total. */
 export const pageReply = <T>(data: T[], { total, isEstimated }: Total, query: PageQuery): Reply<Page<T>> =>
   new Reply(200, pageOf(data, total, query), isEstimated ? { "X-Total-Estimated": "true" } : {});
-
-/** A field omitted from a change keeps its value instead of becoming the default. */
-export const withoutDefault = (field: z.ZodType): z.ZodType =>
-  field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;

@@ -8,11 +8,13 @@ import { Acting, LobbyBody, LobbyParams, lobbyRef, runCommand, writesLobbies } f
 
 type Described = { path: string; id: string; summary: string; description?: string };
 
-/** A command whose body names the acting player. */
-const byPlayer = <S extends z.core.$ZodLooseShape>(
+type ActingField = z.ZodType<string | undefined, string | undefined>;
+
+/** A command, with the field of its body that names the acting player. */
+const commandRoute = (
   { path, ...described }: Described,
-  command: LobbyCommand<z.ZodObject<S>>,
-  playerId: z.ZodType<string | undefined, string | undefined> = Acting,
+  command: LobbyCommand<z.ZodObject>,
+  [field, schema]: ["playerId" | "actingPlayerId", ActingField],
 ) =>
   route({
     ...writesLobbies,
@@ -20,32 +22,21 @@ const byPlayer = <S extends z.core.$ZodLooseShape>(
     method: "post",
     path: `/lobbies/{lobbyId}/${path}`,
     params: LobbyParams,
-    body: command.body.extend({ playerId }),
+    body: command.body.extend({ [field]: schema }),
     response: LobbyBody,
     run: (app, { caller, projectId, params, body }) => {
-      const { playerId: acting, ...rest } = body as { playerId?: string };
+      const { [field]: acting, ...rest } = body as Record<typeof field, string | undefined>;
       return runCommand(app, command, { caller, projectId, params, acting }, rest as never);
     },
   });
 
+/** A command whose body names the acting player. */
+const byPlayer = (described: Described, command: LobbyCommand<z.ZodObject>, playerId: ActingField = Acting) =>
+  commandRoute(described, command, ["playerId", playerId]);
+
 /** A command whose body names the affected player. */
-const aboutPlayer = <S extends z.core.$ZodLooseShape>(
-  { path, ...described }: Described,
-  command: LobbyCommand<z.ZodObject<S>>,
-) =>
-  route({
-    ...writesLobbies,
-    ...described,
-    method: "post",
-    path: `/lobbies/{lobbyId}/${path}`,
-    params: LobbyParams,
-    body: command.body.extend({ actingPlayerId: Acting }),
-    response: LobbyBody,
-    run: (app, { caller, projectId, params, body }) => {
-      const { actingPlayerId: acting, ...rest } = body as { actingPlayerId?: string };
-      return runCommand(app, command, { caller, projectId, params, acting }, rest as never);
-    },
-  });
+const aboutPlayer = (described: Described, command: LobbyCommand<z.ZodObject>) =>
+  commandRoute(described, command, ["actingPlayerId", Acting]);
 
 const update = route({
   ...writesLobbies,

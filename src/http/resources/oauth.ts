@@ -1,3 +1,4 @@
+import { orChallenge } from "../../domain/accounts/mfa/sign-in.ts";
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { OWN_ACCOUNT } from "../../domain/kernel/access.ts";
@@ -15,8 +16,11 @@ import {
 } from "../../domain/accounts/oauth/provider.ts";
 import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/redirects.ts";
 import { startFlow, startLink } from "../../domain/accounts/oauth/start.ts";
+import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
 import { route } from "../route.ts";
-import { answerOf, cookieOf, redirect } from "./oauth-browser.ts";
+import { startAtPublicUrl } from "../../domain/accounts/oauth/custom-hosts.ts";
+import { answerOf, cookieOf, redirect, reportTo } from "./oauth-browser.ts";
+import { ChangeProofBody, proofParts, selfOf } from "./mfa-bodies.ts";
 import { LoginBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 
@@ -69,19 +73,16 @@ const partsOf = (app: App): CompleteParts => {
     autoApproveTenants,
     defaultPlan,
     disposableEmail,
-    report: ({ code, cause }) => {
-      // Only the text of a provider's failure: the error may contain tokens.
-      if (code !== "server_error")
-        log.warn({ error: code, causes: causesOf(cause) }, "OAuth provider failed");
-      else log.error({ err: cause }, "OAuth sign-in failed");
-    },
+    report: reportTo(log, "OAuth sign-in failed"),
   };
 };
 
-const causesOf = (error: unknown): string[] =>
-  error instanceof Error ? [error.message, ...causesOf(error.cause)] : [];
-
 const common = { tag: "OAuth", project: "none" } as const;
+
+const ASKED =
+  "Needs `currentPassword`, if the account has one, and, if it has a second factor, `code` or `passkey`, " +
+  "unless its session proved one in the last 10 minutes. An account with neither must have signed in " +
+  "within 10 minutes.";
 
 export const oauthRoutes = [
   route({
@@ -148,13 +149,16 @@ export const oauthRoutes = [
     summary: "Exchange a code for tokens",
     description:
       "The `code` of a sign-in with response_mode=code is good once, for 60 seconds. The answer's " +
-      "X-Device-Token makes the device known at the next login.",
+      "X-Device-Token makes the device known at the next login. A user with a second factor gets the " +
+      "challenge of POST /auth/login instead.",
     access: "public",
     takesNoIdempotencyKey: true,
     body: z.object({ code: z.string().max(SECRET_MAX) }),
     response: LoginBody,
-    run: async ({ transact, tokens }, { body, deviceToken }) =>
-      signedInReply(await transact((work) => exchangeCode(work, tokens, { ...body, deviceToken }))),
+    run: async ({ transact, tokens }, { body, deviceToken, host }) => {
+      const brought = { ...body, deviceToken, tenantId: host?.tenantId };
+      return signedInReply(orChallenge(await transact((work) => exchangeCode(work, tokens, brought))));
+    },
   }),
   route({
     ...common,
@@ -167,7 +171,7 @@ export const oauthRoutes = [
       "Sends the browser to the provider, and from there back to redirect_uri: with access_token, " +
       "refresh_token, token_type and expires_in (seconds), or with error and error_description. The " +
       "refresh token must be exchanged with POST /auth/refresh within 5 minutes, whose answer has the " +
-      "X-Device-Token of the device.",
+      "X-Device-Token of the device. The error mfa_required has a challenge_token for POST /auth/login/mfa.",
     access: "public",
     params: Params,
     query: z.object({
@@ -193,8 +197,9 @@ export const oauthRoutes = [
     }),
     status: 302,
     response: z.undefined(),
-    run: async (app, { params, query }) => {
+    run: async (app, { params, query, host }) => {
       const { id, provider } = providerOf(app, params.provider);
+      if (host) return redirect(startAtPublicUrl(app.config.publicUrl, id, query, host));
       const started = await startFlow({ ...app, ...rulesOf(app) }, provider, {
         provider: id,
         flow: query.flow,
@@ -222,8 +227,10 @@ export const oauthRoutes = [
     query: z.looseObject({ state: z.string().max(SECRET_MAX).optional() }),
     status: 302,
     response: z.undefined(),
-    run: async (app, { params, query, cookie, actor }) => {
+    run: async (app, { params, query, cookie, actor, host }) => {
       const { id, provider } = providerOf(app, params.provider);
+      // No flow begins at a custom domain, so none ends there.
+      if (host) throw notFound("Page");
       const { read, clear } = cookieOf(app);
       const location = await completeFlow(partsOf(app), provider, {
         id,
@@ -240,12 +247,18 @@ export const oauthRoutes = [
     path: "/auth/oauth/{provider}/link",
     id: "startOAuthLink",
     summary: "Start linking a provider to your account",
-    description: "Open `authUrl` in the browser within 2 minutes; it works once.",
+    description:
+      "Open `authUrl` in the browser within 2 minutes; it works once. What comes back are further tokens " +
+      `of the session that asks, or a code for them. ${ASKED}`,
     access: OWN_ACCOUNT,
     takesNoIdempotencyKey: true,
     params: Params,
-    body: z.object({ redirect_uri: RedirectUri, response_mode: ResponseMode }),
+    body: z.object({ redirect_uri: RedirectUri, response_mode: ResponseMode, ...ChangeProofBody.shape }),
     response: z.object({ authUrl: z.string().meta({ description: "A whole address" }) }),
+    prepare: async (app, { actor, params, body }) => {
+      providerOf(app, params.provider);
+      await requireChangeProof(proofParts(app, actor), selfOf(actor), body);
+    },
     run: async (app, { caller, params, body }) => {
       const { id } = providerOf(app, params.provider);
       const { userId, tenantId, sessionId } = userOf(caller);
@@ -267,10 +280,15 @@ export const oauthRoutes = [
     path: "/auth/oauth/{provider}",
     id: "unlinkIdentity",
     summary: "Unlink a provider from your account",
-    description: "409 when it is your only way in.",
+    description: `409 when it is your only way in. ${ASKED}`,
     access: OWN_ACCOUNT,
     params: Params,
+    body: ChangeProofBody.optional(),
     response: Deleted,
+    prepare: (app, { actor, params, body = {} }) => {
+      providerId(params.provider);
+      return requireChangeProof(proofParts(app, actor), selfOf(actor), body);
+    },
     run: async ({ transact }, { caller, params }) => {
       const id = providerId(params.provider);
       await transact((work) => unlinkIdentity(work, userOf(caller).userId, id));

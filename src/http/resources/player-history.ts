@@ -4,15 +4,9 @@ import { readStateAt } from "../../domain/player-lifecycle/history.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { readRecap, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/recap.ts";
 import { listMetrics } from "../../domain/player-lifecycle/metrics.ts";
-import {
-  PAGE_LIMIT_DEFAULT,
-  PAGE_LIMIT_MAX,
-  pageBody,
-  pageOf,
-  PageQuery,
-} from "../../domain/kernel/paging.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
-import { Moment } from "./list-bodies.ts";
+import { AfterNumber, cursorBody, Moment } from "./list-bodies.ts";
 import { readsPlayers } from "./player-bodies.ts";
 import { PlayerMetricBody } from "./player-includes.ts";
 import { PlayerParams } from "./player-params.ts";
@@ -108,21 +102,8 @@ export const playerHistoryRoutes = [
     path: "/players/{playerId}/activity",
     id: "listPlayerActivity",
     summary: "List what happened to a player, newest first",
-    query: z.object({
-      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
-      cursor: z.coerce
-        .number()
-        .int()
-        .min(1)
-        .max(Number.MAX_SAFE_INTEGER)
-        .optional()
-        .meta({ description: "pagination.nextCursor of the page before" }),
-      types: Types,
-    }),
-    response: z.object({
-      data: z.array(ActivityBody),
-      pagination: z.object({ limit: z.int(), nextCursor: z.string().nullable() }),
-    }),
+    query: AfterNumber.extend({ types: Types }),
+    response: cursorBody(ActivityBody),
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => {
         const player = await getPlayer(work, projectId, params.playerId);

@@ -13,6 +13,7 @@ import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { ADMINS } from "../../domain/kernel/access.ts";
+import { Flag } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 import { PlayerQuestBody, QuestParams, readQuests, writeQuests } from "./quest-bodies.ts";
 
@@ -39,10 +40,13 @@ const StepParams = Params.extend({
 });
 const Value = z.number().min(0).max(9e9);
 const ProgressBody = z
-  .union([z.strictObject({ amount: Value }), z.strictObject({ set: Value })])
+  .strictObject({ amount: Value.optional(), set: Value.optional() })
+  .refine(({ amount, set }) => (amount === undefined) !== (set === undefined), "give amount or set")
+  .transform(({ amount, set }) => (amount === undefined ? { set: set! } : { amount }))
   .meta({ id: "QuestStepProgress", example: { amount: 1 } });
 
-const cycle = z.string().min(1).max(64).optional();
+const cycleKey = z.string().min(1).max(64).optional();
+const cycle = cycleKey.meta({ deprecated: true, description: "The former name of `cycleKey`" });
 
 export const playerQuestRoutes = [
   route({
@@ -53,11 +57,13 @@ export const playerQuestRoutes = [
     summary: "List a player's quests",
     description:
       "Each quest in its current cycle, also those that the player could start or that are LOCKED, unless " +
-      "they are `hiddenUntilAvailable`.",
+      "they are `hiddenUntilAvailable`. `claimable` has the completed cycles whose rewards wait, earlier " +
+      "ones too.",
     params: PlayerParams,
     query: z.object({
       state: z.enum(QUEST_STATES).optional(),
       category: z.string().min(1).max(64).optional(),
+      claimable: Flag.meta({ description: "Whether rewards wait to be claimed, of whichever cycle" }),
     }),
     response: z.object({ data: z.array(PlayerQuestBody) }),
     run: (app, { projectId, params, query }) =>
@@ -73,15 +79,17 @@ export const playerQuestRoutes = [
     summary: "Get a player's quest",
     params: Params,
     query: z.object({
-      cycle: cycle.meta({
+      cycleKey: cycleKey.meta({
         description: "`current`, or the key of an earlier cycle whose rewards wait; default: current",
       }),
+      cycle,
     }),
     response: PlayerQuestBody,
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => {
         const player = await getPlayer(work, projectId, params.playerId);
-        return readPlayerQuest(work, player, { questRef: params.questId, ...query });
+        const named = { questRef: params.questId, cycleKey: query.cycleKey ?? query.cycle };
+        return readPlayerQuest(work, player, named);
       }),
   }),
   route({
@@ -117,10 +125,14 @@ export const playerQuestRoutes = [
     description:
       "Once for each cycle: 409 ALREADY_CLAIMED afterwards, CLAIM_EXPIRED after `claimWindowSeconds`. " +
       "Where rewards of several cycles wait, the oldest are claimed first.",
-    body: z.strictObject({ cycle: cycle.meta({ example: "2026-01-10" }) }).optional(),
+    body: z.strictObject({ cycleKey: cycleKey.meta({ example: "2026-01-10" }), cycle }).optional(),
     run: (app, { projectId, params: { playerId, questId: questRef }, body }) =>
       app.transact(async (work) =>
-        claimPlayerQuest(work, { projectId, id: playerId }, { questRef, cycle: body?.cycle }),
+        claimPlayerQuest(
+          work,
+          { projectId, id: playerId },
+          { questRef, cycleKey: body?.cycleKey ?? body?.cycle },
+        ),
       ),
   }),
   route({

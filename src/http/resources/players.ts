@@ -12,6 +12,7 @@ import {
   patchPlayer,
 } from "../../domain/progression/players/players.ts";
 import { readRanks } from "../../domain/player-lifecycle/ranks.ts";
+import { projectPlans, readPlan } from "../../domain/progression/plan.ts";
 import { readPlayer } from "../../domain/progression/players/read-player.ts";
 import { showPlayer, showPlayerOf, showPlayers } from "../../domain/progression/players/show.ts";
 import { showChanged } from "../../domain/progression/players/show-together.ts";
@@ -116,12 +117,15 @@ const readWith = async (
   if (one) {
     const shown = showPlayerOf(one.plan, { ...one, nowMs: now.getTime() });
     if (parts.length === 0) return { player: one.player, shown };
-    const included = await app.transact((work) => showIncluded(work, one.player, parts));
+    const included = await app.transact((work) =>
+      showIncluded(work, one.player, { names: parts, plan: one.plan }),
+    );
     return { player: one.player, shown: { ...shown, ...included } };
   }
   return app.transact(async (work) => {
     const player = await getPlayer(work, projectId, ref);
-    const included = await showIncluded(work, player, parts);
+    const plan = await readPlan(work, projectId, projectPlans);
+    const included = await showIncluded(work, player, { names: parts, plan });
     return { player, shown: { ...(await showPlayer(work, player)), ...included } };
   });
 };

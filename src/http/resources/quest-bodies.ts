@@ -1,9 +1,11 @@
 import { z } from "zod";
-import { DRAFT_STATUSES } from "../../domain/economy/definitions/drafts.ts";
 import { questShape } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
-import { STEP_STATES } from "../../domain/evaluation/quests/show.ts";
+import { EVIDENCE_MODES, ShownQuestStep } from "../../domain/evaluation/quests/step.ts";
+import { STEP_STATES } from "../../domain/evaluation/quests/step-states.ts";
+import { RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { draftFields, VersionBody } from "./definition-bodies.ts";
 
 const common = { tag: "Quests", project: "caller" } as const;
 
@@ -17,43 +19,38 @@ export const QuestParams = z.object({
   questId: z.string().max(64).meta({ description: "The quest's UUID or its key", example: "first-week" }),
 });
 
-/** A quest as it was published; stored ones may be of an earlier version of the service. */
-const StoredQuest = z.record(z.string(), z.unknown());
-
 export const QuestBody = questShape
   .extend({
-    id: z.uuid(),
-    status: z.enum(DRAFT_STATUSES).meta({
-      description: "SCHEDULED and ENDED also follow from `availableFrom` and `availableUntil`",
-    }),
-    draftVersion: z.int().meta({ description: "Counts the edits of the draft" }),
-    publishedVersion: z.int().nullable(),
-    published: StoredQuest.nullable().meta({
-      description: "What runs; the other fields are those of the draft",
-    }),
-    createdAt: z.iso.datetime(),
-    updatedAt: z.iso.datetime(),
+    steps: z.array(ShownQuestStep),
+    ...draftFields("`availableFrom` and `availableUntil`"),
   })
   .meta({ id: "Quest" });
 
-export const QuestVersionBody = z
-  .object({
-    version: z.int(),
-    definition: StoredQuest,
-    publishedAt: z.iso.datetime(),
-    isPublished: z.boolean().meta({ description: "The one that runs" }),
-  })
-  .meta({ id: "QuestVersion" });
+export const QuestVersionBody = VersionBody.meta({ id: "QuestVersion" });
 
 const PlayerQuestStepBody = z
   .object({
     stepKey: z.string(),
+    name: z.string(),
+    description: z.string().nullable(),
     kind: z.string(),
-    state: z.enum(STEP_STATES),
+    optional: z.boolean(),
+    evidence: z.enum(EVIDENCE_MODES).optional().meta({ description: "MANUAL only" }),
+    state: z.enum(STEP_STATES).meta({
+      description:
+        "ACTIVE: it can be done, or begins a quest that is AVAILABLE; PENDING_APPROVAL: MANUAL, all that " +
+        "is needed waits; FAILED: no attempts are left",
+    }),
     value: z.number(),
     target: z.number(),
     percent: z.int(),
     completedAt: z.iso.datetime().nullable(),
+    rewards: RewardBundle.nullable(),
+    attemptsLeft: z.int().optional().meta({ description: "CODE and QUIZ with `maxAttempts` only" }),
+    questions: z
+      .array(z.object({ key: z.string(), prompt: z.string(), options: z.array(z.string()) }))
+      .optional()
+      .meta({ description: "QUIZ only, where one quest is read" }),
   })
   .meta({ id: "PlayerQuestStep" });
 
@@ -63,7 +60,13 @@ export const PlayerQuestBody = z
     questKey: z.string(),
     questId: z.uuid(),
     questVersion: z.int().meta({ description: "The version that the player does" }),
-    name: z.string(),
+    name: z.string().meta({ description: "In the player's language, where `translations` have it" }),
+    description: z.string().nullable(),
+    imageUrl: z.string().nullable(),
+    category: z.string().nullable(),
+    start: questShape.shape.start.unwrap(),
+    claim: z.enum(["AUTO", "MANUAL"]),
+    rewards: RewardBundle,
     cycleKey: z.string().meta({
       description: "`once`, a local period such as 2026-01-10, 2026-W02 or 2026-01, a time, or a number",
     }),
@@ -77,10 +80,28 @@ export const PlayerQuestBody = z
     completedAt: z.iso.datetime().nullable(),
     claimedAt: z.iso.datetime().nullable(),
     resetsAt: z.iso.datetime().nullable().meta({ description: "When the next cycle begins" }),
+    claimable: z
+      .array(
+        z.object({
+          cycleKey: z.string(),
+          completedAt: z.iso.datetime(),
+          claimUntil: z.iso.datetime().nullable(),
+          rewards: RewardBundle,
+        }),
+      )
+      .meta({ description: "Completed cycles whose rewards wait to be claimed, oldest first" }),
     lockedBy: z
-      .array(z.object({ path: z.string(), reason: z.string() }))
+      .array(
+        z.object({
+          path: z.string(),
+          reason: z.string(),
+          names: z
+            .array(z.object({ kind: z.string(), key: z.string() }))
+            .meta({ description: "The quests, adventures, badges, segments and so on that it is about" }),
+        }),
+      )
       .optional()
-      .meta({ description: "LOCKED only: the conditions that do not hold" }),
+      .meta({ description: "LOCKED only: what must change before it can be started" }),
   })
   .meta({
     id: "PlayerQuest",
@@ -90,27 +111,41 @@ export const PlayerQuestBody = z
       questId: "019ba9d2-4c00-7000-8000-000000000002",
       questVersion: 1,
       name: "Your first week",
+      description: null,
+      imageUrl: null,
+      category: null,
+      start: { mode: "AUTO" },
+      claim: "AUTO",
+      rewards: { xp: 100 },
       cycleKey: "once",
       state: "IN_PROGRESS",
       percent: 33,
       steps: [
         {
           stepKey: "lessons",
+          name: "Finish three lessons",
+          description: null,
           kind: "EVENT",
+          optional: false,
           state: "ACTIVE",
           value: 2,
           target: 3,
           percent: 66,
           completedAt: null,
+          rewards: { xp: 10 },
         },
         {
           stepKey: "level",
+          name: "Reach level 2",
+          description: null,
           kind: "STATE",
+          optional: false,
           state: "LOCKED",
           value: 0,
           target: 1,
           percent: 0,
           completedAt: null,
+          rewards: null,
         },
       ],
       startedAt: "2026-01-10T18:00:00.000Z",
@@ -118,5 +153,6 @@ export const PlayerQuestBody = z
       completedAt: null,
       claimedAt: null,
       resetsAt: null,
+      claimable: [],
     },
   });

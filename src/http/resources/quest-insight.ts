@@ -9,7 +9,7 @@ import {
 import { STORED_STATES } from "../../domain/evaluation/quests/row.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
+import { ByPlayer, pageReply, sortedBy } from "./list-bodies.ts";
 import { QuestParams, readQuests } from "./quest-bodies.ts";
 
 const read = { ...readQuests, method: "get", params: QuestParams } as const;
@@ -42,8 +42,17 @@ const StatsBody = z
     started: z.int().meta({ description: "Cycles of players that have begun" }),
     states: z.record(z.string(), z.int()).meta({ description: "How many are in each state" }),
     steps: z
-      .array(z.object({ stepKey: z.string(), name: z.string(), reached: z.int(), done: z.int() }))
-      .meta({ description: "How many came to each step, and have done it" }),
+      .array(
+        z.object({
+          stepKey: z.string(),
+          name: z.string(),
+          reached: z.int(),
+          done: z.int(),
+          waiting: z.int().meta({ description: "For a review" }),
+          failed: z.int(),
+        }),
+      )
+      .meta({ description: "How many came to each step, have done it, wait, or have failed it" }),
     averageSeconds: z.int().nullable().meta({ description: "From the start to the completion" }),
   })
   .meta({ id: "QuestStats" });
@@ -69,7 +78,12 @@ export const questInsightRoutes = [
     id: "listQuestPlayers",
     summary: "List the players of a quest",
     description: "Those who have started it, one item for each cycle.",
-    query: PageQuery.extend({ ...sortedBy(PARTICIPANT_ORDERS), state: State.optional(), cycleKey }),
+    query: PageQuery.extend({
+      ...sortedBy(PARTICIPANT_ORDERS),
+      state: State.optional(),
+      cycleKey,
+      playerId: ByPlayer,
+    }),
     response: pageBody(ParticipantBody),
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => {

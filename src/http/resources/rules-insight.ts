@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { getCatalogue } from "../../domain/rules/insight/catalogue.ts";
 import { EXECUTION_MODES, listExecutions } from "../../domain/rules/insight/execution-list.ts";
 import { GRAPH_EDGES_MAX, graphOfLinked, loadGraph } from "../../domain/economy/loops/graph.ts";
@@ -7,7 +6,7 @@ import { LIFT_DAYS_MAX, reportLift } from "../../domain/rules/insight/lift.ts";
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 import { reportStats, STATS_DAYS_MAX, STATS_INTERVALS } from "../../domain/rules/insight/stats-report.ts";
 import { route } from "../route.ts";
-import { Flag, Span } from "./list-bodies.ts";
+import { AfterId, cursorBody, Flag, Span } from "./list-bodies.ts";
 import { Histogram, JsonObject, readRules as read, RuleParams } from "./rules-bodies.ts";
 
 const ExecutionBody = z
@@ -147,19 +146,14 @@ export const ruleInsightRoutes = [
     id: "listRuleExecutions",
     summary: "List when a rule fired, newest first",
     params: RuleParams,
-    query: z.object({
-      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
-      cursor: z.uuid().optional().meta({ description: "pagination.nextCursor of the page before" }),
+    query: AfterId.extend({
       playerId: z.string().max(260).optional().meta({ description: "Id, or `ext:` and the external id" }),
       eventId: z.uuid().optional(),
       mode: z.enum(EXECUTION_MODES).optional(),
       shadow: Flag.meta({ description: "true: mode SHADOW alone; false: mode LIVE alone" }),
       ...Span.shape,
     }),
-    response: z.object({
-      data: z.array(ExecutionBody),
-      pagination: z.object({ limit: z.int(), nextCursor: z.uuid().nullable() }),
-    }),
+    response: cursorBody(ExecutionBody, z.uuid()),
     run: (app, { projectId, params, query: { shadow, ...query } }) =>
       app.transact(async (work) => {
         const mode = query.mode ?? (shadow === undefined ? undefined : shadow ? "SHADOW" : "LIVE");

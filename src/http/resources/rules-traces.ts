@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { ExplainedNode } from "../../domain/evaluation/trace/trace-rules.ts";
 import type { EventTrace } from "../../domain/evaluation/trace/trace.ts";
 import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX } from "../../domain/evaluation/language/shown-value.ts";
+import { QUEST_REASONS } from "../../domain/evaluation/turn.ts";
 import { JsonObject } from "./rules-bodies.ts";
 
 /** Explanations of evaluations: by simulation, by stored traces, by samples of a backtest. */
@@ -69,6 +70,17 @@ export const eventTraceFields = {
   evaluatedAt: z.iso.datetime(),
   rulesIndexed: z.int().meta({ description: "Rules that listen to the event's type" }),
   rules: z.array(RuleTraceBody),
+  quests: z
+    .array(
+      z.object({
+        questKey: z.string(),
+        counted: z.boolean(),
+        reason: z.enum(QUEST_REASONS),
+        detail: z.string().optional(),
+      }),
+    )
+    .optional()
+    .meta({ description: "Quests that count events of the type: whether this one counted, and if not, why" }),
   effects: z.array(EffectBody).meta({ description: "Effects without a rule: streaks, badges, segments" }),
   get derived() {
     return z.array(EventTraceBody).meta({ description: "The events that this one brought about, in order" });

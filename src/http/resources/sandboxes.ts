@@ -15,13 +15,14 @@ const SandboxBody = z.object({
   sandboxProjectId: z.uuid(),
 });
 
-const TYPES = ["rule", "leaderboard", ...DEFINITION_KINDS.map(({ kind }) => kind)];
+const TYPES = ["rule", "leaderboard", "analytics_report", ...DEFINITION_KINDS.map(({ kind }) => kind)];
 
 const SyncBody = z.object({
   sandboxProjectId: z.uuid(),
   rules: z.int().meta({ description: "Rules that were created or changed" }),
   leaderboards: z.int().meta({ description: "Leaderboards that were created or changed" }),
   levelCurve: z.int().meta({ description: "1 when the level curve was another" }),
+  analyticsReports: z.int().meta({ description: "Saved reports that were created or changed" }),
   definitions: z
     .object(Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, z.int()])))
     .meta({ description: "Other definitions that were created, changed or archived, by kind" }),
@@ -67,9 +68,10 @@ export const sandboxRoutes = [
     id: "syncSandbox",
     summary: "Copy a project's definitions into its sandbox",
     description:
-      "Settings, level curve, definitions of every kind, leaderboards and rules, by key, all at once; the " +
-      "sandbox is made if there is none. A definition with the same key becomes that of the project as a " +
-      "new version. What only the sandbox has stays, and so do its players, events and scores.",
+      "Settings, level curve, definitions of every kind, leaderboards, rules and saved reports (without " +
+      "those who get mails), by key, all at once; the sandbox is made if there is none. A definition with " +
+      "the same key becomes that of the project as a new version. What only the sandbox has stays, and so " +
+      "do its players, events and scores.",
     response: SyncBody,
     run: async (app, { caller, projectId, actor }) => {
       const tenantId = tenantOf(caller);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { App } from "../../app.ts";
 import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
@@ -10,8 +11,8 @@ import {
 } from "../../domain/economy/segments/members.ts";
 import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/preview.ts";
 import { SegmentConditions } from "../../domain/evaluation/segments/segment.ts";
-import { route } from "../route.ts";
-import { pageReply, sortedBy, ByPlayer } from "./list-bodies.ts";
+import { route, type RouteContext } from "../route.ts";
+import { pageReply, sortedBy, ByPlayer, Moment } from "./list-bodies.ts";
 
 const common = { tag: "Segments", project: "caller" } as const;
 const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
@@ -36,6 +37,24 @@ const MembersChanged = z
     unknown: z.array(z.string()).meta({ description: "Those of playerIds that are no players" }),
   })
   .meta({ id: "MembersChanged" });
+
+const changing = {
+  ...write,
+  path: "/segments/{segmentId}/members",
+  params: Params,
+  body: Members,
+  response: MembersChanged,
+} as const;
+
+type Change = Pick<
+  RouteContext<z.output<typeof Params>, undefined, z.output<typeof Members>>,
+  "projectId" | "params" | "body"
+>;
+
+const change = (app: App, { projectId, params, body }: Change, isMember: boolean) =>
+  app.transact((work) =>
+    changeMembers(work, projectId, { segmentRef: params.segmentId, players: body.playerIds, isMember }),
+  );
 
 export const segmentRoutes = [
   route({
@@ -65,8 +84,17 @@ export const segmentRoutes = [
     path: "/segments/{segmentId}/members",
     id: "listSegmentMembers",
     summary: "List the members of a segment",
+    description:
+      "With `at`, those of a past moment, up to 400 days ago: who had entered by then and not left, by the " +
+      "times of the events that had them enter and leave. A merged player stands for both.",
     params: Params,
-    query: PageQuery.extend({ ...sortedBy(MEMBER_ORDERS), playerId: ByPlayer }),
+    query: PageQuery.extend({
+      ...sortedBy(MEMBER_ORDERS),
+      playerId: ByPlayer,
+      at: Moment.optional().meta({
+        description: "Who was in it at this moment; default: who is in it now",
+      }),
+    }),
     response: pageBody(
       z
         .object({
@@ -84,40 +112,18 @@ export const segmentRoutes = [
       }),
   }),
   route({
-    ...write,
+    ...changing,
     method: "post",
-    path: "/segments/{segmentId}/members",
     id: "addSegmentMembers",
     summary: "Put players into a STATIC segment",
-    params: Params,
-    body: Members,
-    response: MembersChanged,
-    run: (app, { projectId, params, body }) =>
-      app.transact((work) =>
-        changeMembers(work, projectId, {
-          segmentRef: params.segmentId,
-          players: body.playerIds,
-          isMember: true,
-        }),
-      ),
+    run: (app, asked) => change(app, asked, true),
   }),
   route({
-    ...write,
+    ...changing,
     method: "delete",
-    path: "/segments/{segmentId}/members",
     id: "removeSegmentMembers",
     summary: "Take players out of a STATIC segment",
-    params: Params,
-    body: Members,
-    response: MembersChanged,
-    run: (app, { projectId, params, body }) =>
-      app.transact((work) =>
-        changeMembers(work, projectId, {
-          segmentRef: params.segmentId,
-          players: body.playerIds,
-          isMember: false,
-        }),
-      ),
+    run: (app, asked) => change(app, asked, false),
   }),
   route({
     ...read,

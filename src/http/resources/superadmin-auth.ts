@@ -1,32 +1,30 @@
 import { z } from "zod";
 import { getAdmin, showAdmin } from "../../domain/accounts/admin/admins.ts";
-import { adminLogin, adminLogout, changeAdminPassword } from "../../domain/accounts/admin/login.ts";
+import {
+  adminLogin,
+  adminLogout,
+  changeAdminPassword,
+  completeAdminLogin,
+} from "../../domain/accounts/admin/login.ts";
 import { adminOf } from "../../domain/kernel/caller.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 import { Reply, route } from "../route.ts";
 import { CurrentPassword, DEVICE_TOKEN, NewPassword } from "./auth-bodies.ts";
 import { Accepted } from "./plain-bodies.ts";
-import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
+import { ChallengeAnswerBody, FactorCode, proofParts } from "./mfa-bodies.ts";
+import { AdminSignedInBody, PEOPLE, PEOPLE_ENROLLING, superadmin } from "./superadmin-bodies.ts";
 
 const AdminBody = z
   .object({
     id: z.uuid(),
     email: z.string(),
     name: z.string(),
+    mfaEnabled: z.boolean(),
     lastLoginAt: z.iso.datetime().nullable(),
     disabledAt: z.iso.datetime().nullable(),
     createdAt: z.iso.datetime(),
   })
   .meta({ id: "SuperAdmin" });
-
-const AdminSignedInBody = z
-  .object({
-    accessToken: z.string().meta({ description: "For the header Authorization: Bearer" }),
-    tokenType: z.literal("Bearer"),
-    expiresIn: z.int().meta({ description: "Seconds; there is no refresh", example: 3_600 }),
-    admin: z.object({ id: z.uuid(), email: z.string(), name: z.string() }),
-  })
-  .meta({ id: "SuperAdminLogin" });
 
 export const superadminAuthRoutes = [
   route({
@@ -36,13 +34,40 @@ export const superadminAuthRoutes = [
     id: "superadminLogin",
     errors: ["UNAUTHORIZED"],
     summary: "Log in as a super-admin",
-    description: "Super-admins are made with `laurel admin create` and are no users of any tenant.",
+    description:
+      "Super-admins are made with `laurel admin create` and are no users of any tenant. With a second " +
+      "factor the password alone answers 401 with the reason MFA_REQUIRED, and `challenge` for POST " +
+      "/superadmin/auth/login/mfa; with `mfaCode` one call does both. Without one, where the server " +
+      "requires it, the token is good for nothing but setting one up.",
     access: "public",
     takesNoIdempotencyKey: true,
-    body: z.object({ email: z.string().max(EMAIL_MAX), password: CurrentPassword }),
+    body: z.object({
+      email: z.string().max(EMAIL_MAX),
+      password: CurrentPassword,
+      mfaCode: FactorCode.optional(),
+    }),
     response: AdminSignedInBody,
     run: async (app, { body, actor, deviceToken: sent }) => {
-      const { signedIn, deviceToken } = await adminLogin(app, body, { ip: actor.ip, deviceToken: sent });
+      const origin = { ip: actor.ip, deviceToken: sent };
+      const { signedIn, deviceToken } = await adminLogin(proofParts(app, actor), body, origin);
+      return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
+    },
+  }),
+  route({
+    ...superadmin,
+    method: "post",
+    path: "/superadmin/auth/login/mfa",
+    id: "completeSuperadminLogin",
+    errors: ["UNAUTHORIZED"],
+    summary: "Complete a super-admin's login by the second factor",
+    description: "As POST /auth/login/mfa.",
+    access: "public",
+    takesNoIdempotencyKey: true,
+    body: ChallengeAnswerBody,
+    response: AdminSignedInBody,
+    run: async (app, { body, actor, deviceToken: sent }) => {
+      const answer = { ...body, ip: actor.ip, deviceToken: sent };
+      const { signedIn, deviceToken } = await completeAdminLogin(proofParts(app, actor), answer);
       return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
     },
   }),
@@ -52,7 +77,7 @@ export const superadminAuthRoutes = [
     path: "/superadmin/auth/logout",
     id: "superadminLogout",
     summary: "End every login of yours",
-    access: PEOPLE,
+    access: PEOPLE_ENROLLING,
     takesNoIdempotencyKey: true,
     response: Accepted,
     run: async (app, { caller }) => {
@@ -86,7 +111,7 @@ export const superadminAuthRoutes = [
     path: "/superadmin/me",
     id: "getSuperadmin",
     summary: "Get yourself",
-    access: PEOPLE,
+    access: PEOPLE_ENROLLING,
     response: AdminBody,
     run: (app, { caller }) =>
       app.transact(async (work) => showAdmin(await getAdmin(work, adminOf(caller).adminId))),

@@ -14,6 +14,7 @@ import {
   unsuspendTenant,
 } from "../../domain/accounts/tenants/approval.ts";
 import { PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/kernel/plans.ts";
+import { followPlan } from "../../domain/delivery/plan-change.ts";
 import { PLAN_LIMIT_MAX } from "../../domain/accounts/tenants/set-plan.ts";
 import { APPROVAL_STATUSES } from "../../domain/kernel/caller.ts";
 import { route } from "../route.ts";
@@ -122,7 +123,9 @@ const changing = [
     path: "/superadmin/tenants/{tenantId}",
     id: "updatePlatformTenant",
     summary: "Change a tenant's plan and limits",
-    description: "Requests feel it within 5 seconds. What is beyond a lower limit stays.",
+    description:
+      "Requests feel it within 5 seconds. What is beyond a lower limit stays; webhooks without room are " +
+      "paused. Of another plan its OWNERs and ADMINs are told by mail.",
     body: TenantChange,
     run: (app, { params, body }) =>
       app.transact(async (work) => {
@@ -130,7 +133,11 @@ const changing = [
           plan: body.plan,
           limits: body.planOverrides,
         };
-        return showPlatformTenant(await changeTenantPlan(work, params.tenantId, changes));
+        const { plan: from } = await getPlatformTenant(work, params.tenantId);
+        const tenant = await changeTenantPlan(work, params.tenantId, changes);
+        await work.em.flush();
+        await followPlan(work, app.mail, { tenant, from });
+        return showPlatformTenant(tenant);
       }),
   }),
   route({

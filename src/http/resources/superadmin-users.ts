@@ -6,6 +6,7 @@ import {
   listPlatformUsers,
   showPlatformUser,
 } from "../../domain/accounts/admin/users.ts";
+import { resetUserMfa } from "../../domain/accounts/mfa/reset.ts";
 import { MEMBER_STATUSES, ROLES } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
@@ -21,6 +22,7 @@ const UserBody = z
     role: z.enum(ROLES),
     status: z.enum(MEMBER_STATUSES),
     emailVerified: z.boolean(),
+    mfaEnabled: z.boolean(),
     disabledAt: z.iso.datetime().nullable(),
     lastLoginAt: z.iso.datetime().nullable(),
     createdAt: z.iso.datetime(),
@@ -84,5 +86,20 @@ export const superadminUserRoutes = [
     description: "Sessions of before stay ended.",
     run: (app, { params }) =>
       app.transact(async (work) => showPlatformUser(await enableUser(work, params.userId))),
+  }),
+  route({
+    ...ofUser,
+    method: "post",
+    path: "/superadmin/users/{userId}/reset-mfa",
+    id: "resetUserMfa",
+    summary: "Reset a user's second factor",
+    description:
+      "For somebody who has lost it and whom no OWNER or ADMIN of their tenant can help. Removes their " +
+      "authenticator app, passkeys and recovery codes, ends their sessions, and tells them by mail.",
+    body: ReasonBody,
+    run: (app, { params, body }) =>
+      app.transact(async (work) =>
+        showPlatformUser(await resetUserMfa(work, app.mail, params.userId, body.reason)),
+      ),
   }),
 ];

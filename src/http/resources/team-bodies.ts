@@ -17,6 +17,10 @@ export const MemberBody = z
     role: z.enum(ROLES),
     status: z.enum(MEMBER_STATUSES).meta({ description: "PENDING: asked to join and waits" }),
     emailVerified: z.boolean().optional().meta({ description: "Not shown to a VIEWER" }),
+    mfaEnabled: z
+      .boolean()
+      .optional()
+      .meta({ description: "Whether they have a second factor; not shown to a VIEWER" }),
     lastLoginAt: z.iso.datetime().nullable().optional().meta({ description: "Not shown to a VIEWER" }),
     createdAt: z.iso.datetime(),
   })

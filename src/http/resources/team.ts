@@ -17,7 +17,10 @@ import {
 } from "../../domain/accounts/team/members.ts";
 import { normaliseEmail } from "../../domain/accounts/email/address.ts";
 import { route } from "../route.ts";
+import { resetMemberMfa } from "../../domain/accounts/mfa/reset.ts";
+import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
 import { Email } from "./auth-bodies.ts";
+import { OwnPassword, proofParts, selfOf } from "./mfa-bodies.ts";
 import { Order, pageReply } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 import { InvitationBody, MemberBody, RoleInput } from "./team-bodies.ts";
@@ -128,6 +131,27 @@ export const teamRoutes = [
     run: (app, { caller, params, body }) =>
       app.transact(async (work) => {
         const member = await changeMember(work, whoOf(app, caller), params.memberId, body);
+        return showMember(member, userOf(caller).role);
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/team/members/{memberId}/reset-mfa",
+    id: "resetMemberMfa",
+    summary: "Reset a member's second factor",
+    description:
+      "For a member who has lost it: removes their authenticator app, passkeys and recovery codes, ends " +
+      "their sessions and tells them by mail. An ADMIN may not touch an OWNER; the only OWNER asks a " +
+      "super-admin. With a second factor of your own, prove it with POST /auth/mfa/verify first, unless " +
+      "you did in the last 10 minutes; with neither password nor factor, sign in within 10 minutes before.",
+    params: MemberParams,
+    body: z.object({ currentPassword: OwnPassword }),
+    response: MemberBody,
+    prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
+    run: (app, { caller, params }) =>
+      app.transact(async (work) => {
+        const member = await resetMemberMfa(work, app.mail, userOf(caller), params.memberId);
         return showMember(member, userOf(caller).role);
       }),
   }),

@@ -5,9 +5,9 @@ import { APPROVAL_STATUSES, type Actor, userOf } from "../../domain/kernel/calle
 import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/redirects.ts";
 import { transferOwnership } from "../../domain/accounts/team/members.ts";
 import { requestApproval } from "../../domain/accounts/tenants/approval.ts";
+import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import { deleteTenant, restoreTenant } from "../../domain/accounts/tenants/deletion.ts";
 import { FEATURES, PLANS } from "../../domain/kernel/plans.ts";
-import { reauthenticate } from "../../domain/accounts/tenants/reauth.ts";
 import type { Tenant } from "../../domain/accounts/tenants/tenant.ts";
 import {
   getTenant,
@@ -17,10 +17,14 @@ import {
 } from "../../domain/accounts/tenants/tenants.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import type { Work } from "../../domain/kernel/work.ts";
+import {
+  type ChangeProof,
+  requireChangeProof,
+  requireRecentProof,
+} from "../../domain/accounts/mfa/step-up.ts";
 import { route } from "../route.ts";
-import { CurrentPassword } from "./auth-bodies.ts";
-
-const Limit = z.int().nullable().meta({ description: "null: no limit" });
+import { LimitsBody } from "./plan-bodies.ts";
+import { OwnPassword, proofParts, selfOf } from "./mfa-bodies.ts";
 
 const TenantBody = z
   .object({
@@ -29,24 +33,24 @@ const TenantBody = z
     plan: z.enum(PLANS),
     approvalStatus: z.enum(APPROVAL_STATUSES),
     approvalReason: z.string().optional().meta({ description: "Why it was rejected or suspended" }),
-    limits: z.object({
-      requestsPerMinute: Limit.meta({ description: "Of API keys, for each project; null: no limit" }),
-      projects: Limit,
-      members: Limit.meta({ description: "Members and pending invitations; null: no limit" }),
-      activeKeysPerProject: Limit,
-      webhooks: Limit,
-      customDomains: Limit,
-      analyticsHistoryDays: Limit,
-      deliveryLogDays: Limit,
-      activityDays: Limit,
-      executionsDays: Limit,
-    }),
+    limits: LimitsBody,
     features: z.array(z.enum(FEATURES)),
     usage: z.object({
       projects: z.int(),
       members: z.int().meta({ description: "Members and pending invitations" }),
     }),
     redirectUris: z.array(z.string()).meta({ description: "Where OAuth may send people back to" }),
+    linkDomain: z
+      .string()
+      .nullable()
+      .meta({
+        description:
+          "Custom domain that links with tokens in mails lead to while it is ACTIVE; null or otherwise: " +
+          "CONSOLE_URL",
+      }),
+    requireSecondFactor: z
+      .boolean()
+      .meta({ description: "Members without a second factor may do nothing but set one up" }),
     deleteAfter: z.iso.datetime().optional().meta({ description: "When its deletion becomes final" }),
     createdAt: z.iso.datetime(),
     updatedAt: z.iso.datetime(),
@@ -64,8 +68,8 @@ const answerTenant = (app: App, change: (work: Work) => Promise<Tenant>) =>
     return showTenant(work, tenant);
   });
 
-const proveAgain = (app: App, { caller, ip }: Actor, currentPassword: string): Promise<void> =>
-  reauthenticate(app, { ...userOf(caller), ip }, currentPassword);
+const proveAgain = (app: App, actor: Actor, { currentPassword }: ChangeProof): Promise<void> =>
+  requireChangeProof(proofParts(app, actor), selfOf(actor), { currentPassword });
 
 export const tenantRoutes = [
   route({
@@ -87,7 +91,9 @@ export const tenantRoutes = [
     summary: "Change the tenant",
     description:
       "redirectUris replaces the whole list and is an OWNER's to change; OAuth compares them character by " +
-      "character.",
+      "character. linkDomain, an ACTIVE custom domain, is an OWNER's as well: links to set a password lead " +
+      "there. requireSecondFactor is an OWNER's too, who needs a second factor themselves, proved " +
+      "within 10 minutes.",
     access: { roles: ADMINS },
     body: z.object({
       name: Name.optional(),
@@ -96,8 +102,13 @@ export const tenantRoutes = [
         .max(REDIRECT_URIS_MAX)
         .optional()
         .meta({ example: ["https://console.example.com/signed-in"] }),
+      linkDomain: z.string().max(DOMAIN_MAX).nullable().optional().meta({ example: "play.acme.com" }),
+      requireSecondFactor: z.boolean().optional(),
     }),
     response: TenantBody,
+    prepare: async (app, { actor, body }) => {
+      if (body.requireSecondFactor !== undefined) await requireRecentProof(app, selfOf(actor));
+    },
     run: (app, { caller, body }) => {
       const who = { actor: userOf(caller), isProduction: app.config.isProduction };
       return answerTenant(app, (work) => updateTenant(work, who, body));
@@ -111,10 +122,11 @@ export const tenantRoutes = [
     summary: "Delete the tenant in 30 days",
     description:
       "Until `deleteAfter` all goes on and POST /tenant/restore takes it back; then keys and sessions end. " +
-      "A user without a password sets one with POST /auth/forgot-password first.",
-    body: z.object({ currentPassword: CurrentPassword }),
+      "With a second factor, prove it with POST /auth/mfa/verify first, unless you did in the last 10 " +
+      "minutes; with neither password nor factor, sign in within 10 minutes before.",
+    body: z.object({ currentPassword: OwnPassword }),
     response: TenantBody,
-    prepare: (app, { actor, body }) => proveAgain(app, actor, body.currentPassword),
+    prepare: (app, { actor, body }) => proveAgain(app, actor, body),
     run: (app, { caller }) => answerTenant(app, (work) => deleteTenant(app, work, userOf(caller).tenantId)),
   }),
   route({
@@ -142,13 +154,15 @@ export const tenantRoutes = [
     path: "/tenant/transfer-ownership",
     id: "transferOwnership",
     summary: "Make another member OWNER in your place",
-    description: "You become ADMIN.",
+    description:
+      "You become ADMIN. With a second factor, prove it with POST /auth/mfa/verify first, unless you did " +
+      "in the last 10 minutes; with neither password nor factor, sign in within 10 minutes before.",
     body: z.object({
       userId: z.uuid().meta({ description: "An active member" }),
-      currentPassword: CurrentPassword,
+      currentPassword: OwnPassword,
     }),
     response: TenantBody,
-    prepare: (app, { actor, body }) => proveAgain(app, actor, body.currentPassword),
+    prepare: (app, { actor, body }) => proveAgain(app, actor, body),
     run: (app, { caller, body }) =>
       answerTenant(app, async (work) => {
         await transferOwnership(work, userOf(caller), body.userId);

@@ -19,8 +19,9 @@ import { Reply, route } from "../route.ts";
 
 /** How long an answer waits for the advance that it has started, in ms. */
 const WAIT_MAX_MS = 20_000;
-/** How often it looks. */
-const LOOK_EVERY_MS = 30;
+/** How long it waits before it looks again, at first; each time longer, up to the most. */
+const LOOK_AFTER_MS = 30;
+const LOOK_AFTER_MAX_MS = 500;
 
 const Params = z.object({ projectId: z.string() });
 
@@ -103,10 +104,10 @@ const read = async (app: App, asked: Asked): Promise<TestClock> => {
 /** Returns the clock when its advance has ended, or after WAIT_MAX_MS. */
 const awaited = async (app: App, asked: Asked): Promise<TestClock> => {
   const endMs = performance.now() + WAIT_MAX_MS;
-  for (;;) {
+  for (let waitMs = LOOK_AFTER_MS; ; waitMs = Math.min(LOOK_AFTER_MAX_MS, waitMs * 1.3)) {
     const clock = await read(app, asked);
     if (!isMoving(clock) || performance.now() > endMs) return clock;
-    await delay(LOOK_EVERY_MS);
+    await delay(waitMs);
   }
 };
 

@@ -10,12 +10,16 @@ import type { PlatformOptions } from "../../../src/platform.ts";
 import { migratedCluster } from "../domain/migrated-cluster.ts";
 import { type Client, clientOf, must } from "../http/client.ts";
 import { startMailbox } from "../mail/mailbox.ts";
+import { sharedTxtServer } from "../sso/txt-server.ts";
+import { sharedFakeStripe, stripeSettings } from "../providers/fake-stripe.ts";
 import { checkResponse } from "../http/openapi-check.ts";
 
 export type { Answer } from "../http/client.ts";
 
 /** A running server and a client of it whose every answer is held against the API's description. */
 export type TestApp = Client & { app: App; stop(): Promise<void> };
+
+type Log = ReturnType<typeof createLog>;
 
 const document = openApiDocument(routes);
 const privateKey = generateKeyPairSync("ed25519")
@@ -52,11 +56,12 @@ export const startApp = (): Promise<TestApp> => {
 
 /**
  * As `startApp`, of other settings, until it is stopped: what helpers do to the shared server, they do to
- * this one.
+ * this one. `log`: another one than that of LOG_LEVEL.
  */
-export const shareApp = async (env: Record<string, string>): Promise<TestApp> => {
-  assert.equal(shared, undefined, "a process holds one server at a time");
-  shared = startShared(env);
+export const shareApp = async (env: Record<string, string>, log?: Log): Promise<TestApp> => {
+  // Not compared by value: to show a server takes more memory than there is.
+  assert(shared === undefined, "a process holds one server at a time");
+  shared = startShared(env, log);
   const api = await shared;
   const stop = async (): Promise<void> => {
     shared = undefined;
@@ -66,7 +71,7 @@ export const shareApp = async (env: Record<string, string>): Promise<TestApp> =>
 };
 
 /** Mails go to the mailbox of this process; proved addresses are asked for only where a test wants that. */
-const startShared = async (more?: Record<string, string>): Promise<TestApp> => {
+const startShared = async (more?: Record<string, string>, log?: Log): Promise<TestApp> => {
   const { smtpUrl } = await startMailbox();
   const env = {
     SMTP_URL: smtpUrl,
@@ -77,10 +82,18 @@ const startShared = async (more?: Record<string, string>): Promise<TestApp> => {
     OAUTH_GITHUB_CLIENT_SECRET: "swept",
     OAUTH_GITHUB_URL: "http://127.0.0.1:9",
     OAUTH_REDIRECT_URIS: "https://console.test.example/swept",
+    DNS_SERVERS: (await sharedTxtServer()).address,
+    // Plans are sold by a Stripe of the tests; tenants begin with everything all the same.
+    ...stripeSettings((await sharedFakeStripe()).url),
+    DEFAULT_PLAN: "ENTERPRISE",
+    // Domains lead to a proxy that has their certificates.
+    SSL_MODE: "external",
+    CUSTOM_DOMAIN_SUFFIX: "edge.laurel-tests.com",
+    INGRESS_IPS: "192.0.2.7,2001:db8::7",
     // Receivers of tests are on this machine.
     WEBHOOKS_ALLOW_LOCAL: "on",
   };
-  if (more) return startTestApp(testConfig({ ...env, ...more }));
+  if (more) return startTestApp(testConfig({ ...env, ...more }), {}, log);
   return startTestApp(testConfig(env), { inMemory: true, cluster: await migratedCluster() });
 };
 
@@ -88,8 +101,11 @@ const startShared = async (more?: Record<string, string>): Promise<TestApp> => {
  * A server of its own; the caller stops it. One process holds one server at a time: Colyseus is a module-wide
  * thing.
  */
-export const startTestApp = async (config: Config, options: PlatformOptions = {}): Promise<TestApp> =>
-  testAppOf(await startServer(config, createLog(config), options));
+export const startTestApp = async (
+  config: Config,
+  options: PlatformOptions = {},
+  log: Log = createLog(config),
+): Promise<TestApp> => testAppOf(await startServer(config, log, options));
 
 const testAppOf = ({ app, address, stop }: Running): TestApp => ({
   ...clientOf(`http://127.0.0.1:${address!.port}`, (...answer) => checkResponse(document, ...answer)),

@@ -21,16 +21,23 @@ export type Game = {
   setStatus(playerId: string, status: string): Promise<void>;
 };
 
+/** Calls with a tenant's key, unless another one is given; the key is the one that the tenant has by then. */
+export const callsBy = (api: TestApp, tenant: Pick<Tenant, "key">) => ({
+  get: (path: string, key = tenant.key): Promise<Answer> => api.get(`/api/v1${path}`, { key }),
+  post: (path: string, body: unknown = {}, key = tenant.key): Promise<Answer> =>
+    api.post(`/api/v1${path}`, body, { key }),
+  patch: (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
+    api.patch(`/api/v1${path}`, body, { key }),
+  remove: (path: string, body?: unknown, key = tenant.key): Promise<Answer> =>
+    api.delete(`/api/v1${path}`, { key, ...(body === undefined ? {} : { body }) }),
+});
+
 export const aGame = async (api: TestApp): Promise<Game> => {
   const tenant = await aTenant(api);
-  const { key: own, projectId } = tenant;
+  const { projectId } = tenant;
   const game: Game = {
     tenant,
-    get: (path, key = own) => api.get(`/api/v1${path}`, { key }),
-    post: (path, body = {}, key = own) => api.post(`/api/v1${path}`, body, { key }),
-    patch: (path, body, key = own) => api.patch(`/api/v1${path}`, body, { key }),
-    remove: (path, body, key = own) =>
-      api.delete(`/api/v1${path}`, { key, ...(body === undefined ? {} : { body }) }),
+    ...callsBy(api, tenant),
     make: async (path, body) => must(await game.post(path, body), 201),
     player: async (externalUserId) => (await game.make("/players", { externalUserId })).id,
     track: async (externalUserId, eventType, properties = {}) => {

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { App } from "../../../src/app.ts";
 import { type Answer, aTenant, type Tenant } from "./app.ts";
-import { levelRecalculation } from "../../../src/domain/economy/levels/relevel.ts";
+import { analyticsExport } from "../../../src/domain/analytics/exports/export-job.ts";
 import type { Client } from "../http/client.ts";
 import { failed } from "../domain/failed-event.ts";
 import { aJob } from "./jobs.ts";
@@ -39,7 +39,7 @@ export type Side = {
   /** Posts a body with the key; the id of what is made. */
   make(path: string, body: unknown): Promise<string>;
   /** Sends a request with the key. */
-  send(method: "get" | "post" | "put", path: string, body?: unknown): Promise<Answer>;
+  send(method: "get" | "post" | "put" | "delete", path: string, body?: unknown): Promise<Answer>;
   /** The key of a definition that is not archived: the one made last, or a new one; there is room for few. */
   active(path: string, document: () => { key: string }): Promise<string>;
   /** Changes the project's settings. */
@@ -118,7 +118,8 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
     putEventType: async (name, body) =>
       void (await api.request("PUT", `/api/v1/event-types/${name}`, { key, body })),
     failedEvent: async () => failed(api.app!, projectId, await side.event()),
-    job: (status) => aJob(api.app!, projectId, status, levelRecalculation),
+    // Of a kind that everybody who sees any job may see.
+    job: (status) => aJob(api.app!, projectId, status, analyticsExport),
     apiKey: async () =>
       id(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "A key" }, { token })),
     webhook: async () => {

@@ -25,10 +25,13 @@ export const worldcupTruth = (): Truth =>
 
 type Line = { externalUserId: string; eventType: string; properties: Record<string, unknown> };
 
+/** A line as the batch endpoint takes it. */
+export type WorldcupEvent = Line & { timestamp: string; idempotencyKey: string };
+
 /** Every line of the file, in its order. */
-export async function* worldcupLines(): AsyncGenerator<Line> {
+export async function* worldcupLines(): AsyncGenerator<WorldcupEvent> {
   for await (const line of createInterface({ input: createReadStream(WORLDCUP).pipe(createGunzip()) })) {
-    yield JSON.parse(line) as Line;
+    yield JSON.parse(line) as WorldcupEvent;
   }
 }
 

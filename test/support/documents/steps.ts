@@ -20,17 +20,17 @@ export const blocksOf = (text: string): Block[] =>
 /**
  * A block marked `sh run`, with the `json answer` that follows it, if one does. `sh run refused`: statuses
  * that are no success do not end it. `sh run mailed ADA Verify`: MAILED is the token of the mail to $ADA with
- * that word in its subject.
+ * that word in its subject. `sh run signed-in`: SIGNED_IN is the code that a browser brought back.
  */
-type Step = { script: string; answer: unknown; isRefused: boolean; mailed: string[] };
+type Step = { script: string; answer: unknown; kind: string; mailed: string[] };
 
 export const stepsOf = (path: string): Step[] =>
   blocksOf(textOf(path)).flatMap(({ info, text }, i, all) => {
-    const [shell, run, kind, ...mailed] = info.split(" ");
+    const [shell, run, kind = "", ...mailed] = info.split(" ");
     if (`${shell} ${run}` !== "sh run") return [];
     const next = all[i + 1];
     const answer: unknown = next?.info === "json answer" ? JSON.parse(next.text) : undefined;
-    return [{ script: text, answer, isRefused: kind === "refused", mailed }];
+    return [{ script: text, answer, kind, mailed }];
   });
 
 /** Holds what a document shows against what came: it may leave fields and the rest of a list out. */
@@ -42,7 +42,7 @@ const assertShown = (actual: unknown, shown: unknown, path = "answer"): void => 
   }
 };
 
-type Environment = Record<string, string | undefined>;
+export type Environment = Record<string, string | undefined>;
 
 /**
  * curl as readers have it, but a status that is no success ends the script, and readers have an address each:
@@ -80,12 +80,23 @@ const runBlock = async (
 /** The body of a refusal among what curl says of it. */
 const refusalIn = (out: string): string => /^\{.*$/m.exec(out)?.[0] ?? "";
 
+/** What readers do in a browser: signs in, given what they know by then, and returns the code. */
+type SignIn = (env: Environment) => Promise<string>;
+
+const noBrowser: SignIn = () => Promise.reject(new Error("this document has readers without a browser"));
+
 /** Runs the blocks of a document as fast as they can be pasted; what a block shows must be there by then. */
-export const runSteps = async (path: string, env: Environment): Promise<Environment> => {
+export const runSteps = async (
+  path: string,
+  env: Environment,
+  signIn: SignIn = noBrowser,
+): Promise<Environment> => {
   const folder = await mkdtemp(join(tmpdir(), "laurel-docs-"));
   let now: Environment = { ADDRESS: anAddress(), ...env };
   try {
-    for (const { script, answer, isRefused, mailed } of stepsOf(path)) {
+    for (const { script, answer, kind, mailed } of stepsOf(path)) {
+      const isRefused = kind === "refused";
+      if (kind === "signed-in") now = { ...now, SIGNED_IN: await signIn(now) };
       const given = await withMailed(now, mailed);
       const whole = isRefused ? `${PREAMBLE_OF_REFUSED}{ ${script}\n} 2>&1 || true` : `${PREAMBLE}${script}`;
       const done = await runBlock(whole, given, folder);

@@ -42,7 +42,8 @@ export const assertInvariants = async (
   await zero(
     "players whose stream has gaps, or who were not announced exactly once",
     sql`select count(*) as n from players p left join (
-      select project_id, player_id, count(*) as n, min(player_seq) as first, max(player_seq) as last,
+      select project_id, player_id, sum(coalesce(lines, 1)) as n,
+        min(player_seq - coalesce(lines, 1) + 1) as first, max(player_seq) as last,
         count(*) filter (where type = 'player.created') as created
       from outbox where player_seq is not null group by 1, 2) o
         on o.project_id = p.project_id and o.player_id = p.id

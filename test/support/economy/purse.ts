@@ -23,6 +23,13 @@ export type Purse = {
   letPass(table: "currency_lots" | "currency_holds"): Promise<unknown>;
 };
 
+/** Currencies that expire, that have bounds, and that stop at a maximum. */
+export const CURRENCIES = [
+  { key: "coins", expiryDays: 10 },
+  { key: "gems", initialBalance: 20, minBalance: 5, maxBalance: 30, overflow: "REJECT" },
+  { key: "points", maxBalance: 10 },
+];
+
 /** A tenant whose project has currencies with these settings. */
 export const aTreasury = async (api: TestApp, currencies: readonly object[]): Promise<Tenant> => {
   const tenant = await aTenant(api);

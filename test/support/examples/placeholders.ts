@@ -36,6 +36,7 @@ const textRules = (nowMs: number): readonly Rule[] => {
   const uuid = namer((i) => `0197c2a0-0000-7000-8000-${String(i + 1).padStart(12, "0")}`);
   const person = namer((i) => PEOPLE[i] ?? `player-${i}`);
   const number = namer((i) => String(i + 1));
+  const spare = namer((i) => `exam-pex5-exam-pex${"23456789ab"[i % 10]}`);
   const address = namer((i) => `203.0.113.${i + 7}`);
   return [
     [
@@ -49,6 +50,10 @@ const textRules = (nowMs: number): readonly Rule[] => {
       (at) => `${new Date(movedTime(Date.parse(at), nowMs)).toISOString().slice(0, at.length - 1)}Z`,
     ],
     [/^\d{4}-\d\d-\d\d$/g, (day) => new Date(movedTime(Date.parse(day), nowMs)).toISOString().slice(0, 10)],
+    [/\b[A-Z2-7]{32}\b/g, () => "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"],
+    [/\b(?:[a-km-np-z2-9]{4}-){3}[a-km-np-z2-9]{4}\b/g, spare],
+    [/[\w-]+(?=%40(?:platform\.)?example\.com)/g, () => "ada"],
+    [/^localhost$/g, () => "console.example.com"],
     [/https?:\/\/(?:localhost|127\.0\.0\.1)(?::\d+)?/g, () => "https://laurel.example.com"],
     [/\bshit\b/g, () => "noob"],
     [/(?<=join )A studio\b/g, () => "Analytical Games"],

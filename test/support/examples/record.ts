@@ -33,9 +33,12 @@ const noteIds = (template: string, path: string): void => {
   asked.set(before, (asked.get(before) ?? new Set()).add(parts[at]!));
 };
 
+/** Files of other types have no examples. */
+const isJson = (body: unknown): boolean => body !== undefined && typeof body !== "string";
+
 const note = (method: string, path: string, status: number, body: unknown): void => {
   const template = templateAt(document, method, path);
-  if (status >= 300 || body === undefined || template === undefined) return;
+  if (status >= 300 || !isJson(body) || template === undefined) return;
   noteIds(template, path);
   const route = routes.find((one) => one.path === template && one.method === method.toLowerCase());
   if (!route) return;

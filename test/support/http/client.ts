@@ -42,6 +42,13 @@ export const anAddress = (): string => {
   return `10.${part()}.${part()}.${part()}`;
 };
 
+/** What a body says: files of other types than JSON are their text. */
+const bodyOf = ({ headers }: Response, text: string): unknown => {
+  if (text === "") return undefined;
+  const isFile = headers.get("content-type")?.startsWith("application/json") === false;
+  return isFile ? text : (JSON.parse(text) as unknown);
+};
+
 /** A client of the server at `url`; `check` sees every answer. */
 export const clientOf = (url: string, check: Check = () => undefined): Client => {
   const request = async (method: string, path: string, options: RequestOptions = {}): Promise<Answer> => {
@@ -60,7 +67,7 @@ export const clientOf = (url: string, check: Check = () => undefined): Client =>
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
     const text = await response.text();
-    const answer = text === "" ? undefined : (JSON.parse(text) as unknown);
+    const answer = bodyOf(response, text);
     show(isUnchecked ? watchers : [check, ...watchers], method, path, response.status, answer);
     return { status: response.status, body: answer, headers: response.headers };
   };

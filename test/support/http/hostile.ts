@@ -184,12 +184,19 @@ const LEAK = new RegExp(
   "i",
 );
 
+const SCIM_ERROR = "urn:ietf:params:scim:api:messages:2.0:Error";
+
+type Refusal = { error?: { code?: unknown; requestId?: unknown }; schemas?: unknown[]; detail?: unknown };
+
+const hasErrorBody = ({ error, schemas, detail }: Refusal): boolean =>
+  schemas?.[0] === SCIM_ERROR
+    ? typeof detail === "string"
+    : typeof error?.code === "string" && typeof error.requestId === "string";
+
 /** What is wrong with an answer to a hostile request; undefined for a decent one. */
 export const indecency = ({ status, text }: RawAnswer): string | undefined => {
   if (status >= 500) return `answered ${status}`;
   if (LEAK.test(text)) return `leaks the inside: ${LEAK.exec(text)?.[0]}`;
   if (status < 400) return undefined;
-  const { error } = JSON.parse(text) as { error?: { code?: unknown; requestId?: unknown } };
-  const isDocumented = typeof error?.code === "string" && typeof error.requestId === "string";
-  return isDocumented ? undefined : `has no error body: ${text.slice(0, 100)}`;
+  return hasErrorBody(JSON.parse(text)) ? undefined : `has no error body: ${text.slice(0, 100)}`;
 };

@@ -57,6 +57,7 @@ export const tinyApp = (lines: string[], parts: Partial<App> = {}): App => {
     limiter: createLimiter(),
     transact: noDatabase,
     transactAs: () => noDatabase,
+    replicaAs: () => noDatabase,
     ...parts,
   } as App;
   return { ...app, blocks: parts.blocks ?? new KnownBlocks(app) };

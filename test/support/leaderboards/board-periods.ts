@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { App } from "../../../src/app.ts";
 import { newId } from "../../../src/domain/kernel/ids.ts";
@@ -10,9 +11,10 @@ import type { Transact } from "../../../src/domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../../../src/domain/kernel/wake-ups.ts";
 import { leaderboardPeriods } from "../../../src/jobs/leaderboard-periods.ts";
 import type { Database } from "../../../src/platform/database.ts";
-import { type Domain, openDomain } from "../domain/domain.ts";
+import type { Domain } from "../domain/domain.ts";
 import { rowsOf } from "../domain/rule-projects.ts";
-import { openMemoryDatabase } from "../domain/memory-database.ts";
+import { memoryDomain } from "../domain/memory-domain.ts";
+import { madeOnce } from "../made.ts";
 
 /** Boards whose windows open and close when the test says so. */
 export type BoardPeriods = {
@@ -25,6 +27,10 @@ export type BoardPeriods = {
   addBoard(projectId: string, definition?: object): Promise<Leaderboard>;
 };
 
+/** A day, and when its list is closed. */
+export const DAY = { key: "2026-01-10", startsAt: "2026-01-10T00:00:00Z", endsAt: "2026-01-11T00:00:00Z" };
+export const AFTER = "2026-01-11T00:01:00Z";
+
 const daily = {
   key: "daily",
   name: "Daily",
@@ -33,18 +39,19 @@ const daily = {
   period: { kind: "DAILY" },
 };
 
-/** A database of its own, what goes on in it, and its boards. */
-export const openPeriodsDatabase = async (): Promise<{
-  database: Database;
-  domain: Domain;
-  boards: BoardPeriods;
-}> => {
-  const database = await openMemoryDatabase();
-  return { database, domain: openDomain(database), boards: openBoardPeriods(database) };
+/** A database of its own, what goes on in it, and its boards; each test ends those that it has made. */
+export const boardPeriods = () => {
+  const { database, domain } = memoryDomain();
+  const boards = madeOnce(() => openBoardPeriods(database));
+  afterEach(async () => {
+    assert.deepEqual(boards.errors.splice(0), []);
+    await endBoards(domain);
+  });
+  return { database, domain, boards };
 };
 
 /** Ends all boards and what is open of them, so that the sweeps of the next test find its own only. */
-export const endBoards = async (domain: Domain): Promise<void> => {
+const endBoards = async (domain: Domain): Promise<void> => {
   await rowsOf(domain, sql`update leaderboards set status = 'ARCHIVED' returning 1`);
   await rowsOf(domain, sql`delete from leaderboard_periods where status in ('OPEN', 'CLOSING') returning 1`);
 };

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { sql } from "kysely";
+import type { Definition } from "../../../src/domain/evaluation/boards/definition.ts";
 import type { Leaderboard } from "../../../src/domain/progression/leaderboard.ts";
 import { windowAt } from "../../../src/domain/evaluation/boards/windows.ts";
 import { identifyPlayer } from "../../../src/domain/progression/players/players.ts";
@@ -15,6 +16,10 @@ const USERS = Object.keys(CITIES);
 
 /** A goal of a player, in ms. */
 export type Goal = { user: string; at: number; points: number };
+
+/** The team that a goal names as a property of its event. */
+export const teamOf = ({ at }: Pick<Goal, "at">): string | undefined =>
+  (["red", "blue", undefined] as const)[(at / 60_000) % 3];
 
 /** Moments about which clocks change in one of the zones. */
 const CHANGES = [
@@ -93,6 +98,18 @@ export const BOARDS: Readonly<Record<string, { definition: object; reckon: Recko
       breakdownAttribute: "home.city",
     },
     reckon: (own) => own.length,
+  },
+  teams: {
+    definition: {
+      metric: sum,
+      period: { kind: "DAILY", timezone: "America/Lima" },
+      breakdownProperty: "of.team",
+    },
+    reckon: (own) => own.reduce((total, { points }) => total + points, 0),
+  },
+  teams_ever: {
+    definition: { metric: { ...sum, aggregate: "max" }, breakdownProperty: "of.team" },
+    reckon: (own) => Math.max(...own.map(({ points }) => points)),
   },
   xp: {
     definition: { metric: { source: "XP" }, period: { kind: "DAILY", timezone: "Australia/Lord_Howe" } },
@@ -178,14 +195,20 @@ export const nextRound = async (domain: Domain, history: History): Promise<Histo
   return next;
 };
 
+const valueOf = ({ breakdownAttribute, breakdownProperty }: Definition, goal_: Goal): string | undefined => {
+  if (breakdownProperty !== undefined) return teamOf(goal_);
+  return breakdownAttribute === undefined ? "" : CITIES[goal_.user];
+};
+
 /** What the entries must be: for each board, goals by window, value and player. */
 export const reckoned = (history: History, goals_: readonly Goal[]): Map<string, number> => {
   const expected = new Map<string, number>();
   for (const [key, { reckon }] of Object.entries(BOARDS)) {
     const { definition } = history.boards.get(key)!;
-    const groups = Map.groupBy(goals_, ({ user, at }) => {
+    const groups = Map.groupBy(goals_, (goal_) => {
+      const { user, at } = goal_;
       const window = windowAt({ period: definition.period, resets: 0 }, at)?.key;
-      const value = definition.breakdownAttribute === undefined ? "" : CITIES[user];
+      const value = valueOf(definition, goal_);
       return window === undefined || value === undefined
         ? undefined
         : `${key} ${window} ${value} ${nameIn(history, user)}`;

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
 import { type App, createApp } from "../../../src/app.ts";
 import { EmailLog } from "../../../src/domain/accounts/email/email-log.ts";
 import type { MailTemplate, MailValues } from "../../../src/domain/accounts/email/mail.ts";
@@ -8,6 +9,7 @@ import { createMetrics } from "../../../src/metrics.ts";
 import { openPlatform } from "../../../src/platform.ts";
 import { testConfig } from "../app/app.ts";
 import { migratedCluster } from "../domain/migrated-cluster.ts";
+import { madeOnce } from "../made.ts";
 import { type Arrived, startSmtp } from "./mailbox.ts";
 
 /** An app without HTTP and without running jobs: a test sets its clock and runs its worker by hand. */
@@ -75,4 +77,20 @@ export const openMailApp = async (env: Record<string, string> = {}): Promise<Mai
       await smtp.close();
     },
   };
+};
+
+/** A mail app whose outbox is empty, and whose mail server takes everything, when a test begins. */
+export const mailApp = () => {
+  const mail = madeOnce(openMailApp, (made) => made.close());
+  beforeEach(async () => {
+    await mail.app.transact(({ db }) => sql`delete from email_outbox`.execute(db));
+    mail.accept();
+  });
+  /** How many mails wait. */
+  const outbox = (): Promise<number> =>
+    mail.app.transact(async ({ db }) => {
+      const { rows } = await sql<{ n: number | string }>`select count(*) as n from email_outbox`.execute(db);
+      return Number(rows[0]!.n);
+    });
+  return { mail, outbox };
 };

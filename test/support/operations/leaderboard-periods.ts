@@ -17,7 +17,7 @@ const closeBoard = async (side: Side): Promise<string> => {
   await side.make("/leaderboards", { key, name: "Closed", metric: { source: "CUSTOM" }, operator: "BEST" });
   await side.send("post", `/leaderboards/${key}/reset`, {});
   const path = `/leaderboards/${key}/periods/all-time/results`;
-  await eventually(async () => (await side.send("get", path)).status === 200, { timeoutMs: 20_000 });
+  await eventually(async () => (await side.send("get", path)).status === 200, { timeoutMs: 60_000 });
   return key;
 };
 

@@ -8,6 +8,9 @@ import type { Known } from "./operations.ts";
 /** Registered with the shared test app. */
 export const SWEPT_REDIRECT_URI = "https://console.test.example/swept";
 
+/** That of every OWNER of a side; who has none is not asked. */
+const PASSWORD = "Correct-horse-7";
+
 const start = `/auth/oauth/github?redirect_uri=${encodeURIComponent(SWEPT_REDIRECT_URI)}`;
 
 const aCode = async ({ userId }: Tenant): Promise<string> => {
@@ -44,13 +47,13 @@ export const oauthOperations: Record<string, Known> = {
   startOAuthLink: {
     call: () => ({
       path: "/auth/oauth/github/link",
-      body: { redirect_uri: SWEPT_REDIRECT_URI, response_mode: "code" },
+      body: { redirect_uri: SWEPT_REDIRECT_URI, response_mode: "code", currentPassword: PASSWORD },
     }),
   },
   unlinkIdentity: {
     call: async ({ tenant }) => {
       await giveIdentities(tenant);
-      return { path: "/auth/oauth/github" };
+      return { path: "/auth/oauth/github", body: { currentPassword: PASSWORD } };
     },
   },
 };

@@ -14,6 +14,8 @@ import {
   table,
   unique,
 } from "./bodies.ts";
+import { analyticsExportOperations } from "./analytics-export.ts";
+import { analyticsReportOperations } from "./analytics-reports.ts";
 import { economyOperations } from "./economy.ts";
 import { rateLimitOperations } from "./rate-limits.ts";
 import { configurationOperations } from "./configuration.ts";
@@ -24,8 +26,10 @@ import { scoreOperations } from "./scores.ts";
 import { segmentOperations } from "./segments.ts";
 import { registrationOperations } from "./registration.ts";
 import { authOperations } from "./auth.ts";
+import { mfaOperations } from "./mfa.ts";
 import { keyOperations } from "./keys.ts";
 import { emailOperations } from "./email.ts";
+import { analyticsOperations } from "./analytics.ts";
 import { adminOperations } from "./admin.ts";
 import { playerOperations } from "./players.ts";
 import { oauthOperations } from "./oauth.ts";
@@ -33,9 +37,14 @@ import { jobOperations } from "./jobs.ts";
 import { liveRoomOperations } from "./live-rooms.ts";
 import { lobbyOperations } from "./lobbies.ts";
 import { adventureOperations } from "./adventures.ts";
+import { analyticsOverviewOperations } from "./analytics-overview.ts";
 import { questOperations } from "./quests.ts";
+import { scimOperations } from "./scim.ts";
+import { domainOperations } from "./domains.ts";
+import { ssoOperations } from "./sso.ts";
 import { streakOperations } from "./streaks.ts";
 import { chatModerationOperations } from "./chat-moderation.ts";
+import { billingOperations } from "./billing.ts";
 import { chatOperations } from "./chat.ts";
 import { leaderboardEntryOperations } from "./leaderboard-entries.ts";
 import { leaderboardPeriodOperations } from "./leaderboard-periods.ts";
@@ -47,7 +56,12 @@ import { isOneTenant, type Side } from "../app/sides.ts";
  * What a valid request of an operation looks like: bare path with its query, the body, and the access token
  * where the call uses its caller up (logging out).
  */
-export type Call = { path: string; body?: unknown; token?: string };
+export type Call = {
+  path: string;
+  body?: unknown;
+  token?: string;
+  headers?: Record<string, string>;
+};
 export type As = "key" | "user";
 export type Foreign = Call & { status?: number; reason?: string };
 
@@ -68,10 +82,14 @@ const ofBoard = (suffix = "", body: unknown = {}): Known => ({
   call: async (side) => ({ path: `/leaderboards/${await side.board()}${suffix}`, body }),
 });
 const KNOWN: Record<string, Known> = {
+  ...analyticsExportOperations,
+  ...analyticsReportOperations,
   ...jobOperations,
+  ...analyticsOperations,
   ...webhookOperations,
   ...streakOperations,
   ...questOperations,
+  ...analyticsOverviewOperations,
   ...adventureOperations,
   ...lobbyOperations,
   ...chatModerationOperations,
@@ -86,6 +104,7 @@ const KNOWN: Record<string, Known> = {
   ...rateLimitOperations,
   ...configurationOperations,
   ...authOperations,
+  ...mfaOperations,
   register: {
     call: () => ({
       path: "/auth/register",
@@ -180,6 +199,10 @@ const KNOWN: Record<string, Known> = {
   ...teamOperations,
   ...oauthOperations,
   ...liveRoomOperations,
+  ...ssoOperations,
+  ...scimOperations,
+  ...domainOperations,
+  ...billingOperations,
 };
 
 /** Every operation of the API. @throws Error for a route that nobody has described here */
@@ -217,7 +240,7 @@ export const forgetLimits = async ({ app }: TestApp, { tenant }: Side, adminId: 
 export const send = (
   api: TestApp,
   { method, body: schema }: AnyRoute,
-  { path, body, token }: Call,
+  { path, body, token, headers }: Call,
   options: { key?: string; token?: string; headers?: Record<string, string>; isUnchecked?: boolean } = {},
 ): Promise<Answer> => {
   const takesBody = method !== "get" && (method !== "delete" || schema !== undefined);
@@ -225,6 +248,7 @@ export const send = (
   const isOwn = token !== undefined && options.token !== undefined;
   return api.request(method.toUpperCase(), `/api/v1${path}`, {
     ...options,
+    headers: { ...options.headers, ...headers },
     ...(isOwn ? { token } : {}),
     ...(hasBody ? { body } : {}),
   });

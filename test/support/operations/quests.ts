@@ -1,6 +1,9 @@
+import { createHash, randomUUID } from "node:crypto";
 import { definitionDocument } from "../rules/definition-documents.ts";
 import type { Side } from "../app/sides.ts";
 import type { Known } from "./operations.ts";
+
+const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
 
 const step = (eventType: string) => ({
   key: "act",
@@ -73,8 +76,30 @@ const streakQuest = () => ({
   repeat: { mode: "CRON", cron: "0 6 * * *" },
 });
 
-const post = async (side: Side, path: string): Promise<void> => {
-  const { status, body } = await side.send("post", `/api/v1${path}`, {});
+/** Steps of the kinds that players do themselves. */
+const OWN_STEPS = {
+  manual: {
+    key: "act",
+    name: "Act",
+    kind: "MANUAL",
+    target: 2,
+    requiresApproval: true,
+    evidence: "ANY",
+  },
+  code: { key: "act", name: "Act", kind: "CODE", codeHashes: [sha256("open sesame")], maxAttempts: 5 },
+  pool: { key: "act", name: "Act", kind: "CODE", perPlayerCodes: true },
+  quiz: {
+    key: "act",
+    name: "Act",
+    kind: "QUIZ",
+    questions: [{ key: "sum", prompt: "One and one?", options: ["one", "two"], correct: [1] }],
+    passScore: 100,
+    maxAttempts: 5,
+  },
+};
+
+const post = async (side: Side, path: string, given: object = {}): Promise<void> => {
+  const { status, body } = await side.send("post", `/api/v1${path}`, given);
   if (status !== 200) throw new Error(`${status}: ${JSON.stringify(body)}`);
 };
 
@@ -96,11 +121,34 @@ const published = async (side: Side, more: object = {}): Promise<string> => {
 const ofPlayer = async (side: Side, more: object = {}): Promise<string> =>
   `/players/${await side.player()}/quests/${await published(side, more)}`;
 
+/** A quest begun for its player: AUTO would begin it for whomever a sweep comes to meanwhile. */
+const begun = async (side: Side, onlyStep: object): Promise<string> => {
+  const path = await ofPlayer(side, { steps: [onlyStep] });
+  await post(side, `${path}/start`);
+  return path;
+};
+
+/** A step that counts what players did before, too. */
+const EVER = {
+  key: "act",
+  name: "Act",
+  kind: "EVENT",
+  metric: { eventTypes: ["acted"], aggregate: "count" },
+  target: 3,
+  countFrom: "LIFETIME",
+};
+
 export const questOperations: Record<string, Known> = {
   listQuests: {
     call: () => ({ path: "/quests?status=ACTIVE&category=start&tag=new&adventureKey=a&search=a" }),
   },
-  createQuest: { call: () => ({ path: "/quests", body: wholeQuest() }), also: [streakQuest] },
+  createQuest: {
+    call: () => ({ path: "/quests", body: wholeQuest() }),
+    also: [
+      streakQuest,
+      ...Object.values(OWN_STEPS).map((one) => () => ({ ...definitionDocument("quest"), steps: [one] })),
+    ],
+  },
   getQuest: { call: async (side) => ({ path: `/quests/${await made(side)}` }) },
   updateQuest: {
     call: async (side) => ({
@@ -109,7 +157,12 @@ export const questOperations: Record<string, Known> = {
     }),
   },
   archiveQuest: { call: async (side) => ({ path: `/quests/${await made(side)}` }) },
-  publishQuest: { call: async (side) => ({ path: `/quests/${await made(side)}/publish` }) },
+  publishQuest: {
+    call: async (side) => ({
+      path: `/quests/${await made(side, { steps: [EVER] })}/publish`,
+      body: { backfill: true },
+    }),
+  },
   pauseQuest: { call: async (side) => ({ path: `/quests/${await published(side)}/pause` }) },
   resumeQuest: {
     call: async (side) => {
@@ -152,6 +205,27 @@ export const questOperations: Record<string, Known> = {
       return { path: `${path}/steps/act/progress`, body: { amount: 1 } };
     },
     also: [() => ({ set: 0.5 })],
+  },
+  submitPlayerQuestStep: {
+    call: async (side) => ({
+      path: `${await begun(side, OWN_STEPS.manual)}/steps/act/submit`,
+      body: { evidence: "Text" },
+    }),
+    also: [() => ({ code: "open sesame" }), () => ({ answers: { sum: [1] } })],
+  },
+  reviewPlayerQuestStep: {
+    call: async (side) => {
+      const path = await begun(side, OWN_STEPS.manual);
+      await post(side, `${path}/steps/act/submit`, { evidence: "Text" });
+      return { path: `${path}/steps/act/review`, body: { decision: "REJECT", note: "Text" } };
+    },
+  },
+  listQuestReviews: { call: () => ({ path: "/quest-reviews?status=PENDING&questId=a&stepKey=a" }) },
+  addQuestCodes: {
+    call: async (side) => ({
+      path: `/quests/${await made(side, { steps: [OWN_STEPS.pool] })}/steps/act/codes`,
+      body: { codes: [randomUUID()] },
+    }),
   },
   resetPlayerQuest: {
     call: async (side) => {

@@ -30,7 +30,12 @@ export const segmentOperations: Record<string, Known> = {
   },
   archiveSegment: { call: async (side) => ({ path: `/segments/${await aSegment(side)}` }) },
   previewSegment: { call: () => ({ path: "/segments/preview", body: { definition: conditions() } }) },
-  listSegmentMembers: { call: async (side) => ({ path: `/segments/${await aSegment(side)}/members` }) },
+  listSegmentMembers: {
+    call: async (side) => {
+      const at = new Date(Date.now() - 60_000).toISOString();
+      return { path: `/segments/${await aSegment(side)}/members?at=${at}` };
+    },
+  },
   addSegmentMembers: {
     call: async (side) => ({
       path: `/segments/${await aSegment(side)}/members`,

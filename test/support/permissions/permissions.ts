@@ -3,7 +3,12 @@ import type { Role } from "../../../src/domain/kernel/caller.ts";
 import { PLAYER_PERMISSIONS } from "./players.ts";
 import { LIVE_PERMISSIONS } from "./live.ts";
 import { ADVENTURE_PERMISSIONS } from "./adventures.ts";
+import { ANALYTICS_PERMISSIONS } from "./analytics.ts";
+import { BILLING_PERMISSIONS } from "./billing.ts";
+import { DOMAIN_PERMISSIONS } from "./domains.ts";
+import { MFA_PERMISSIONS } from "./mfa.ts";
 import { QUEST_PERMISSIONS, STREAK_PERMISSIONS } from "./quests.ts";
+import { SSO_PERMISSIONS } from "./sso.ts";
 import { WEBHOOK_PERMISSIONS } from "./webhooks.ts";
 
 /** Who may call an operation: role letters, the scope of a key (of several, any one), a super-admin's. */
@@ -23,7 +28,10 @@ const own: Cell = { roles: EVERY };
 const byAdmins: Cell = { roles: "OA" };
 const byOwner: Cell = { roles: "O" };
 const keys: Cell = { roles: "OAD" };
-const anyJob: Cell = { roles: "OAG", scope: ["config:manage", "players:write", "rules:manage"] };
+const anyJob: Cell = {
+  roles: "OAGD",
+  scope: ["analytics:read", "config:manage", "players:write", "quests:manage", "rules:manage"],
+};
 const superadmin: Cell = { admin: "*" };
 
 /**
@@ -114,6 +122,7 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   listLeaderboardEntries: reads("leaderboards:read"),
   getLeaderboardEntry: reads("leaderboards:read"),
   listLeaderboardFeed: reads("leaderboards:read"),
+  listLeaderboardValues: reads("leaderboards:read"),
   submitScore: { roles: "OA", scope: "leaderboards:write" },
   submitScores: { roles: "OA", scope: "leaderboards:write" },
   removeLeaderboardPlayer: { roles: "OA", scope: "leaderboards:write" },
@@ -229,9 +238,14 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   startBulkGrant: { roles: "OA", scope: "players:write" },
   ...LIVE_PERMISSIONS,
   ...WEBHOOK_PERMISSIONS,
+  ...BILLING_PERMISSIONS,
+  ...SSO_PERMISSIONS,
+  ...DOMAIN_PERMISSIONS,
   ...QUEST_PERMISSIONS,
+  ...ANALYTICS_PERMISSIONS,
   ...ADVENTURE_PERMISSIONS,
   ...STREAK_PERMISSIONS,
+  ...MFA_PERMISSIONS,
   listLimits: "public",
 
   superadminLogin: "public",

@@ -130,7 +130,7 @@ export const startPostgresCluster = async (): Promise<PostgresCluster> => {
       await eventually(isProcessed, { timeoutMs: timeoutMs(), label: "workers" });
     },
     assertExact: async () => {
-      await eventuallyHolds(() => assertInvariants(database.em), { timeoutMs: 20_000 });
+      await eventuallyHolds(() => assertInvariants(database.em), { timeoutMs: 60_000 });
       const stored = await sql<{ key: string }>`select idempotency_key as key from event_dedupe`.execute(db);
       const keys = new Set(stored.rows.map(({ key }) => key));
       assert.deepEqual(

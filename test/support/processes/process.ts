@@ -36,10 +36,14 @@ process.on("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
 
+/** Where this process keeps compiled modules: others need not compile them again. */
+const { NODE_COMPILE_CACHE: compiled } = process.env;
+const COMPILED: Record<string, string> = compiled === undefined ? {} : { NODE_COMPILE_CACHE: compiled };
+
 /** Runs `laurel` as a process of its own, with nothing of this process's settings. */
 export const laurel = (args: readonly string[], env: Record<string, string> = {}): Laurel => {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env["PATH"] ?? "", ...env },
+    env: { PATH: process.env["PATH"] ?? "", ...COMPILED, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   running.add(child);

@@ -5,6 +5,7 @@ import { type Database, openPostgres } from "../../../src/platform/database.ts";
 import { laurelAdmin } from "./command.ts";
 import type { Tenant } from "../app/app.ts";
 import { type Client, clientOf, must } from "../http/client.ts";
+import { firstAdminLogin } from "../mfa/second-factor.ts";
 import { type Services, startServices } from "./services.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "./process.ts";
 
@@ -82,5 +83,5 @@ export const twoServers = (): Promise<TwoServers> => {
 export const superAdminOf = async ({ clients, services }: TwoServers): Promise<string> => {
   const login = { email: `root-${randomUUID()}@platform.example.com`, password: "Root-of-7-trees" };
   await laurelAdmin(["create", "--email", login.email], services.env, login.password);
-  return must(await clients[0].post("/api/v1/superadmin/auth/login", login), 200).accessToken;
+  return firstAdminLogin(clients[0], login);
 };

@@ -11,6 +11,9 @@ export type Malice = {
   back?: Record<string, string | undefined>;
   /** Answers the token endpoint itself. */
   token?: (response: ServerResponse) => void;
+  /** What its metadata says besides, and members of its key. */
+  metadata?: Record<string, unknown>;
+  key?: Record<string, unknown>;
   isDown?: boolean;
 };
 
@@ -106,8 +109,8 @@ export const startHostileProvider = async (): Promise<HostileProvider> => {
     if (provider.malice.isDown) request.socket.destroy();
     else if (url.pathname === "/.well-known/openid-configuration") {
       discoveries += 1;
-      json(response, metadata);
-    } else if (url.pathname === "/jwks") json(response, { keys: [jwk] });
+      json(response, { ...metadata, ...provider.malice.metadata });
+    } else if (url.pathname === "/jwks") json(response, { keys: [{ ...jwk, ...provider.malice.key }] });
     else if (url.pathname === "/authorize") authorize(url.searchParams, response);
     else if (provider.malice.token) provider.malice.token(response);
     else {

@@ -1,10 +1,12 @@
 import { createServer, type RequestListener } from "node:http";
 import type { App } from "../../../src/app.ts";
 import type { OAuthSettings } from "../../../src/config.ts";
+import type { PasskeySettings } from "../../../src/config/passkeys.ts";
 import { openApiDocument } from "../../../src/http/openapi.ts";
 import { routes } from "../../../src/http/routes.ts";
 import { createHttp } from "../../../src/http/server.ts";
 import { createOAuth } from "../../../src/platform/oauth.ts";
+import { createPasskeys } from "../../../src/platform/passkeys.ts";
 import type { TestApp } from "../app/app.ts";
 import { anAddress, type Client, clientOf } from "../http/client.ts";
 import { checkResponse } from "../http/openapi-check.ts";
@@ -25,13 +27,20 @@ export const startOAuthServer = async (
   { app }: TestApp,
   settings: (publicUrl: string) => Promise<Omit<OAuthSettings, "redirectUris">>,
   parts: Partial<App["config"]> = {},
+  passkeys?: (address: URL) => PasskeySettings,
 ): Promise<OAuthServer> => {
   let serve: RequestListener = (_request, response) => void response.end();
   const server = createServer((request, response) => serve(request, response));
   const { url, close } = await listen(server);
   const oauth: OAuthSettings = { ...(await settings(url)), redirectUris: [CONSOLE] };
-  const config = { ...app.config, publicUrl: url, oauth, ...parts };
-  const own: App = { ...app, config, oauth: createOAuth(oauth, config) };
+  const used = passkeys?.(new URL(url)) ?? app.config.passkeys;
+  const config = { ...app.config, publicUrl: url, oauth, passkeys: used, ...parts };
+  const own: App = {
+    ...app,
+    config,
+    oauth: createOAuth(oauth, config),
+    passkeys: createPasskeys(used),
+  };
   serve = createHttp(own, routes);
   const client = clientOf(url, (...answer) => checkResponse(document, ...answer));
   return { ...client, app: own, close };

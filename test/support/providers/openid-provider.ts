@@ -15,6 +15,8 @@ export type TestProvider = {
   clientSecret: string;
   /** By `sub`. */
   people: Map<string, Person>;
+  /** Where it sends browsers back to; more may be registered later. */
+  redirectUris: string[];
   close(): Promise<void>;
 };
 
@@ -33,11 +35,11 @@ export const listen = async (server: Server): Promise<{ url: string; close: () =
 
 const configurationOf = async (
   { people, clientId, clientSecret }: Pick<TestProvider, "people" | "clientId" | "clientSecret">,
-  redirectUri: string,
+  redirectUris: string[],
 ) => {
   const { privateKey } = await generateKeyPair("RS256", { extractable: true });
   return {
-    clients: [{ client_id: clientId, client_secret: clientSecret, redirect_uris: [redirectUri] }],
+    clients: [{ client_id: clientId, client_secret: clientSecret, redirect_uris: redirectUris }],
     jwks: { keys: [{ ...(await exportJWK(privateKey)), use: "sig", alg: "RS256", kid: "test" }] },
     cookies: { keys: ["cookies-of-the-tests"] },
     pkce: { required: () => true },
@@ -55,10 +57,10 @@ const configurationOf = async (
 };
 
 /** A certified OpenID provider; whoever its browser says they are is signed in and consents. */
-export const startOpenIdProvider = async (redirectUri: string): Promise<TestProvider> => {
+export const startOpenIdProvider = async (...redirectUris: string[]): Promise<TestProvider> => {
   const people = new Map<string, Person>();
   const client = { people, clientId: "laurel-at-google", clientSecret: "a-secret-with-%-and-:" };
-  const configuration = await configurationOf(client, redirectUri);
+  const configuration = await configurationOf(client, redirectUris);
   const server = createServer();
   const { url: issuer, close } = await listen(server);
   const provider = new Provider(issuer, {
@@ -73,6 +75,7 @@ export const startOpenIdProvider = async (redirectUri: string): Promise<TestProv
       return grant;
     },
   });
+  provider.Client.prototype.redirectUriAllowed = (uri: string) => redirectUris.includes(uri);
   const serve = provider.callback();
   server.on("request", (request, response) => {
     if (!request.url?.startsWith("/interaction/")) {
@@ -85,5 +88,5 @@ export const startOpenIdProvider = async (redirectUri: string): Promise<TestProv
       : { error: "access_denied", error_description: "nobody" };
     void provider.interactionFinished(request, response, result);
   });
-  return { ...client, issuer, close };
+  return { ...client, issuer, redirectUris, close };
 };

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
+import { reconcile } from "../../../src/domain/registries/reconcile/reconcile.ts";
 import { aTenant, type TestApp } from "../app/app.ts";
 import { must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
@@ -48,7 +49,7 @@ export const aQuestGame = async (api: TestApp) => {
           const found: Json = await get(`/events/${eventId}`);
           return found["status"] === "PROCESSED" && found;
         },
-        { timeoutMs: 30_000, label: "the event is processed" },
+        { timeoutMs: 60_000, label: "the event is processed" },
       );
       return { eventId: eventId as string, effects: done["effects"] as { type: string; data: Json }[] };
     },
@@ -60,3 +61,14 @@ export const aQuestGame = async (api: TestApp) => {
 };
 
 export type QuestGame = Awaited<ReturnType<typeof aQuestGame>>;
+
+/** What the reconciliation of a game's project finds, which is nothing where all is sound. */
+export const findingsOf = async ({ api, tenant }: Pick<QuestGame, "api" | "tenant">): Promise<string[]> => {
+  const found: string[] = [];
+  await reconcile(api.app.transact, {
+    projectId: tenant.projectId,
+    repair: false,
+    onFinding: ({ invariant, message }) => void found.push(`${invariant} ${message}`),
+  });
+  return found;
+};

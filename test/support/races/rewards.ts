@@ -81,7 +81,7 @@ export const rewardRaces: readonly Race[] = [
           const { body } = await side.send("get", "/api/v1/events?status=PENDING");
           assert.deepEqual(body.data, []);
         },
-        { timeoutMs: 20_000 },
+        { timeoutMs: 60_000 },
       );
       assert.deepEqual([await holders("gold"), await holders("fan")], [upTo(7), upTo(5)]);
       const stock = must(await side.send("get", "/api/v1/rewards/mug/stock"), 200);

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import fc from "fast-check";
 import { sql } from "kysely";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { reconcile } from "../../../src/domain/registries/reconcile/reconcile.ts";
 import { revertEvent } from "../../../src/domain/revert/revert-event.ts";
+import { revertEvents } from "../../../src/domain/revert/revert-events.ts";
 import type { RevertResult } from "../../../src/domain/revert/revert-result.ts";
 import type { Domain } from "../domain/domain.ts";
 import { define, processAll, publish, rowsOf } from "../domain/rule-projects.ts";
@@ -132,10 +134,79 @@ export const play = async (
   return ids;
 };
 
+/** How events are reverted. */
+export const HOW = { reason: "test", onShortfall: "CLAMP", actor: "test" } as const;
+
 export const takeBack = (domain: Domain, projectId: string, eventId: string): Promise<RevertResult> =>
-  domain.transact((work) =>
-    revertEvent(work, projectId, { eventId, reason: "test", onShortfall: "CLAMP", actor: "test" }),
-  );
+  domain.transact((work) => revertEvent(work, projectId, { eventId, ...HOW }));
+
+const HOUR_MS = 3_600_000;
+
+/** An event that won: how long ago, and when it is reverted among others; 0: never. */
+export type WonItem = { hoursAgo: number; score: number; game: string; reverted: number };
+
+export const anAge = fc.constantFrom(0, 1, 30, 60);
+/** In which order events are reverted. */
+export const aTurn = fc.oneof(fc.constant(0), fc.nat({ max: 99 }));
+
+export const wonItems: fc.Arbitrary<WonItem[]> = fc.array(
+  fc.record({
+    hoursAgo: anAge,
+    score: fc.integer({ min: 0, max: 9 }),
+    game: fc.constantFrom("a", "b", "c"),
+    reverted: aTurn,
+  }),
+  { minLength: 1, maxLength: 8 },
+);
+
+/** The event of an item, which has its other fields as properties. */
+export const eventAgo = <T extends { hoursAgo: number; reverted: number; type?: string }>({
+  hoursAgo: hours,
+  reverted: _reverted,
+  type,
+  ...properties
+}: T): Won => ({
+  at: new Date(Date.now() - hours * HOUR_MS),
+  properties,
+  ...(type === undefined ? {} : { type }),
+});
+
+/**
+ * Plays a history, and the rest of it for `like`; reverts what is to be reverted, in its order, one by one or
+ * all together.
+ * @returns what was left of it
+ */
+export const playReverted = async (
+  domain: Domain,
+  projectId: string,
+  {
+    user,
+    like,
+    history,
+    isTogether = false,
+  }: {
+    user: string;
+    like: string;
+    history: readonly { hoursAgo: number; reverted: number; type?: string }[];
+    isTogether?: boolean;
+  },
+): Promise<string[]> => {
+  const events = history.map(eventAgo);
+  const ids = await play(domain, projectId, { user, events });
+  const rest = events.filter((_, i) => history[i]!.reverted === 0);
+  await play(domain, projectId, { user: like, events: rest });
+  const order = history
+    .map((one, i) => ({ turn: one.reverted, id: ids[i]! }))
+    .filter(({ turn }) => turn > 0)
+    .toSorted((a, b) => a.turn - b.turn)
+    .map(({ id }) => id);
+  const results: RevertResult[] = [];
+  if (isTogether) {
+    const group = { eventIds: order, ...HOW };
+    results.push(...(await domain.transact((work) => revertEvents(work, projectId, group))).results);
+  } else for (const id of order) results.push(await takeBack(domain, projectId, id));
+  return results.flatMap(({ left }) => left);
+};
 
 type PlayerRow = {
   id: string;

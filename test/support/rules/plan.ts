@@ -79,6 +79,7 @@ export const aPlayerState = (more: Partial<PlayerState> = {}): PlayerState => ({
   tags: [],
   createdAt: new Date("2026-01-01T00:00:00Z"),
   lastSeenAt: null,
+  activeMonth: null,
   ...emptyHoldings(),
   ...more,
 });

@@ -164,7 +164,7 @@ export const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: Pl
     together: togetherOf(awards, followed),
     submitted: [],
     scores: new Map([["wins", null]]),
-    quests: { outcomes: [], known: new Set(), keys: new Map(), lost: new Set() },
+    goals: { outcomes: [], known: new Set(), keys: new Map(), adventures: [], lost: new Set() },
     isOwn: true,
   };
 };

@@ -1,6 +1,7 @@
-import type { Answer, Tenant } from "../app/app.ts";
+import { type Answer, aTenant, startApp, type Tenant } from "../app/app.ts";
 import { type Client, must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
+import { madeForEach, madeOnce } from "../made.ts";
 
 export const RULES = "/api/v1/rules";
 type Json = Record<string, unknown>;
@@ -45,12 +46,19 @@ export const rulesOf = (api: Client, { key }: Tenant) => {
           if (status === "FAILED") throw new Error(error);
           return status === "SUCCEEDED";
         },
-        { timeoutMs: 15_000, label: "the job is done" },
+        { timeoutMs: 60_000, label: "the job is done" },
       );
       return must(await api.get(`/api/v1/jobs/${jobId}/result`, { key }), 200);
     },
   };
   return rules;
+};
+
+/** A tenant of each test's own, and what tests of its rules ask of the API. */
+export const ownRules = () => {
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
+  return { api, tenant, rules: madeForEach(() => rulesOf(api, tenant)) };
 };
 
 /** Status and reason of a refusal. */

@@ -20,6 +20,7 @@ export const DISTRICTS: ReadonlyMap<string, string> = new Map([
   ["delivery", "outbox and webhooks"],
   ["player-lifecycle", "identify, merge, status, export, erase"],
   ["revert", "reverting an event"],
+  ["analytics", "what players do, counted: overview, trends, segments, retention, cohorts, funnels"],
   ["registries", "lists of everything: entities, migrations, kinds, configuration, reconciliation"],
 ]);
 

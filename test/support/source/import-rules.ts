@@ -47,6 +47,7 @@ const DOMAIN_PACKAGES = new RegExp(
     "disposable-email-domains-js",
     "obscenity",
     "tldts",
+    "otpauth",
   ].join("|")})$`,
 );
 const NETWORK_MODULES = /^node:(http|https|http2|tls|dgram|dns|child_process|cluster|worker_threads)(\/|$)/;
@@ -60,9 +61,14 @@ const KEPT_PACKAGES: { packages: RegExp; files: RegExp; rule: string }[] = [
     rule: "only src/platform.ts and src/platform/ import Redis and PGlite",
   },
   {
-    packages: /^(nodemailer|openid-client|altcha-lib|undici)$/,
+    packages: /^(nodemailer|openid-client|altcha-lib|undici|@simplewebauthn\/server)$/,
     files: /^src\/platform\//,
     rule: "only src/platform/ speaks to mail servers, providers, captchas and endpoints",
+  },
+  {
+    packages: /^(@node-saml\/node-saml|@xmldom\/xmldom)$/,
+    files: /^src\/platform\/sso\//,
+    rule: "only src/platform/sso/ reads SAML",
   },
 ];
 

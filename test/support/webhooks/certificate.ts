@@ -1,7 +1,13 @@
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 
 export type Certificate = { key: string; cert: string };
-export type CertificateOptions = { names: readonly string[]; from?: Date; until?: Date };
+export type CertificateOptions = {
+  names: readonly string[];
+  from?: Date;
+  until?: Date;
+  /** Of an RSA key; default: a key on P-256. */
+  rsaBits?: number;
+};
 
 const der = (tag: number, ...parts: readonly Buffer[]): Buffer => {
   const content = Buffer.concat(parts);
@@ -15,6 +21,7 @@ const time = (at: Date): Buffer =>
   der(0x18, Buffer.from(`${at.toISOString().replaceAll(/[-:T]/g, "").slice(0, 14)}Z`));
 
 const ECDSA_WITH_SHA256 = sequence(oid("2a8648ce3d040302"));
+const RSA_WITH_SHA256 = sequence(oid("2a864886f70d01010b"), der(0x05));
 const DAY_MS = 86_400_000;
 
 /** A certificate for these names that signs itself: whoever trusts it trusts the names. PEM. */
@@ -22,8 +29,13 @@ export const selfSigned = ({
   names,
   from = new Date(Date.now() - DAY_MS),
   until = new Date(Date.now() + DAY_MS),
+  rsaBits,
 }: CertificateOptions): Certificate => {
-  const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const { privateKey, publicKey } =
+    rsaBits === undefined
+      ? generateKeyPairSync("ec", { namedCurve: "P-256" })
+      : generateKeyPairSync("rsa", { modulusLength: rsaBits });
+  const algorithm = rsaBits === undefined ? ECDSA_WITH_SHA256 : RSA_WITH_SHA256;
   const commonName = sequence(oid("550403"), der(0x0c, Buffer.from(names[0] ?? "")));
   const subject = sequence(der(0x31, commonName));
   const alternatives = sequence(...names.map((name) => der(0x82, Buffer.from(name))));
@@ -31,7 +43,7 @@ export const selfSigned = ({
   const content = sequence(
     der(0xa0, der(0x02, Buffer.from([2]))),
     der(0x02, Buffer.concat([Buffer.from([1]), randomBytes(8)])),
-    ECDSA_WITH_SHA256,
+    algorithm,
     subject,
     sequence(time(from), time(until)),
     subject,
@@ -39,7 +51,7 @@ export const selfSigned = ({
     der(0xa3, extensions),
   );
   const signature = der(0x03, Buffer.from([0]), sign("sha256", content, privateKey));
-  const base64 = sequence(content, ECDSA_WITH_SHA256, signature).toString("base64");
+  const base64 = sequence(content, algorithm, signature).toString("base64");
   const lines = base64.replaceAll(/(.{64})/g, "$1\n");
   return {
     key: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),

@@ -52,5 +52,27 @@ const held: Scenario = {
   },
 };
 
+/** Two teams, whose season ends. */
+const teams: Scenario = {
+  tells: ["leaderboard.values_ranked"],
+  play: async ({ game, heard }) => {
+    const metric = {
+      source: "EVENT",
+      event: { eventTypes: ["goal.scored"] },
+      aggregate: "sum",
+      property: "points",
+    };
+    await game.make("/leaderboards", { key: "teams", name: "Teams", metric, breakdownProperty: "team" });
+    for (const [user, points, team] of [
+      ["gus", 3, "red"],
+      ["ida", 2, "red"],
+      ["gus", 4, "blue"],
+    ] as const)
+      await game.track(user, "goal.scored", { points, team });
+    must(await game.post("/leaderboards/teams/reset"), 200);
+    await heard("leaderboard.values_ranked");
+  },
+};
+
 /** Scenarios about leaderboards. */
-export const BOARD_SCENARIOS: readonly Scenario[] = [places, held];
+export const BOARD_SCENARIOS: readonly Scenario[] = [places, held, teams];

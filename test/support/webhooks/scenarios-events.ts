@@ -102,7 +102,7 @@ const failing: Scenario = {
         await makeDue(api.app, projectId);
         return (await game.get(`/events/${body.eventId}`)).body.status === "FAILED";
       },
-      { timeoutMs: 30_000, label: "the event is given up" },
+      { timeoutMs: 60_000, label: "the event is given up" },
     );
   },
 };

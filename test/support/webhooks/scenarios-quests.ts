@@ -48,5 +48,23 @@ const over: Scenario = {
   },
 };
 
+const submitted: Scenario = {
+  tells: ["quest.approval_requested", "quest.submission_approved", "quest.submission_rejected"],
+  play: async ({ game }) => {
+    const id = await game.player("nora");
+    const step = { key: "photo", name: "photo", kind: "MANUAL", evidence: "URL", requiresApproval: true };
+    await game.make("/quests", { key: "tree", name: "tree", steps: [step] });
+    must(await game.post("/quests/tree/publish"), 200);
+    const evidence = "https://example.com/tree.jpg";
+    for (const review of [
+      { decision: "REJECT", note: "Too dark" },
+      { decision: "APPROVE", note: "Well done" },
+    ]) {
+      must(await game.post(`/players/${id}/quests/tree/steps/photo/submit`, { evidence }), 200);
+      must(await game.post(`/players/${id}/quests/tree/steps/photo/review`, review), 200);
+    }
+  },
+};
+
 /** Scenarios about quests. */
-export const QUEST_SCENARIOS: readonly Scenario[] = [done, over];
+export const QUEST_SCENARIOS: readonly Scenario[] = [done, over, submitted];

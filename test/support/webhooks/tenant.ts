@@ -57,7 +57,7 @@ export const relayed = (api: TestApp): Promise<true> =>
       );
       return Number(rows[0]!.n) === 0;
     },
-    { timeoutMs: 15_000 },
+    { timeoutMs: 60_000 },
   );
 
 /** Of the type, the newest. */

@@ -16,6 +16,7 @@ export type ShownAdmin = {
   id: string;
   email: string;
   name: string;
+  mfaEnabled: boolean;
   lastLoginAt: string | null;
   disabledAt: string | null;
   createdAt: string;
@@ -25,6 +26,7 @@ export const showAdmin = (admin: PlatformAdmin): ShownAdmin => ({
   id: admin.id,
   email: admin.email,
   name: admin.name,
+  mfaEnabled: admin.mfaEnabled,
   lastLoginAt: admin.lastLoginAt?.toISOString() ?? null,
   disabledAt: admin.disabledAt?.toISOString() ?? null,
   createdAt: admin.createdAt.toISOString(),
@@ -48,6 +50,7 @@ export const createAdmin = async (
       email,
       name,
       passwordHash,
+      mfaEnabled: false,
       sessionVersion: 1,
       disabledAt: null,
       lastLoginAt: null,

@@ -1,6 +1,6 @@
 import type { ApiKeyHasher } from "../api-keys/secret.ts";
 import { isUseDue, noteUse } from "../auth/last-used.ts";
-import { CACHE_TTL_MS, createShortCache } from "../auth/short-cache.ts";
+import { CACHE_TTL_MS, createShortCache, type ShortCache } from "../auth/short-cache.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import type { AdminCaller, Caller } from "../../kernel/caller.ts";
 import { unauthorized } from "../../kernel/errors.ts";
@@ -21,31 +21,48 @@ export type AdminAuthParts = { transact: Transact; tokens: Tokens; apiKeys: ApiK
  * Authenticates a super-admin by a token of `POST /superadmin/auth/login`, or a machine by a platform token
  * (`svc_admin_...`). Both are cached; see CACHE_TTL_MS.
  *
+ * @param isFresh not from the cache: for requests that change something
  * @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED, SESSION_REVOKED
  */
-export const authenticateAdmin = async (parts: AdminAuthParts, bearer: string): Promise<Caller> =>
-  looksLikePlatformSecret(bearer) ? authenticateMachine(parts, bearer) : authenticatePerson(parts, bearer);
+export const authenticateAdmin = async (
+  parts: AdminAuthParts,
+  bearer: string,
+  { isFresh = false }: { isFresh?: boolean } = {},
+): Promise<Caller> => {
+  const find = isFresh ? known.renew : known.get;
+  return looksLikePlatformSecret(bearer)
+    ? authenticateMachine(parts, bearer, find)
+    : authenticatePerson(parts, bearer, find);
+};
 
-const authenticatePerson = async ({ transact, tokens }: AdminAuthParts, bearer: string): Promise<Caller> => {
-  const { sub, ver } = await tokens.verifyAdmin(bearer);
+type Find = ShortCache<KnownCaller>["get"];
+
+const authenticatePerson = async (
+  { transact, tokens }: AdminAuthParts,
+  bearer: string,
+  find: Find,
+): Promise<Caller> => {
+  const { sub, ver, enrol } = await tokens.verifyAdmin(bearer);
   // The version is part of the key, so that a new login is not judged by an older cached result.
-  const found = await known.get(`${sub}:${ver}`, () => transact((work) => readAdmin(work, sub, ver)));
+  const found = await find(`${sub}:${ver}`, () => transact((work) => readAdmin(work, sub, ver)));
   if (!found) throw unauthorized("SESSION_REVOKED", "This login has ended; log in again");
-  return found.caller;
+  return enrol === true ? { ...found.caller, mustEnrol: true } : found.caller;
 };
 
 const readAdmin = async ({ em }: Work, id: string, version: number): Promise<KnownCaller | undefined> => {
   const admin = await em.findOne(PlatformAdmin, { id, sessionVersion: version, disabledAt: null });
   if (!admin) return undefined;
-  return { caller: { kind: "admin", adminId: admin.id, scopes: ["*"] }, freshForMs: CACHE_TTL_MS };
+  const caller = { kind: "admin", adminId: admin.id, scopes: ["*"], loginVersion: version } as const;
+  return { caller, freshForMs: CACHE_TTL_MS };
 };
 
 const authenticateMachine = async (
   { transact, apiKeys }: AdminAuthParts,
   secret: string,
+  find: Find,
 ): Promise<Caller> => {
   if (!isPlatformSecret(secret)) throw unknownToken();
-  const found = await known.get(apiKeys.hash(secret), () => loadToken(transact, apiKeys.hashes(secret)));
+  const found = await find(apiKeys.hash(secret), () => loadToken(transact, apiKeys.hashes(secret)));
   if (!found) throw unknownToken();
   return found.caller;
 };

@@ -4,7 +4,11 @@ import { type Guess, throttled } from "../auth/login-throttle.ts";
 import { DUMMY_HASH, type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
 import { normaliseEmail } from "../email/address.ts";
 import type { Tokens } from "../auth/tokens.ts";
-import { type DomainError, unauthorized } from "../../kernel/errors.ts";
+import { type Challenge, DomainError, unauthorized } from "../../kernel/errors.ts";
+import type { FactorRules } from "../mfa/factors.ts";
+import type { FactorOwner } from "../mfa/owner.ts";
+import type { ProofParts } from "../mfa/proof.ts";
+import { answerChallenge, type ChallengeAnswer, challengeFor, mfaRequired } from "../mfa/sign-in.ts";
 import type { Limiter } from "../rate-limits/limiter.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { auditAdmin, endLogins, getAdmin } from "./admins.ts";
@@ -16,6 +20,7 @@ export type AdminLoginParts = {
   passwords: Passwords;
   limiter: Limiter;
   clock: () => Date;
+  config: FactorRules;
 };
 
 export type AdminSignedIn = {
@@ -23,19 +28,27 @@ export type AdminSignedIn = {
   tokenType: "Bearer";
   /** In seconds. */
   expiresIn: number;
+  /** True where the token is good for nothing but setting up a second factor. */
+  mfaEnrolmentRequired: boolean;
   admin: { id: string; email: string; name: string };
 };
 
 /** `deviceToken`: identifies the device at the next login. */
 export type AdminLoggedIn = { signedIn: AdminSignedIn; deviceToken: string };
 
+/** A password, and a code of the second factor of those who have one. */
+export type AdminLogin = { email: string; password: string; mfaCode?: string | undefined };
+
 /**
- * Checks a super-admin's password. An unknown address and a wrong password cannot be distinguished, neither
- * by the response nor by its duration. @throws UNAUTHORIZED INVALID_CREDENTIALS, RATE_LIMITED LOGIN_THROTTLED
+ * Checks a super-admin's password and second factor. Without a second factor, where the server requires one,
+ * the token is good for nothing but setting one up. An unknown address and a wrong password cannot be
+ * distinguished, neither by the response nor by its duration.
+ *
+ * @throws UNAUTHORIZED INVALID_CREDENTIALS, MFA_REQUIRED, MFA_CODE_INVALID, RATE_LIMITED LOGIN_THROTTLED
  */
 export const adminLogin = async (
-  parts: AdminLoginParts,
-  body: { email: string; password: string },
+  parts: AdminLoginParts & ProofParts,
+  body: AdminLogin,
   origin: Origin,
 ): Promise<AdminLoggedIn> => {
   const { transact, tokens } = parts;
@@ -47,18 +60,79 @@ export const adminLogin = async (
   const guess = { ip: origin.ip, account: email, known };
   const isRight = await isPassword(parts, guess, hash, body.password);
   const logged =
-    isRight && found ? await transact((work) => noteLogin(work, tokens, { seen: found, origin })) : undefined;
+    isRight && found
+      ? await transact((work) => passPassword(work, tokens, { seen: found, origin }))
+      : undefined;
   if (!logged) {
     await transact((work) => noteFailure(work, found));
     throw unauthorized("INVALID_CREDENTIALS", "Email or password is wrong");
   }
-  return { signedIn: await signIn(tokens, logged.admin), deviceToken: logged.deviceToken };
+  if (!("challenge" in logged)) return answerLogin(parts, logged);
+  if (body.mfaCode === undefined) throw mfaRequired(logged.challenge);
+  const answer = { challengeToken: logged.challenge.token, code: body.mfaCode, ...origin };
+  return completeAdminLogin(parts, answer);
 };
 
-const signIn = async (tokens: Tokens, admin: PlatformAdmin): Promise<AdminSignedIn> => {
+/** Completes a super-admin's login by the second factor. @throws as `answerChallenge` */
+export const completeAdminLogin = async (
+  parts: AdminLoginParts & ProofParts,
+  answer: ChallengeAnswer & Origin,
+): Promise<AdminLoggedIn> => {
+  const { ip, deviceToken } = answer;
+  const finish = (work: Work, { row }: FactorOwner): Promise<Logged | undefined> =>
+    noteLogin(work, parts.tokens, { seen: row as PlatformAdmin, origin: { ip, deviceToken } });
+  try {
+    const logged = await answerChallenge(parts, "admin", answer, finish);
+    if (logged) return await answerLogin(parts, logged);
+  } catch (error) {
+    if (error instanceof DomainError && error.reason === "MFA_CODE_INVALID")
+      await noteWrongFactor(parts, answer.challengeToken);
+    throw error;
+  }
+  throw unauthorized("INVALID_CREDENTIALS", "Email or password is wrong");
+};
+
+/** As a wrong password. */
+const noteWrongFactor = async ({ transact, tokens }: AdminLoginParts, token: string): Promise<void> => {
+  const { sub: id } = await tokens.verifyMfa(token);
+  await transact(async (work) => noteFailure(work, await work.em.findOne(PlatformAdmin, { id })));
+};
+
+type Logged = { admin: PlatformAdmin; deviceToken: string };
+
+const answerLogin = async (parts: AdminLoginParts, logged: Logged): Promise<AdminLoggedIn> => ({
+  signedIn: await signInAdmin(parts, logged.admin),
+  deviceToken: logged.deviceToken,
+});
+
+/** Signs a new token of a super-admin who has just been authenticated. */
+export const signInAdmin = async (
+  { tokens, config }: Pick<AdminLoginParts, "tokens" | "config">,
+  admin: PlatformAdmin,
+): Promise<AdminSignedIn> => {
   const { id, email, name, sessionVersion } = admin;
-  const { token, expiresIn } = await tokens.signAdmin({ sub: id, ver: sessionVersion });
-  return { accessToken: token, tokenType: "Bearer", expiresIn, admin: { id, email, name } };
+  const mfaEnrolmentRequired = config.isSuperadminMfaRequired && !admin.mfaEnabled;
+  const enrol = mfaEnrolmentRequired ? { enrol: true as const } : {};
+  const { token, expiresIn } = await tokens.signAdmin({ sub: id, ver: sessionVersion, ...enrol });
+  return {
+    accessToken: token,
+    tokenType: "Bearer",
+    expiresIn,
+    mfaEnrolmentRequired,
+    admin: { id, email, name },
+  };
+};
+
+/** As `noteLogin`, unless a second factor comes first. */
+const passPassword = async (
+  work: Work,
+  tokens: Tokens,
+  given: { seen: PlatformAdmin; origin: Origin },
+): Promise<Logged | { challenge: Challenge } | undefined> => {
+  const { id, passwordHash } = given.seen;
+  const row = await work.em.findOne(PlatformAdmin, { id, passwordHash, disabledAt: null });
+  if (!row?.mfaEnabled) return noteLogin(work, tokens, given);
+  return { challenge: await challengeFor(work, tokens, { kind: "admin", row }, "PASSWORD") };
 };
 
 /** @throws RateLimited LOGIN_THROTTLED without checking the password */
@@ -77,7 +151,7 @@ const noteLogin = async (
   work: Work,
   tokens: Tokens,
   { seen, origin }: { seen: PlatformAdmin; origin: Origin },
-): Promise<{ admin: PlatformAdmin; deviceToken: string } | undefined> => {
+): Promise<Logged | undefined> => {
   const { id, passwordHash } = seen;
   const admin = await work.em.findOne(PlatformAdmin, { id, passwordHash, disabledAt: null });
   if (!admin) return undefined;
@@ -134,5 +208,5 @@ export const changeAdminPassword = async (
     await auditAdmin(work, "platform_admin.password_changed", admin);
     return { admin, deviceToken };
   });
-  return { signedIn: await signIn(tokens, changed.admin), deviceToken: changed.deviceToken };
+  return answerLogin(parts, changed);
 };

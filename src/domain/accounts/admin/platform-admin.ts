@@ -9,6 +9,8 @@ export const PlatformAdminSchema = defineEntity({
     email: p.text(),
     name: p.text(),
     passwordHash: p.text(),
+    /** Whether a second factor is set; kept by `noteFactors`. */
+    mfaEnabled: p.boolean(),
     /** Incremented to end all earlier tokens. */
     sessionVersion: p.integer(),
     disabledAt: p.datetime(3).nullable(),

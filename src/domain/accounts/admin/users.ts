@@ -30,6 +30,7 @@ export type ShownUser = {
   role: Role;
   status: MemberStatus;
   emailVerified: boolean;
+  mfaEnabled: boolean;
   disabledAt: string | null;
   lastLoginAt: string | null;
   createdAt: string;
@@ -44,6 +45,7 @@ export const showPlatformUser = (user: User): ShownUser => ({
   role: user.role,
   status: user.status,
   emailVerified: user.emailVerified,
+  mfaEnabled: user.mfaEnabled,
   disabledAt: user.disabledAt?.toISOString() ?? null,
   lastLoginAt: user.lastLoginAt?.toISOString() ?? null,
   createdAt: user.createdAt.toISOString(),

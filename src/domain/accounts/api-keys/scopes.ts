@@ -32,6 +32,7 @@ const GRANTED_BY: Readonly<Record<Scope, readonly Role[]>> = {
   "realtime:connect": DEVELOPERS,
   "webhooks:read": DEVELOPERS,
   "webhooks:write": DEVELOPERS,
+  "analytics:read": DEVELOPERS,
 };
 
 const isScope = (text: string): text is Scope => (SCOPES as readonly string[]).includes(text);

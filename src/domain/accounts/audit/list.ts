@@ -22,7 +22,7 @@ export type ShownAuditEntry = {
   id: string;
   /** Null for entries about the platform alone. */
   tenantId: string | null;
-  /** `user:<id>`, `key:<id>`, `admin:<id>`, `platform-token:<id>`, `anonymous` or `system`. */
+  /** `user`, `key`, `admin`, `platform-token` or `scim-token` with `:<id>`; or `anonymous`, `system`. */
   actor: string;
   action: string;
   target: { type: string; id: string };

@@ -39,6 +39,8 @@ export type ShownAccount = {
     profileCompleted: boolean;
     /** False for a user who only signs in through a provider. */
     hasPassword: boolean;
+    /** Whether a second factor is set. */
+    mfaEnabled: boolean;
     /** A new address that has not been confirmed by the link in its mail yet. */
     pendingEmail: string | null;
     createdAt: string;
@@ -66,6 +68,7 @@ export const getAccount = async (work: Work, userId: string): Promise<ShownAccou
       emailVerified,
       profileCompleted,
       hasPassword: user.passwordHash != null,
+      mfaEnabled: user.mfaEnabled,
       pendingEmail: await pendingEmail(work, id),
       createdAt: user.createdAt.toISOString(),
       updatedAt: user.updatedAt.toISOString(),

@@ -1,6 +1,6 @@
-import { sql } from "kysely";
 import { type DomainError, invalid } from "../../kernel/errors.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
+import type { Transact } from "../../kernel/work.ts";
+import { consumeId } from "./consumed-ids.ts";
 
 /** How registration distinguishes people from programs; `none` disables it. */
 export const CAPTCHA_PROVIDERS = ["none", "altcha", "turnstile", "hcaptcha", "recaptcha"] as const;
@@ -47,19 +47,7 @@ export const requireCaptcha = async (
   if (captcha.provider === "none") return;
   const used = await captcha.verify(token, ip);
   if (!used) return;
-  if (!(await transact((work) => consume(work, used)))) {
+  if (!(await transact((work) => consumeId(work, { kind: "captcha", ...used })))) {
     throw captchaFailed("was used before; solve a new challenge");
   }
-};
-
-/** Consumes an id; false if it was consumed before. Rows are deleted some time after they expire. */
-const consume = async (
-  { db }: Work,
-  { id, expiresAt }: { id: string; expiresAt: Date },
-): Promise<boolean> => {
-  const { rows } = await sql`
-    insert into consumed_ids (kind, id, expires_at)
-    values ('captcha', ${id}, ${expiresAt.toISOString()}::timestamptz)
-    on conflict do nothing returning 1`.execute(db);
-  return rows.length === 1;
 };

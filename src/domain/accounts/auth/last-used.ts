@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Transact } from "../../kernel/work.ts";
 
-/** Precision of `lastUsedAt` of sessions, API keys and platform tokens. */
+/** Precision of `lastUsedAt` of sessions, API keys and tokens. */
 const LAST_USED_STEP_MS = 60_000;
 
 /** Returns whether a use must be recorded; `lastUsedAt` is null for what was never used. */
@@ -11,7 +11,7 @@ export const isUseDue = (lastUsedAt: Date | string | null | undefined, now: Date
 /** Records a use. Not awaited: no request waits for it, and losing it costs a minute of precision. */
 export const noteUse = (
   transact: Transact,
-  table: "sessions" | "api_keys" | "platform_tokens",
+  table: "sessions" | "api_keys" | "platform_tokens" | "scim_tokens",
   id: string,
 ): void => {
   transact(({ db, now }) => {

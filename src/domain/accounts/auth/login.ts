@@ -9,23 +9,28 @@ import type { Work } from "../../kernel/work.ts";
 import { findKnownOrigin, type Origin } from "./known-origins.ts";
 import { throttled, type ThrottleParts } from "./login-throttle.ts";
 import { DUMMY_HASH, type Passwords } from "./passwords.ts";
-import { type LoggedIn, startSessionOn } from "./sessions.ts";
-import type { Tokens } from "./tokens.ts";
+import type { ProofParts } from "../mfa/proof.ts";
+import { completeLogin, orChallenge, signInOrChallenge } from "../mfa/sign-in.ts";
+import type { LoggedIn } from "./sessions.ts";
 import { User } from "./user.ts";
 
 /** Satisfied by an App. `transact` must see the accounts of all tenants. */
-export type LoginParts = ThrottleParts & AbuseParts & { tokens: Tokens; passwords: Passwords };
+export type LoginParts = ThrottleParts & AbuseParts & ProofParts & { passwords: Passwords };
 
-/** The origin is used to count failures. */
-export type Login = Origin & { email: string; password: string };
+/** The origin is used to count failures. `mfaCode`: of the second factor, for accounts that have one. */
+export type Login = Origin & { email: string; password: string; mfaCode?: string | undefined };
 
 /**
- * Checks a password and starts a session. An unknown address, a disabled user, a deleted tenant and a wrong
- * password cannot be distinguished, neither by the response nor by its duration, nor by what is counted.
+ * Checks a password, and the second factor if the account has one, and starts a session. An unknown address,
+ * a disabled user, a deleted tenant and a wrong password cannot be distinguished, neither by the response nor
+ * by its duration, nor by what is counted.
  *
- * @throws UNAUTHORIZED INVALID_CREDENTIALS, RateLimited LOGIN_THROTTLED
+ * @throws UNAUTHORIZED INVALID_CREDENTIALS, MFA_REQUIRED, MFA_CODE_INVALID, RateLimited LOGIN_THROTTLED
  */
-export const login = async (parts: LoginParts, { email, password, ...origin }: Login): Promise<LoggedIn> => {
+export const login = async (
+  parts: LoginParts,
+  { email, password, mfaCode, ...origin }: Login,
+): Promise<LoggedIn> => {
   const { transact, tokens, passwords } = parts;
   const account = normaliseEmail(email);
   const asked = { ...origin, accounts: "users", email: account } as const;
@@ -41,12 +46,17 @@ export const login = async (parts: LoginParts, { email, password, ...origin }: L
     throw wrong();
   }
   const { id, hash } = found;
-  return transact(async (work) => {
+  const outcome = await transact(async (work) => {
     // Locked, so that a new password ends this session or prevents it.
     const user = await work.em.findOne(User, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
     if (!user || user.disabledAt || user.passwordHash !== hash) throw wrong();
-    return startSessionOn(work, tokens, user, { method: "PASSWORD", deviceToken: origin.deviceToken });
+    return signInOrChallenge(work, tokens, user, {
+      method: "PASSWORD",
+      deviceToken: origin.deviceToken,
+    });
   });
+  if (mfaCode === undefined || !("challenge" in outcome)) return orChallenge(outcome);
+  return completeLogin(parts, { challengeToken: outcome.challenge.token, code: mfaCode, ...origin });
 };
 
 /** Blocks an address that has exhausted its failures for a while. */

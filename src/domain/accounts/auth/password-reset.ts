@@ -1,12 +1,14 @@
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import type { Mail } from "../email/mail.ts";
+import { resetFactors } from "../mfa/factors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { type Captcha, requireCaptcha } from "./captcha.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
 import { isMailAllowed, type MailRequestParts, requireMail } from "./account-mail.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { findKnownOrigin, type Origin, rememberOrigin } from "./known-origins.ts";
+import { hasPasswords, requirePasswords } from "../sso/enforcement.ts";
 import { setPassword } from "./set-password.ts";
 import type { Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
@@ -41,7 +43,8 @@ export const forgotPassword = async (
   if (!(await isMailAllowed(parts.limiter, "reset-password", email, known))) return;
   await parts.transact(async (work) => {
     const user = await work.em.findOne(User, { email, disabledAt: null });
-    if (user) await mailReset(work, parts.mail, user);
+    // The answer stays the same, so that it tells nothing about the address.
+    if (user && (await hasPasswords(work, user))) await mailReset(work, parts.mail, user);
   });
 };
 
@@ -70,7 +73,8 @@ type ResetParts = { transact: Transact; tokens: Tokens; passwords: Passwords; ma
  * with an unverified address, so do identities of other addresses.
  *
  * @returns the token that identifies the device from now on
- * @throws VALIDATION_ERROR VERIFICATION_TOKEN_INVALID, PASSWORD_TOO_WEAK, GONE VERIFICATION_TOKEN_EXPIRED
+ * @throws VALIDATION_ERROR VERIFICATION_TOKEN_INVALID, PASSWORD_TOO_WEAK, GONE VERIFICATION_TOKEN_EXPIRED,
+ * FORBIDDEN SSO_REQUIRED
  */
 export const resetPassword = async (
   { transact, tokens, passwords, mail }: ResetParts,
@@ -84,12 +88,13 @@ export const resetPassword = async (
   const passwordHash = await passwords.hash(password);
   return transact(async (work) => {
     const user = await ownerOf(work, await consumeUserToken(work, token, ["RESET_PASSWORD"]));
+    await requirePasswords(work, user);
     const { id, tenantId, email, name } = user;
     const wasProved = user.emailVerified;
     user.emailVerified = true;
     await setPassword(work, id, passwordHash, { deviceToken: origin.deviceToken });
     const device = await rememberOrigin(work, tokens, user, origin);
-    if (!wasProved) await dropForeignIdentities(work, user);
+    if (!wasProved) await dropForeignProofs(work, user);
     const addressee = { to: email, tenantId, userId: id };
     await mail.queue(work, { template: "password-changed", values: { name }, ...addressee });
     const target = { type: "user", id };
@@ -100,11 +105,13 @@ export const resetPassword = async (
 
 /**
  * Until now the account may have been set up by a stranger: only identities that have verified this very
- * address are kept.
+ * address are kept, and no second factor or passkey.
  */
-const dropForeignIdentities = async ({ db }: Work, { id, email }: User): Promise<void> => {
+const dropForeignProofs = async (work: Work, user: User): Promise<void> => {
+  const { id, email } = user;
   await sql`
-    delete from identities where user_id = ${id}::uuid and email is distinct from ${email}`.execute(db);
+    delete from identities where user_id = ${id}::uuid and email is distinct from ${email}`.execute(work.db);
+  if (user.mfaEnabled) await resetFactors(work, undefined, { kind: "user", row: user });
 };
 
 /** Returns the user, if the mail's address is still theirs. @throws GONE */

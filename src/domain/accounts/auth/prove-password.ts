@@ -18,7 +18,7 @@ export type Proof = { currentPassword: string; ip: string; sessionId: string };
  */
 export const provePassword = async (
   parts: ProofParts,
-  { email, passwordHash }: User,
+  { email, passwordHash }: Pick<User, "email" | "passwordHash">,
   { currentPassword, ip, sessionId }: Proof,
   withoutPassword: () => DomainError,
 ): Promise<void> => {

@@ -1,9 +1,12 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
 import { normaliseEmail } from "../email/address.ts";
+import type { Mail } from "../email/mail.ts";
 import { conflict } from "../../kernel/errors.ts";
 import { consumeInvitation, findInvitation } from "../team/accept.ts";
 import { addUser, type NewUser, openTenant, type TenantDefaults } from "../tenants/open-tenant.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
+import { requireUnclaimed } from "../sso/discover.ts";
+import { releaseUnproved } from "../sso/unproved.ts";
 import { type Captcha, requireCaptcha } from "./captcha.ts";
 import { type DisposableLists, refuseDisposable } from "./disposable.ts";
 import { mailVerification } from "./email-verification.ts";
@@ -38,7 +41,8 @@ export type RegistrationParts = TenantDefaults &
  * @throws VALIDATION_ERROR CAPTCHA_FAILED, EMAIL_DISPOSABLE, PASSWORD_TOO_WEAK; NOT_FOUND for an unknown
  * tenant or invitation; PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED when the tenant is full; CONFLICT
  * EMAIL_ALREADY_EXISTS, INVALID_STATE; GONE INVITATION_EXPIRED, INVITATION_REVOKED; FORBIDDEN
- * INVITATION_EMAIL_MISMATCH, TENANT_SUSPENDED; SERVICE_UNAVAILABLE CAPTCHA_UNAVAILABLE, BUSY
+ * INVITATION_EMAIL_MISMATCH, TENANT_SUSPENDED, EMAIL_DOMAIN_CLAIMED; SERVICE_UNAVAILABLE CAPTCHA_UNAVAILABLE,
+ * BUSY
  */
 export const register = async (
   parts: RegistrationParts,
@@ -50,7 +54,7 @@ export const register = async (
   if (body.website) return respondToBot(parts, { ...body, email }, ip);
   await requireCaptcha(parts, body.captchaToken, ip);
   refuseDisposable(email, parts.disposableEmail);
-  await checkTenant(transact, body);
+  await checkTenant(transact, body, email);
   refuseWeakPassword(body.password, { email, name: body.name });
   const passwordHash = await passwords.hash(body.password);
   const isNoticed = await isNoticeAllowed(parts.limiter, body.tenantId);
@@ -71,18 +75,22 @@ export const register = async (
 
 type NewAccount = Pick<NewUser, "email" | "name"> & { passwordHash: string };
 
-/** Checks that the tenant to be joined exists, before the password costs a hash. */
-const checkTenant = async (
+/** Checks that the tenant to be joined exists, and is the address's, before the password costs a hash. */
+const checkTenant = (
   transact: Transact,
   { tenantId, invitationToken }: Registration,
-): Promise<void> => {
-  if (invitationToken !== undefined) await transact((work) => findInvitation(work, invitationToken));
-  else if (tenantId !== undefined) await transact((work) => requireOpenTenant(work, tenantId));
-};
+  email: string,
+): Promise<void> =>
+  transact(async (work) => {
+    // Its token was mailed, so it is theirs.
+    if (invitationToken !== undefined) return void (await findInvitation(work, invitationToken));
+    if (tenantId !== undefined) await requireOpenTenant(work, tenantId);
+    await requireUnclaimed(work, email, tenantId);
+  });
 
 const join = async (
   work: Work,
-  defaults: TenantDefaults,
+  parts: TenantDefaults & { mail: Mail },
   { body, account }: { body: Registration; account: NewAccount },
 ): Promise<User> => {
   const { tenantId, invitationToken, tenantName = account.name } = body;
@@ -90,10 +98,11 @@ const join = async (
     const invited = await consumeInvitation(work, invitationToken, account.email);
     const { role } = invited;
     // The token came by mail, so the address is theirs.
+    await releaseUnproved(work, parts.mail, { tenantId: invited.tenantId, email: account.email });
     return addUser(work, invited.tenantId, { ...account, role, status: "ACTIVE", emailVerified: true });
   }
   if (tenantId !== undefined) return joinWaiting(work, tenantId, account);
-  return (await openTenant(work, defaults, tenantName, { ...account, emailVerified: false })).user;
+  return (await openTenant(work, parts, tenantName, { ...account, emailVerified: false })).user;
 };
 
 const signInNew = async (

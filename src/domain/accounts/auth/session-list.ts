@@ -10,7 +10,14 @@ import { Session, type SignInMethod } from "./session.ts";
 import { forgetSessions } from "./sessions.ts";
 
 /** Why a session ended early. */
-export type EndReason = "LOGOUT" | "REVOKED" | "PASSWORD_CHANGED" | "REFRESH_TOKEN_REUSED" | "USER_DISABLED";
+export type EndReason =
+  | "LOGOUT"
+  | "REVOKED"
+  | "PASSWORD_CHANGED"
+  | "MFA_CHANGED"
+  | "SSO_CHANGED"
+  | "REFRESH_TOKEN_REUSED"
+  | "USER_DISABLED";
 
 /** The owner and id of the requesting session. */
 export type SessionOwner = { userId: string; sessionId: string; tenantId: string };

@@ -1,7 +1,7 @@
 import { defineEntity, p } from "@mikro-orm/core";
 
 /** Methods of authentication. */
-export const SIGN_IN_METHODS = ["PASSWORD", "GOOGLE", "GITHUB", "INVITATION"] as const;
+export const SIGN_IN_METHODS = ["PASSWORD", "GOOGLE", "GITHUB", "INVITATION", "PASSKEY", "SSO"] as const;
 export type SignInMethod = (typeof SIGN_IN_METHODS)[number];
 
 export const SessionSchema = defineEntity({
@@ -16,10 +16,12 @@ export const SessionSchema = defineEntity({
     userAgent: p.text(),
     createdAt: p.datetime(3),
     lastUsedAt: p.datetime(3),
+    /** When a second factor was last proved in it. */
+    mfaAt: p.datetime(3).nullable(),
     /** Not changed by refreshing. */
     expiresAt: p.datetime(3),
     revokedAt: p.datetime(3).nullable(),
-    /** LOGOUT, PASSWORD_CHANGED, REFRESH_TOKEN_REUSED, ... */
+    /** LOGOUT, PASSWORD_CHANGED, MFA_CHANGED, REFRESH_TOKEN_REUSED, ... */
     revokedFor: p.text().nullable(),
   },
 });

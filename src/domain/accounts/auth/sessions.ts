@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { UserCaller } from "../../kernel/caller.ts";
 import { unauthorized } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
-import { Tenant } from "../tenants/tenant.ts";
+import { requireSso } from "../sso/enforcement.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { rememberAddress, rememberDevice } from "./known-origins.ts";
 import { isUseDue, noteUse } from "./last-used.ts";
@@ -10,7 +10,7 @@ import { issueRefreshToken } from "./refresh-tokens.ts";
 import { Session, type SignInMethod } from "./session.ts";
 import { createShortCache } from "./short-cache.ts";
 import { ACCESS_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
-import { User } from "./user.ts";
+import type { User } from "./user.ts";
 
 /** Days after which a session ends, however often it was refreshed. */
 export const SESSION_DAYS = 30;
@@ -37,16 +37,22 @@ type SessionStart = {
   expiresIn?: number;
   /** Expiry of the first refresh token, for one that is sent in a URL; default: the end of the session. */
   refreshUntil?: Date;
+  /** When the user proved a second factor to sign in, if they did. */
+  mfaAt?: Date;
 };
 
-/** Starts a session of an authenticated user; the origin is given by `work.by`. */
+/**
+ * Starts a session of an authenticated user; the origin is given by `work.by`. Every sign-in ends here.
+ * @throws FORBIDDEN SSO_REQUIRED
+ */
 export const startSession = async (
   work: Work,
   tokens: Tokens,
   user: User,
-  { method, expiresIn = ACCESS_TOKEN_SECONDS, refreshUntil }: SessionStart,
+  { method, expiresIn = ACCESS_TOKEN_SECONDS, refreshUntil, mfaAt }: SessionStart,
 ): Promise<SignedIn> => {
   const { em, db, now, by } = work;
+  await requireSso(work, user, { method, mfaAt });
   const expiresAt = new Date(now.getTime() + SESSION_DAYS * 86_400_000);
   const session = em.create(Session, {
     id: newId(),
@@ -57,6 +63,7 @@ export const startSession = async (
     userAgent: (by?.userAgent ?? "").slice(0, USER_AGENT_MAX),
     createdAt: now,
     lastUsedAt: now,
+    mfaAt: mfaAt ?? null,
     expiresAt,
     revokedAt: null,
     revokedFor: null,
@@ -117,15 +124,18 @@ export const forgetSessions = (): void => known.clear();
  * Authenticates an access token (without `Bearer `). The database determines whether the session is active,
  * its role, and the state of the tenant, at most 5 s late.
  *
+ * @param isFresh not late at all: for requests that change something
  * @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED, SESSION_REVOKED
  */
 export const authenticateUser = async (
   transact: Transact,
   tokens: Tokens,
   bearer: string,
+  { isFresh = false }: { isFresh?: boolean } = {},
 ): Promise<UserCaller> => {
   const claims = await tokens.verifyAccess(bearer);
-  const session = await known.get(claims.sid, () => load(transact, claims.sid));
+  const find = isFresh ? known.renew : known.get;
+  const session = await find(claims.sid, () => load(transact, claims.sid));
   const caller = session?.caller;
   if (!caller || caller.userId !== claims.sub || caller.tenantId !== claims.tid) {
     throw unauthorized("SESSION_REVOKED", "The session of this access token has ended; log in again");
@@ -139,26 +149,33 @@ const load = async (transact: Transact, sessionId: string): Promise<KnownSession
   return session;
 };
 
-const read = async ({ em, now }: Work, sessionId: string): Promise<KnownSession | undefined> => {
-  const session = await em.findOne(Session, { id: sessionId, revokedAt: null, expiresAt: { $gt: now } });
-  if (!session) return undefined;
-  const user = await em.findOne(User, { id: session.userId, disabledAt: null });
-  const tenant = await em.findOne(Tenant, { id: session.tenantId, deletedAt: null });
-  if (!user || !tenant) return undefined;
-  const { plan, planOverrides, approvalStatus } = tenant;
+type SessionRow = Omit<UserCaller, "kind" | "sessionId" | "mustEnrol" | "tenant"> &
+  UserCaller["tenant"] & { mustEnrol: boolean; expiresAt: Date | string; lastUsedAt: Date | string };
+
+const read = async ({ db, now }: Work, sessionId: string): Promise<KnownSession | undefined> => {
+  const { rows } = await sql<SessionRow>`
+    select u.id::text as "userId", u.tenant_id::text as "tenantId", u.role, u.status,
+      u.email_verified as "emailVerified",
+      t.second_factor_required and not u.mfa_enabled as "mustEnrol",
+      t.plan, t.plan_overrides as "planOverrides", t.approval_status as "approvalStatus",
+      s.expires_at as "expiresAt", s.last_used_at as "lastUsedAt"
+    from sessions s join users u on u.id = s.user_id and u.disabled_at is null
+    join tenants t on t.id = s.tenant_id and t.deleted_at is null
+    where s.id = ${sessionId}::uuid and s.revoked_at is null
+      and s.expires_at > ${now.toISOString()}::timestamptz`.execute(db);
+  const [row] = rows;
+  if (!row) return undefined;
+  const { plan, planOverrides, approvalStatus, mustEnrol, expiresAt, lastUsedAt, ...user } = row;
   const caller: UserCaller = {
     kind: "user",
-    userId: user.id,
-    tenantId: user.tenantId,
-    role: user.role,
+    ...user,
     sessionId,
-    status: user.status,
-    emailVerified: user.emailVerified,
+    ...(mustEnrol && { mustEnrol }),
     tenant: { plan, planOverrides, approvalStatus },
   };
   return {
     caller,
-    freshForMs: session.expiresAt.getTime() - now.getTime(),
-    isUseDue: isUseDue(session.lastUsedAt, now),
+    freshForMs: new Date(expiresAt).getTime() - now.getTime(),
+    isUseDue: isUseDue(lastUsedAt, now),
   };
 };

@@ -1,6 +1,7 @@
 /**
  * How long a process may use what it has read, in ms. A change of a key, session, role, project, tenant,
  * super-admin or block takes effect at once in the process that makes it, and everywhere within this time.
+ * People who change something are looked up anew: what they make may last longer than their session.
  */
 export const CACHE_TTL_MS = 5_000;
 export const CACHE_MAX_ENTRIES = 10_000;
@@ -10,6 +11,8 @@ type Entry<T> = { value: Promise<T | undefined>; untilMs: number };
 export type ShortCache<T> = {
   /** Returns the cached value of `key`, or else what `load` finds; concurrent requests share one load. */
   get(key: string, load: () => Promise<T | undefined>): Promise<T | undefined>;
+  /** Loads the value of `key` anew, whatever is cached. */
+  renew(key: string, load: () => Promise<T | undefined>): Promise<T | undefined>;
   delete(key: string): void;
   clear(): void;
 };
@@ -35,19 +38,22 @@ export const createShortCache = <T>(freshForMs: (value: T) => number = () => CAC
     }
   };
 
+  const renew: ShortCache<T>["renew"] = (key, load) => {
+    entries.delete(key);
+    const entry = { untilMs: performance.now() + CACHE_TTL_MS } as Entry<T>;
+    entries.set(key, entry);
+    entry.value = fill(key, entry, load);
+    const oldest = entries.keys().next();
+    if (entries.size > CACHE_MAX_ENTRIES && !oldest.done) entries.delete(oldest.value);
+    return entry.value;
+  };
+
   return {
     get(key, load) {
-      const nowMs = performance.now();
       const hit = entries.get(key);
-      if (hit && hit.untilMs > nowMs) return hit.value;
-      entries.delete(key);
-      const entry = { untilMs: nowMs + CACHE_TTL_MS } as Entry<T>;
-      entries.set(key, entry);
-      entry.value = fill(key, entry, load);
-      const oldest = entries.keys().next();
-      if (entries.size > CACHE_MAX_ENTRIES && !oldest.done) entries.delete(oldest.value);
-      return entry.value;
+      return hit && hit.untilMs > performance.now() ? hit.value : renew(key, load);
     },
+    renew,
     delete: (key) => void entries.delete(key),
     clear: () => entries.clear(),
   };

@@ -12,12 +12,15 @@ import { ROLES } from "../../kernel/caller.ts";
 import { unauthorized } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import { createSizedCache } from "../../kernel/sized-cache.ts";
+import { SIGN_IN_METHODS } from "./session.ts";
 
 export const ACCESS_TOKEN_SECONDS = 604_800;
 /** Lifetime of the token returned by registration. */
 export const REGISTRATION_TOKEN_SECONDS = 86_400;
 export const WS_TOKEN_SECONDS = 900;
 export const ADMIN_TOKEN_SECONDS = 3_600;
+/** Lifetime of the token of a sign-in that lacks its second factor. */
+export const MFA_TOKEN_SECONDS = 300;
 export const TOKEN_MAX_BYTES = 4_096;
 /** Between the clocks of two processes. */
 const CLOCK_TOLERANCE_SECONDS = 5;
@@ -44,9 +47,32 @@ const WsClaims = z.object({
 /** `sub`: player id (kind player) or user id (kind console), `pid`: project id, `exp`: Unix seconds. */
 export type WsClaims = z.infer<typeof WsClaims>;
 
-const AdminClaims = z.object({ sub: z.uuid(), ver: z.int(), jti: z.uuid(), exp: z.int() });
-/** `sub`: platform admin, `ver`: their session version (incremented to end all), `exp`: Unix seconds. */
+const AdminClaims = z.object({
+  sub: z.uuid(),
+  ver: z.int(),
+  enrol: z.literal(true).optional(),
+  jti: z.uuid(),
+  exp: z.int(),
+});
+/**
+ * `sub`: platform admin, `ver`: their session version (incremented to end all), `enrol`: they may only set up
+ * a second factor, `exp`: Unix seconds.
+ */
 export type AdminClaims = z.infer<typeof AdminClaims>;
+
+const MfaClaims = z.object({
+  sub: z.uuid(),
+  as: z.enum(["user", "admin"]),
+  method: z.enum(SIGN_IN_METHODS),
+  state: z.string(),
+  jti: z.uuid(),
+  exp: z.int(),
+});
+/**
+ * A sign-in that lacks its second factor. `sub`: user or platform admin, `method`: what was proved so far,
+ * `state`: of the account then, `exp`: Unix seconds.
+ */
+export type MfaClaims = z.infer<typeof MfaClaims>;
 
 export type SignedToken = { token: string; expiresIn: number; expiresAt: Date };
 
@@ -63,6 +89,12 @@ export type Tokens = {
   signAdmin(claims: Omit<AdminClaims, "jti" | "exp">): Promise<SignedToken>;
   /** @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED */
   verifyAdmin(token: string): Promise<AdminClaims>;
+  /** Signs the token of a sign-in that lacks its second factor, valid 5 minutes. */
+  signMfa(claims: Omit<MfaClaims, "jti" | "exp">): Promise<SignedToken>;
+  /** @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED */
+  verifyMfa(token: string): Promise<MfaClaims>;
+  /** Returns the keyed hash of a text that only this server can make. */
+  mac(text: string): string;
   /** Signs an access token that looks genuine and is never accepted. */
   signDecoy(claims: Omit<AccessClaims, "jti" | "exp">, expiresIn: number): Promise<SignedToken>;
   /** Returns the keyed hash of an address: without the server's key it cannot be found by enumeration. */
@@ -93,6 +125,14 @@ const ADMIN: Kind<AdminClaims> = {
   claims: AdminClaims,
   invalid: "The token is not valid; log in with POST /superadmin/auth/login",
   expired: "The token has expired; log in with POST /superadmin/auth/login",
+};
+
+const MFA: Kind<MfaClaims> = {
+  typ: "mfa+jwt",
+  audience: "laurel-mfa",
+  claims: MfaClaims,
+  invalid: "The challenge is not valid; log in again",
+  expired: "The challenge has expired; log in again",
 };
 
 export type TokenParts = {
@@ -127,12 +167,17 @@ const remembering = (
   };
 };
 
+/** Returns the keyed hash that `purpose` names, by a key derived from the server's own. */
+const macOf = (der: Buffer, purpose: string): ((text: string) => string) => {
+  const key = Buffer.from(hkdfSync("sha256", der, "", purpose, 32));
+  return (text) => createHmac("sha256", key).update(text).digest("base64url");
+};
+
 /** The only place where tokens are signed and verified. */
 export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens => {
   const publicKey = createPublicKey(privateKey);
   const kid = thumbprint(publicKey);
   const der = privateKey.export({ format: "der", type: "pkcs8" });
-  const addressKey = Buffer.from(hkdfSync("sha256", der, "", "laurel known addresses", 32));
   const decoyKey = generateKeyPairSync("ed25519").privateKey;
 
   const sign = async <C>(
@@ -182,8 +227,11 @@ export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens 
     verifyWs: remembering(clock, (token) => verify(WS, token)),
     signAdmin: (claims) => sign(ADMIN, privateKey, claims, ADMIN_TOKEN_SECONDS),
     verifyAdmin: (token) => verify(ADMIN, token),
+    signMfa: (claims) => sign(MFA, privateKey, claims, MFA_TOKEN_SECONDS),
+    verifyMfa: (token) => verify(MFA, token),
+    mac: macOf(der, "laurel challenges"),
     signDecoy: (claims, expiresIn) => sign(ACCESS, decoyKey, claims, expiresIn),
-    hashAddress: (address) => createHmac("sha256", addressKey).update(address).digest("base64url"),
+    hashAddress: macOf(der, "laurel known addresses"),
   };
 };
 

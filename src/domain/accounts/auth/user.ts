@@ -17,6 +17,8 @@ export const UserSchema = defineEntity({
     emailVerified: p.boolean(),
     /** False after a sign-up through a provider that gave no name. */
     profileCompleted: p.boolean(),
+    /** Whether a second factor is set; kept by `noteFactors`. */
+    mfaEnabled: p.boolean(),
     lastLoginAt: p.datetime(3).nullable(),
     /** Disabled for the whole platform by a super-admin. */
     disabledAt: p.datetime(3).nullable(),

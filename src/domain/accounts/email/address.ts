@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { z } from "zod";
 
 export const EMAIL_MAX = 254;
@@ -24,6 +25,15 @@ export const EmailAddress = z
 
 /** Returns the form in which an address is stored and looked up. */
 export const normaliseEmail = (email: string): string => email.trim().toLowerCase();
+
+/** A domain that can never exist (RFC 2606). */
+const RELEASED = "@released.invalid";
+
+/** Returns an address that is nobody's, for an account that has given up its own. */
+export const releasedAddress = (): string => randomUUID() + RELEASED;
+
+/** Whether an account has given up its address; no mail is sent to this one. */
+export const isReleased = (email: string): boolean => email.toLowerCase().endsWith(RELEASED);
 
 // Without the m flag `$` only matches the very end, so a trailing line break is rejected.
 export const isMailAddress = (text: string): boolean => MAIL_ADDRESS.test(text);

@@ -6,14 +6,38 @@ import type { Work } from "../../kernel/work.ts";
 export const MAIL_MODES = ["smtp", "log", "off"] as const;
 export type MailMode = (typeof MAIL_MODES)[number];
 
+/** Changes of an account's second factor that its owner is told of. */
+export const FACTOR_CHANGES = [
+  "TOTP_ENABLED",
+  "TOTP_DISABLED",
+  "PASSKEY_ADDED",
+  "PASSKEY_REMOVED",
+  "RECOVERY_CODES_REPLACED",
+  "RECOVERY_CODE_USED",
+  "RESET",
+] as const;
+export type FactorChange = (typeof FACTOR_CHANGES)[number];
+
+type UsageValues = {
+  /** Such as events. */
+  what: string;
+  used: string;
+  limit: string;
+  plan: string;
+  periodEnd: string;
+};
+
 /** Values of each template; tokens become part of links, everything is escaped. */
 export type MailValues = {
   "verify-email": { name: string; token: string };
   "change-email": { name: string; token: string };
   "email-changed": { name: string; newEmail: string };
+  /** `loginName`: what takes the address's place at the account that has given it up. */
+  "email-released": { loginName: string };
   "reset-password": { name: string; token: string };
   "password-changed": { name: string };
-  "identity-linked": { name: string; provider: ProviderId };
+  "identity-linked": { name: string; provider: ProviderId | "sso" };
+  "second-factor-changed": { name: string; change: FactorChange };
   invitation: { tenantName: string; inviterName: string; role: string; token: string };
   "member-pending": { tenantName: string; name: string; email: string };
   "tenant-approved": { tenantName: string };
@@ -21,8 +45,41 @@ export type MailValues = {
   "tenant-suspended": { tenantName: string; reason: string };
   "tenant-deleted": { tenantName: string; deleteAfter: string };
   "api-key-created": { name: string; keyName: string; keyPrefix: string; projectName: string };
+  "sso-changed": { displayName: string; change: "UPDATED" | "ENFORCED" | "DELETED" };
+  "sso-certificate-expiring": {
+    displayName: string;
+    fingerprint: string;
+    expiresAt: string;
+    /** Until when another certificate is valid; "" for none. */
+    otherUntil: string;
+  };
+  "sso-break-glass-used": { email: string; at: string };
+  "custom-domain": {
+    domain: string;
+    change: "DEGRADED" | "SUSPENDED" | "PLAN_LOST" | "TENANT_SUSPENDED" | "LOST";
+    until: string;
+  };
+  /** `error`: why its renewal fails, in words of this server or of the authority. */
+  "domain-certificate-expiring": { domain: string; expiresAt: string; error: string };
+  "report-ready": {
+    reportName: string;
+    reportId: string;
+    runId: string;
+    /** Local dates of `timezone`. */
+    from: string;
+    to: string;
+    timezone: string;
+  };
+  "report-failed": { reportName: string; reportId: string; runId: string; error: string };
   "webhook-failing": { webhookId: string; host: string; error: string };
   "webhook-disabled": { webhookId: string; host: string; reason: string };
+  "usage-80": UsageValues;
+  /** `refusedAbove`: "" where nothing is refused. */
+  "usage-100": UsageValues & { refusedAbove: string };
+  "payment-failed": { plan: string; keptUntil: string };
+  /** `remarks`: what follows from it, in sentences. */
+  "plan-changed": { from: string; to: string; remarks: string };
+  "subscription-duplicate": { subscriptions: string };
 };
 export type MailTemplate = keyof MailValues;
 
@@ -37,16 +94,30 @@ export const MAIL_KINDS: Record<MailTemplate, "purpose" | "notice"> = {
   "reset-password": "purpose",
   invitation: "purpose",
   "email-changed": "notice",
+  "email-released": "notice",
   "password-changed": "notice",
   "identity-linked": "notice",
+  "second-factor-changed": "notice",
   "member-pending": "notice",
   "tenant-approved": "notice",
   "tenant-rejected": "notice",
   "tenant-suspended": "notice",
   "tenant-deleted": "notice",
   "api-key-created": "notice",
+  "sso-changed": "notice",
+  "sso-certificate-expiring": "notice",
+  "sso-break-glass-used": "notice",
+  "custom-domain": "notice",
+  "domain-certificate-expiring": "notice",
+  "report-ready": "notice",
+  "report-failed": "notice",
   "webhook-failing": "notice",
   "webhook-disabled": "notice",
+  "usage-80": "notice",
+  "usage-100": "notice",
+  "payment-failed": "notice",
+  "plan-changed": "notice",
+  "subscription-duplicate": "notice",
 };
 export const MAIL_TEMPLATES = Object.keys(MAIL_KINDS) as readonly MailTemplate[];
 

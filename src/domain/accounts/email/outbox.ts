@@ -4,8 +4,9 @@ import { type DomainError, invalid } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Work } from "../../kernel/work.ts";
-import { isMailAddress } from "./address.ts";
+import { isMailAddress, isReleased } from "./address.ts";
 import { oneLine } from "./layout.ts";
+import { ownLinkBase } from "./link-base.ts";
 import {
   type Mail,
   MAIL_KINDS,
@@ -22,6 +23,8 @@ export type MailParts = {
   mode: MailMode;
   /** Base URL of links, without a trailing slash. */
   consoleUrl: string;
+  /** Whether links may lead to custom domains of tenants. */
+  hasDomains?: boolean;
   /** Notifies the worker of a lane, once the commit is durable. */
   wake: (lane: number) => void;
 };
@@ -36,7 +39,7 @@ const MINUTE_MS = 60_000;
 const NAME_CHARACTERS_MAX = 100;
 
 /** Creates the outgoing mail over the tables email_logs and email_outbox. */
-export const createMail = ({ secretBox, mode, consoleUrl, wake }: MailParts): Mail => {
+export const createMail = ({ secretBox, mode, consoleUrl, hasDomains, wake }: MailParts): Mail => {
   const isOff = mode === "off";
   let turn = 0;
   return {
@@ -47,7 +50,9 @@ export const createMail = ({ secretBox, mode, consoleUrl, wake }: MailParts): Ma
         if (MAIL_KINDS[request.template] === "notice") return false;
         throw refusal;
       }
-      const { subject, text, html } = renderMail(request.template, request.values, consoleUrl);
+      const { template, values } = request;
+      const tokenUrl = (hasDomains && (await tokenBase(work, request))) || consoleUrl;
+      const { subject, text, html } = renderMail(template, values, { tokenUrl, consoleUrl });
       const id = newId();
       const payload: MailPayload = { toName: recipientName(request), text, html };
       const sealed = secretBox.seal(JSON.stringify(payload), id);
@@ -59,9 +64,18 @@ export const createMail = ({ secretBox, mode, consoleUrl, wake }: MailParts): Ma
   };
 };
 
+/** Returns where the link of a mail leads, if that is a custom domain. */
+const tokenBase = async (
+  work: Work,
+  { tenantId, userId, template }: MailRequest<MailTemplate>,
+): Promise<string | undefined> => {
+  if (template !== "reset-password" || tenantId === null || !userId) return undefined;
+  return ownLinkBase(work, { tenantId, userId });
+};
+
 const refusalOf = (isOff: boolean, to: string): DomainError | undefined => {
   if (isOff) return mailIsOff();
-  return isMailAddress(to)
+  return isMailAddress(to) && !isReleased(to)
     ? undefined
     : invalid("email", "is not an address to send mail to", "EMAIL_INVALID");
 };

@@ -1,22 +1,18 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
-import { startSession } from "../auth/sessions.ts";
 import type { Tokens } from "../auth/tokens.ts";
-import { invalid } from "../../kernel/errors.ts";
+import { DomainError, invalid } from "../../kernel/errors.ts";
 import { limitKeyOf } from "../rate-limits/ip-address.ts";
 import type { Limiter } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import { issueCode } from "./codes.ts";
 import { OAuthError } from "./errors.ts";
 import { type Flow, consumeFlow } from "./flows.ts";
+import { granted } from "./granted.ts";
 import type { OAuthProvider, ProviderId, ProviderProfile } from "./provider.ts";
 import { withParameters } from "./redirects.ts";
-import { accountExists, methodOf, resolveUser, type SignInParts } from "./sign-in.ts";
+import { accountExists, resolveUser, type SignInParts } from "./sign-in.ts";
 import { refusal } from "./start.ts";
-
-/** A refresh token sent in a URL must be exchanged for another within this time. */
-export const REFRESH_IN_ADDRESS_SECONDS = 300;
 
 export type CompleteParts = SignInParts & {
   transact: Transact;
@@ -56,8 +52,8 @@ export const completeFlow = async (
   try {
     if (flow.flow === "signup") await countSignUp(parts, ip);
     const profile = await provider.profileOf(answer, handshake);
-    const granted = await transact((work) => grant(work, parts, { flow, profile }));
-    return withParameters(flow.redirectUri, granted);
+    const parameters = await transact((work) => grant(work, parts, { flow, profile }));
+    return withParameters(flow.redirectUri, parameters);
   } catch (error) {
     const failure = asOAuthError(error);
     if (failure.cause !== undefined) parts.report(failure);
@@ -79,6 +75,8 @@ const asOAuthError = (error: unknown): OAuthError => {
   if (error instanceof OAuthError) return error;
   // Two concurrent sign-ups of the same person: the other one created the account.
   if (error instanceof UniqueConstraintViolationException) return accountExists();
+  if (error instanceof DomainError && error.reason === "SSO_REQUIRED")
+    return new OAuthError("sso_required", error.message);
   return new OAuthError("server_error", "Something went wrong here; try again", error);
 };
 
@@ -88,15 +86,6 @@ const grant = async (
   arrival: { flow: Flow; profile: ProviderProfile },
 ): Promise<Record<string, string>> => {
   const { provider, responseMode } = arrival.flow;
-  const user = await resolveUser(work, parts, arrival);
-  if (responseMode === "code") return { code: await issueCode(work, user, provider) };
-  const refreshUntil = new Date(work.now.getTime() + REFRESH_IN_ADDRESS_SECONDS * 1_000);
-  const method = methodOf(provider);
-  const session = await startSession(work, parts.tokens, user, { method, refreshUntil });
-  return {
-    access_token: session.accessToken,
-    refresh_token: session.refreshToken,
-    token_type: session.tokenType,
-    expires_in: String(session.expiresIn),
-  };
+  const { user, session } = await resolveUser(work, parts, arrival);
+  return granted(work, parts.tokens, user, { by: provider, responseMode, session });
 };

@@ -1,6 +1,5 @@
-import { sql } from "kysely";
 import { isDisposable, type DisposableLists } from "../auth/disposable.ts";
-import type { SignInMethod } from "../auth/session.ts";
+import type { Session, SignInMethod } from "../auth/session.ts";
 import { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
 import { DomainError } from "../../kernel/errors.ts";
@@ -8,17 +7,24 @@ import { consumeInvitation, type Invited } from "../team/accept.ts";
 import { addUser, openTenant, type TenantDefaults } from "../tenants/open-tenant.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../../kernel/work.ts";
+import { isClaimed } from "../sso/discover.ts";
+import { requireSso } from "../sso/enforcement.ts";
 import { OAuthError } from "./errors.ts";
 import type { Flow, FlowKind } from "./flows.ts";
+import { holdSession } from "./going-on.ts";
 import { addIdentity, announceIdentity } from "./identities.ts";
 import { Identity } from "./identity.ts";
 import { provisionalName } from "./profile.ts";
 import { PROVIDER_NAMES, type ProviderId, type ProviderProfile } from "./provider.ts";
 
-const METHODS: Readonly<Record<ProviderId, SignInMethod>> = { google: "GOOGLE", github: "GITHUB" };
+const METHODS: Readonly<Record<ProviderId | "sso", SignInMethod>> = {
+  google: "GOOGLE",
+  github: "GITHUB",
+  sso: "SSO",
+};
 
-/** Returns the `method` of sessions that begin with a provider. */
-export const methodOf = (provider: ProviderId): SignInMethod => METHODS[provider];
+/** Returns the `method` of sessions that begin with a provider, or through a tenant's identity provider. */
+export const methodOf = (provider: ProviderId | "sso"): SignInMethod => METHODS[provider];
 
 export type SignInParts = TenantDefaults & { mail: Mail; disposableEmail: DisposableLists };
 
@@ -32,23 +38,27 @@ export const findActive = async ({ em }: Work, userId: string): Promise<User | u
 /** A completed flow with the profile of the person. */
 type CompletedFlow = { flow: Flow; profile: ProviderProfile };
 
+/** Who may have a session now. `session`: the one that has linked a provider, and goes on. */
+type Resolved = { user: User; session?: Session };
+
 /**
  * Returns the user who may have a session now, by the kind of flow, creating accounts and identities as
- * needed. @throws OAuthError
+ * needed. @throws OAuthError, FORBIDDEN SSO_REQUIRED
  */
 export const resolveUser = async (
   work: Work,
   parts: SignInParts,
   completed: CompletedFlow,
-): Promise<User> => {
+): Promise<Resolved> => {
   const { flow } = completed;
-  const user = await RESOLVE[flow.flow](work, parts, completed);
+  const resolved = await RESOLVE[flow.flow](work, parts, completed);
+  const { user } = resolved;
   // The redirect URI may be the tenant's own choice, so no tokens of other tenants are sent there.
   if (flow.tenantId !== null && user.tenantId !== flow.tenantId) throw notFound(flow.provider);
   if (!(await findActive(work, user.id))) {
     throw new OAuthError("account_disabled", "This account is disabled; ask the operator of this server");
   }
-  return user;
+  return resolved;
 };
 
 const notFound = (provider: ProviderId): OAuthError =>
@@ -79,15 +89,15 @@ const findByIdentity = async ({ em }: Work, { flow, profile }: CompletedFlow): P
   return identity ? em.findOneOrFail(User, { id: identity.userId }) : undefined;
 };
 
-const logIn = async (work: Work, { mail }: SignInParts, completed: CompletedFlow): Promise<User> => {
+const logIn = async (work: Work, { mail }: SignInParts, completed: CompletedFlow): Promise<Resolved> => {
   const { flow, profile } = completed;
   const known = await findByIdentity(work, completed);
-  if (known) return known;
+  if (known) return { user: known };
   const email = verifiedEmail(flow.provider, profile);
   // An unverified address may have been entered by anyone, to wait for its owner.
   const user = await work.em.findOne(User, { email, emailVerified: true });
   if (!user || (flow.tenantId !== null && user.tenantId !== flow.tenantId)) throw notFound(flow.provider);
-  return addLink(work, mail, { user, completed });
+  return { user: await addLink(work, mail, { user, completed }) };
 };
 
 /** Links the identity, or detects that a concurrent request has linked the same one. */
@@ -106,7 +116,7 @@ const addLink = async (
   return user;
 };
 
-const signUp = async (work: Work, parts: SignInParts, completed: CompletedFlow): Promise<User> => {
+const signUp = async (work: Work, parts: SignInParts, completed: CompletedFlow): Promise<Resolved> => {
   const { flow, profile } = completed;
   const email = verifiedEmail(flow.provider, profile);
   const known = (await findByIdentity(work, completed)) ?? (await work.em.findOne(User, { email }));
@@ -123,11 +133,16 @@ const signUp = async (work: Work, parts: SignInParts, completed: CompletedFlow):
     profileCompleted: profile.name !== undefined,
   };
   const invited = await invitationOf(work, flow, email);
+  if (!invited && (await isClaimed(work, email, undefined)))
+    throw new OAuthError(
+      "sso_required",
+      "People with addresses of this domain sign in through their company's identity provider",
+    );
   const user = invited
     ? await addUser(work, invited.tenantId, { ...account, role: invited.role, status: "ACTIVE" })
     : (await openTenant(work, parts, account.name, account)).user;
   if (!(await addIdentity(work, user, flow.provider, profile))) throw accountExists();
-  return user;
+  return { user };
 };
 
 /** Builds the error for a person who already has an account. */
@@ -148,29 +163,20 @@ const invitationOf = async (work: Work, flow: Flow, email: string): Promise<Invi
   }
 };
 
-/** Locks the session until the commit, so that ending it either precedes the link or sees it. */
-const isSessionOpen = async ({ db, now }: Work, { userId, sessionId }: Flow): Promise<boolean> => {
-  // The user is locked before the session, as where a password is set, to avoid deadlocks.
-  await sql`select 1 from users where id = ${userId}::uuid for no key update`.execute(db);
-  const { rows } = await sql`
-    select 1 from sessions where id = ${sessionId}::uuid and user_id = ${userId}::uuid
-      and revoked_at is null and expires_at > ${now.toISOString()}::timestamptz
-    for share`.execute(db);
-  return rows.length === 1;
-};
-
 const linkIsOver = (): OAuthError =>
   new OAuthError("access_denied", "The session that asked for this link has ended; log in and link again");
 
-const link = async (work: Work, { mail }: SignInParts, completed: CompletedFlow): Promise<User> => {
+const link = async (work: Work, { mail }: SignInParts, completed: CompletedFlow): Promise<Resolved> => {
   const { flow, profile } = completed;
-  if (!(await isSessionOpen(work, flow))) throw linkIsOver();
+  const session = await holdSession(work, { userId: flow.userId!, sessionId: flow.sessionId! });
+  if (!session) throw linkIsOver();
   const user = await work.em.findOne(User, { id: flow.userId! });
   if (!user) throw notFound(flow.provider);
+  await requireSso(work, user, { method: methodOf(flow.provider) });
   // Otherwise an attacker who makes somebody open the link's URL would receive that person's next sign-in.
   const namesake = profile.email === undefined ? null : await work.em.findOne(User, { email: profile.email });
   if (namesake && namesake.id !== user.id) throw linked(flow.provider);
-  return addLink(work, mail, { user, completed });
+  return { user: await addLink(work, mail, { user, completed }), session };
 };
 
 const RESOLVE: Readonly<Record<FlowKind, typeof logIn>> = { login: logIn, signup: signUp, link };

@@ -79,7 +79,7 @@ export const resolveProject = async (
   caller: Caller,
   requested?: string,
 ): Promise<{ projectId: string }> => {
-  if (caller.kind === "anonymous" || caller.kind === "admin")
+  if (caller.kind !== "user" && caller.kind !== "key")
     throw unauthorized("CREDENTIALS_MISSING", "Credentials of a tenant are required");
   if (caller.kind === "key") {
     if (requested === undefined || isProjectOf(caller, requested)) return { projectId: caller.projectId };

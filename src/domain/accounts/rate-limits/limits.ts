@@ -15,6 +15,9 @@ export const LIMITS = {
   loginFailures: { name: "login", points: 20, seconds: 15 * MINUTE },
   /** Wrong passwords for one account, from all unknown addresses and devices together. */
   loginAccount: { name: "login-account", points: 10, seconds: HOUR },
+  /** Wrong codes of a second factor for an account: of one known origin, and of all strangers together. */
+  mfaFailures: { name: "mfa", points: 10, seconds: 15 * MINUTE },
+  mfaDay: { name: "mfa-day", points: 50, seconds: DAY },
   honeypot: { name: "honeypot", points: 10, seconds: HOUR },
   verifyEmail: { name: "verify-email", points: 10, seconds: MINUTE },
   /**
@@ -22,9 +25,19 @@ export const LIMITS = {
    */
   addressChange: { name: "address-change", points: 5, seconds: HOUR },
   refresh: { name: "refresh", points: 60, seconds: MINUTE },
+  /** Tests of one tenant's identity provider. */
+  ssoTest: { name: "sso-test", points: 10, seconds: HOUR },
+  /** Pages of the payment provider that a tenant opens. */
+  billing: { name: "billing", points: 30, seconds: HOUR },
+  /** Requests of one tenant's identity provider. Microsoft Entra asks for 25 in a second. */
+  scim: { name: "scim", points: 1_800, seconds: MINUTE },
+  /** Checks of one custom domain that its tenant asks for. */
+  domainCheck: { name: "domain-check", points: 1, seconds: MINUTE },
   wsToken: { name: "ws-token", points: 60, seconds: MINUTE },
   /** Passcode attempts of one player at one lobby. */
   lobbyPasscode: { name: "lobby-passcode", points: 5, seconds: MINUTE },
+  /** Codes and answers that one player tries at one step of a quest. */
+  questAttempts: { name: "quest-attempts", points: 10, seconds: MINUTE },
   mailMinute: { name: "mail-minute", points: 1, seconds: MINUTE },
   mailDay: { name: "mail-day", points: 5, seconds: DAY },
   /**

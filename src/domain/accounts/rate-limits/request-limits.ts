@@ -44,6 +44,10 @@ const limitsOfCaller = (caller: Caller, address: string): RequestLimit[] => {
   const whoseUser = { reason: "USER_RATE", whose: "of this user" };
   if (caller.kind === "key") return limitsOfKey(caller);
   if (caller.kind === "user") return [{ bucket: LIMITS.user, key: caller.userId, ...whoseUser }];
+  if (caller.kind === "scim") {
+    const whose = "of the tenant's SCIM tokens";
+    return [{ bucket: LIMITS.scim, key: caller.tenantId, reason: "SCIM_RATE", whose }];
+  }
   if (caller.kind === "admin") return [{ bucket: LIMITS.admin, key: caller.adminId, ...whoseUser }];
   return [limitOfAddress("anonymous", address)];
 };

@@ -27,8 +27,13 @@ export const statusOf = (invitation: Invitation, now: Date): InvitationStatus =>
  * @throws NOT_FOUND for an unknown token, GONE INVITATION_EXPIRED, INVITATION_REVOKED (also when the inviter
  * has lost the right to invite), CONFLICT INVALID_STATE when accepted before, FORBIDDEN TENANT_SUSPENDED
  */
-export const findInvitation = async ({ em, now }: Work, token: string): Promise<OpenInvitation> => {
-  const invitation = await em.findOne(Invitation, { tokenHash: hashRandomSecret(token) }, { refresh: true });
+export const findInvitation = async (work: Work, token: string): Promise<OpenInvitation> => {
+  const where = { tokenHash: hashRandomSecret(token) };
+  const invitation = await work.em.findOne(Invitation, where, { refresh: true });
+  return requireOpen(work, invitation);
+};
+
+const requireOpen = async ({ em, now }: Work, invitation: Invitation | null): Promise<OpenInvitation> => {
   const tenant = invitation && (await em.findOne(Tenant, { id: invitation.tenantId, deletedAt: null }));
   if (!invitation || !tenant) throw notFound("Invitation");
   refuseUnless(statusOf(invitation, now));
@@ -65,15 +70,25 @@ export const consumeInvitation = async (work: Work, token: string, email: string
   const tokenHash = hashRandomSecret(token);
   const known = await work.em.findOne(Invitation, { tokenHash });
   if (!known) throw notFound("Invitation");
-  // The tenant is locked first, as where invitations are created: so seats are counted before or after, never
-  // in between.
-  await lockTenant(work, known.tenantId);
-  await sql`select 1 from invitations where id = ${known.id}::uuid for update`.execute(work.db);
+  await lockWithTenant(work, known);
   const { invitation } = await findInvitation(work, token);
   if (invitation.email !== normaliseEmail(email)) {
     const message = "The invitation is for another email address; use the address that it was sent to";
     throw forbidden("INVITATION_EMAIL_MISMATCH", message);
   }
+  return closeAccepted(work, invitation);
+};
+
+/**
+ * The tenant is locked first, as where invitations are created: so seats are counted before or after, never
+ * in between.
+ */
+const lockWithTenant = async (work: Work, { id, tenantId }: Invitation): Promise<void> => {
+  await lockTenant(work, tenantId);
+  await sql`select 1 from invitations where id = ${id}::uuid for update`.execute(work.db);
+};
+
+const closeAccepted = async (work: Work, invitation: Invitation): Promise<Invited> => {
   Object.assign(invitation, { status: "ACCEPTED", updatedAt: work.now });
   const { id, tenantId, role } = invitation;
   const target = { type: "invitation", id };
@@ -84,4 +99,26 @@ export const consumeInvitation = async (work: Work, token: string, email: string
     data: { email: invitation.email, role },
   });
   return { invitationId: id, tenantId, role };
+};
+
+/**
+ * As `consumeInvitation`, for somebody whose address the tenant's identity provider vouches for, in place of
+ * the mailed token. @returns undefined where there is no invitation that can be accepted now
+ */
+export const consumeInvitationOf = async (
+  work: Work,
+  { tenantId, email, isEligible }: { tenantId: string; email: string; isEligible: (role: Role) => boolean },
+): Promise<Invited | undefined> => {
+  const where = { tenantId, email, status: "PENDING" } as const;
+  const known = await work.em.findOne(Invitation, where);
+  if (!known || !isEligible(known.role)) return undefined;
+  await lockWithTenant(work, known);
+  const invitation = await work.em.findOneOrFail(Invitation, { id: known.id }, { refresh: true });
+  try {
+    await requireOpen(work, invitation);
+  } catch (error) {
+    if (error instanceof DomainError) return undefined;
+    throw error;
+  }
+  return closeAccepted(work, invitation);
 };

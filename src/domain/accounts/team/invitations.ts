@@ -1,6 +1,6 @@
 import type { FilterQuery } from "@mikro-orm/core";
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
+import { audit, auditAll } from "../audit/audit.ts";
 import { hashRandomSecret, newRandomSecret } from "../auth/random-secret.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { User } from "../auth/user.ts";
@@ -240,11 +240,24 @@ export const revokeInvitation = async (work: Work, actor: TeamActor, id: string)
   return invitation;
 };
 
-/** Ends invitations of an address whose owner has become a member in another way. */
-export const endInvitations = async ({ db, now }: Work, tenantId: string, email: string): Promise<void> => {
-  await sql`
-    update invitations set status = 'REVOKED', updated_at = ${now.toISOString()}::timestamptz
-    where tenant_id = ${tenantId}::uuid and lower(email) = ${email} and status = 'PENDING'`.execute(db);
+/** How somebody has become a member instead of by their invitation. */
+export type OtherWay = "sso" | "scim" | "acceptance";
+
+/** Ends the invitation of an address whose owner has become a member in another way: the audit log tells. */
+export const endInvitations = async (
+  work: Work,
+  { tenantId, email }: { tenantId: string; email: string },
+  by: OtherWay,
+): Promise<void> => {
+  const { rows } = await sql<{ id: string; email: string; role: Role }>`
+    update invitations set status = 'REVOKED', updated_at = ${work.now.toISOString()}::timestamptz
+    where tenant_id = ${tenantId}::uuid and lower(email) = ${email} and status = 'PENDING'
+    returning id, email, role`.execute(work.db);
+  const ended = rows.map(({ id, ...invited }) => {
+    const target = { type: "invitation", id };
+    return { action: "invitation.revoked", target, tenantId, data: { ...invited, by } };
+  });
+  if (ended.length > 0) await auditAll(work, ended);
 };
 
 const auditInvitation = (work: Work, { id, tenantId, email, role }: Invitation, action: string) =>

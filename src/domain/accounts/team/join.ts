@@ -3,12 +3,14 @@ import { type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
 import { forgetSessions, type LoggedIn, startSessionOn } from "../auth/sessions.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
+import type { Mail } from "../email/mail.ts";
+import { isUnproved, releaseUnproved } from "../sso/unproved.ts";
 import { conflict } from "../../kernel/errors.ts";
 import { addUser } from "../tenants/open-tenant.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { consumeInvitation, findInvitation } from "./accept.ts";
 
-export type JoinParts = { transact: Transact; tokens: Tokens; passwords: Passwords };
+export type JoinParts = { transact: Transact; tokens: Tokens; passwords: Passwords; mail: Mail };
 export type Joining = { token: string; name: string; password: string; deviceToken: string };
 
 /** Returns the details of an invitation for its link. @throws as `findInvitation` */
@@ -20,24 +22,26 @@ export const readInvitation = async (work: Work, token: string) => {
 
 /**
  * Creates the account that an invitation is for, and signs it in. The token proves the address. A waiting
- * account registered under it without that proof is replaced.
+ * account registered under it without that proof is replaced; one of another tenant gives the address up, if
+ * this one has proved the domain.
  *
  * @throws as `findInvitation`, CONFLICT EMAIL_ALREADY_EXISTS for an address that has an account,
  * VALIDATION_ERROR PASSWORD_TOO_WEAK
  */
 export const joinByInvitation = async (
-  { transact, tokens, passwords }: JoinParts,
+  { transact, tokens, passwords, mail }: JoinParts,
   { token, name, password, deviceToken }: Joining,
 ): Promise<LoggedIn> => {
   const { email, tenantId } = await transact(async (work) => {
     const { invitation } = await findInvitation(work, token);
-    await requireFree(work, invitation);
+    if (!(await isUnproved(work, mail, invitation))) await requireFree(work, invitation);
     return invitation;
   });
   refuseWeakPassword(password, { email, name });
   const passwordHash = await passwords.hash(password);
   return transact(async (work) => {
     const { role } = await consumeInvitation(work, token, email);
+    await releaseUnproved(work, mail, { email, tenantId });
     await requireFree(work, { email, tenantId });
     const removed = await work.em.nativeDelete(User, { email, tenantId, status: "PENDING" });
     if (removed > 0) work.afterCommit(forgetSessions);

@@ -10,6 +10,8 @@ import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import type { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../../kernel/work.ts";
+import { refuseForBreakGlass } from "../sso/enforcement.ts";
+import { releaseLinksOf } from "../sso/links.ts";
 import { requireGrant } from "./grants.ts";
 import { endInvitations } from "./invitations.ts";
 import { isActiveOwner, lockTeam, requireAdmin, requireOtherOwner, type TeamActor } from "./lock-team.ts";
@@ -42,6 +44,7 @@ export const showMember = (user: User, reader: Role) => ({
     ? {
         email: user.email,
         emailVerified: user.emailVerified,
+        mfaEnabled: user.mfaEnabled,
         lastLoginAt: user.lastLoginAt?.toISOString() ?? null,
       }
     : {}),
@@ -96,7 +99,10 @@ export const changeMember = async (
   const { role = member.role, status = member.status } = change;
   requireGrant(requireAdmin(caller).role, member.role);
   requireGrant(caller.role, role);
-  if (role !== "OWNER" || status !== "ACTIVE") requireOtherOwner(team);
+  if (role !== "OWNER" || status !== "ACTIVE") {
+    requireOtherOwner(team);
+    await refuseForBreakGlass(work, member);
+  }
   if (status !== member.status) await moveStatus(work, { member, caller, tenant, rule }, status);
   if (role !== member.role) {
     await auditMember(work, member, "member.role_changed", { from: member.role, to: role });
@@ -123,6 +129,7 @@ const moveStatus = async (
     return;
   }
   member.status = status;
+  if (status === "SUSPENDED") await releaseLinksOf(work, member.id);
   await auditMember(work, member, status === "ACTIVE" ? "member.reactivated" : "member.suspended");
 };
 
@@ -131,7 +138,7 @@ const accept = async (work: Work, { member, tenant, rule }: Omit<StatusMove, "ca
   // Anybody may ask to join under any address: only verification proves who it is.
   if (rule.isVerifiedEmailRequired && !member.emailVerified)
     throw conflict("INVALID_STATE", "They have not verified their email address yet");
-  await endInvitations(work, tenant.id, member.email);
+  await endInvitations(work, { tenantId: tenant.id, email: member.email }, "acceptance");
   await requireSeat(work, tenant);
   member.status = "ACTIVE";
   await auditMember(work, member, "member.accepted", { role: member.role });
@@ -166,6 +173,7 @@ export const removeMember = async (work: Work, actor: TeamActor, memberId: strin
   const isLeaving = member.id === caller.id;
   if (!isLeaving) requireGrant(requireAdmin(caller).role, member.role);
   requireOtherOwner(team);
+  await refuseForBreakGlass(work, member);
   const data = { email: member.email, role: member.role };
   await auditMember(work, member, isLeaving ? "member.left" : "member.removed", data);
   await work.em.nativeDelete(User, { id: member.id });
@@ -185,6 +193,7 @@ export const transferOwnership = async (work: Work, actor: TeamActor, memberId: 
   requireGrant(requireAdmin(caller).role, "OWNER");
   if (member.status !== "ACTIVE" || member.disabledAt || isActiveOwner(member))
     throw conflict("INVALID_STATE", "Ownership goes to an active member who is not an OWNER yet");
+  await refuseForBreakGlass(work, caller);
   const data = { from: caller.id, to: member.id };
   await audit(work, {
     action: "tenant.ownership_transferred",

@@ -1,7 +1,9 @@
 import { sql } from "kysely";
 import { forgetKeys } from "../api-keys/authenticate.ts";
+import { markTenant } from "../billing/customer.ts";
 import { audit } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
+import { removeDomainsOf } from "../domains/domains.ts";
 import { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
 import { conflict } from "../../kernel/errors.ts";
@@ -69,6 +71,9 @@ export const deleteDueTenants = async (work: Work): Promise<number> => {
       update invitations set status = 'REVOKED', updated_at = ${at}::timestamptz
       where tenant_id = ${tenantId}::uuid and status = 'PENDING'`.execute(db);
     await endWebhooks(work, { tenantId });
+    await removeDomainsOf(work, tenantId);
+    // What it pays for is ended with it.
+    await markTenant(work, tenantId);
     await audit(work, { ...about(tenantId), action: "tenant.deleted" });
   }
   work.afterCommit(forgetSessions);

@@ -17,6 +17,10 @@ export const TenantSchema = defineEntity({
     planOverrides: p.json<Partial<PlanLimits>>(),
     /** The exact redirect URIs that OAuth may use. */
     redirectUris: p.array(),
+    /** The custom domain that links with tokens in its mails lead to while it is ACTIVE. */
+    linkDomain: p.text().nullable(),
+    /** Members without a second factor may do nothing but set one up. */
+    secondFactorRequired: p.boolean(),
     /** Set when the OWNER deleted it: from then on all its requests are rejected. */
     deleteAfter: p.datetime(3).nullable(),
     deletedAt: p.datetime(3).nullable(),

@@ -1,6 +1,9 @@
+import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
+import { markTenant } from "../billing/customer.ts";
+import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
-import { DomainError, forbidden, notFound } from "../../kernel/errors.ts";
+import { conflict, DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { isRedirectUri } from "../oauth/redirects.ts";
 import { Project } from "../projects/project.ts";
 import { isActiveOwner, type TeamActor } from "../team/lock-team.ts";
@@ -35,45 +38,90 @@ export const showTenant = async (work: Work, tenant: Tenant) => ({
     members: await seatsTaken(work, tenant.id),
   },
   redirectUris: tenant.redirectUris,
+  linkDomain: tenant.linkDomain ?? null,
+  requireSecondFactor: tenant.secondFactorRequired,
   ...(tenant.deleteAfter ? { deleteAfter: tenant.deleteAfter.toISOString() } : {}),
   createdAt: tenant.createdAt.toISOString(),
   updatedAt: tenant.updatedAt.toISOString(),
 });
 
-export type TenantChange = { name?: string | undefined; redirectUris?: string[] | undefined };
+export type TenantChange = {
+  name?: string | undefined;
+  redirectUris?: string[] | undefined;
+  /** A custom domain of the tenant; null for none. */
+  linkDomain?: string | null | undefined;
+  /** Members without a second factor may do nothing but set one up. */
+  requireSecondFactor?: boolean | undefined;
+};
 
-/**
- * Changes the given fields. Only an OWNER may change redirect URIs: tokens of all members are sent to them,
- * so an ADMIN could otherwise impersonate an OWNER. In production, http://localhost is not allowed.
- *
- * @throws FORBIDDEN INSUFFICIENT_ROLE, VALIDATION_ERROR REDIRECT_URI_NOT_ALLOWED
- */
-export const updateTenant = async (
+/** Who changes a tenant. */
+type Changing = { actor: TeamActor; isProduction: boolean };
+
+/** @throws what of a change the actor may not do, or the tenant may not have */
+const requireAllowed = async (
   work: Work,
-  { actor, isProduction }: { actor: TeamActor; isProduction: boolean },
-  { name, redirectUris }: TenantChange,
-): Promise<Tenant> => {
-  const { tenantId } = actor;
-  const tenant = await lockTenant(work, tenantId);
+  { actor, isProduction }: Changing,
+  { redirectUris, linkDomain, requireSecondFactor }: TenantChange,
+): Promise<void> => {
   if (redirectUris) {
-    await requireOwner(work, actor);
+    await requireOwner(work, actor, "redirectUris");
     requireRedirectUris(redirectUris, isProduction);
   }
+  if (linkDomain !== undefined) await requireLinkDomain(work, actor, linkDomain);
+  if (requireSecondFactor !== undefined) {
+    const { mfaEnabled } = await requireOwner(work, actor, "requireSecondFactor");
+    if (requireSecondFactor && !mfaEnabled)
+      throw conflict("INVALID_STATE", "Set up your own second factor first: POST /auth/mfa/totp/setup");
+  }
+};
+
+/**
+ * Changes the given fields. Only an OWNER may change redirect URIs and the domain of links: tokens of all
+ * members are sent to them, so an ADMIN could otherwise impersonate an OWNER. In production, http://localhost
+ * is not allowed. Only an OWNER may require a second factor, and only one who has one themselves.
+ *
+ * @throws FORBIDDEN INSUFFICIENT_ROLE, VALIDATION_ERROR REDIRECT_URI_NOT_ALLOWED, CONFLICT INVALID_STATE
+ */
+export const updateTenant = async (work: Work, who: Changing, change: TenantChange): Promise<Tenant> => {
+  const { tenantId } = who.actor;
+  const tenant = await lockTenant(work, tenantId);
+  await requireAllowed(work, who, change);
+  const { name, redirectUris, linkDomain, requireSecondFactor } = change;
   const changed = {
     ...(name === undefined ? {} : { name }),
     ...(redirectUris ? { redirectUris: [...new Set(redirectUris)] } : {}),
+    ...(linkDomain === undefined ? {} : { linkDomain }),
   };
   Object.assign(tenant, changed, { updatedAt: work.now });
+  if (name !== undefined) await markTenant(work, tenantId);
+  if (requireSecondFactor !== undefined) {
+    tenant.secondFactorRequired = requireSecondFactor;
+    work.afterCommit(forgetSessions);
+  }
   const target = { type: "tenant", id: tenantId };
-  await audit(work, { action: "tenant.updated", target, tenantId, data: changed });
+  await audit(work, {
+    action: "tenant.updated",
+    target,
+    tenantId,
+    data: { ...changed, ...(requireSecondFactor === undefined ? {} : { requireSecondFactor }) },
+  });
   return tenant;
 };
 
 /** Reads the row: the role of the request may be 5 s old. */
-const requireOwner = async ({ em }: Work, { tenantId, userId }: TeamActor): Promise<void> => {
+const requireOwner = async ({ em }: Work, { tenantId, userId }: TeamActor, field: string): Promise<User> => {
   const user = await em.findOne(User, { id: userId, tenantId }, { refresh: true });
-  if (user && isActiveOwner(user)) return;
-  throw forbidden("INSUFFICIENT_ROLE", "Only an OWNER may change redirectUris");
+  if (user && isActiveOwner(user)) return user;
+  throw forbidden("INSUFFICIENT_ROLE", `Only an OWNER may change ${field}`);
+};
+
+const requireLinkDomain = async (work: Work, actor: TeamActor, domain: string | null): Promise<void> => {
+  await requireOwner(work, actor, "linkDomain");
+  if (domain === null) return;
+  const { rows } = await sql`
+    select from custom_domains
+    where tenant_id = ${actor.tenantId}::uuid and domain = ${domain} and status = 'ACTIVE'`.execute(work.db);
+  if (rows.length === 0) throw invalid("linkDomain", "must be a custom domain of the tenant that is ACTIVE");
 };
 
 const requireRedirectUris = (uris: readonly string[], isProduction: boolean): void => {

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import type { EventType } from "../../kernel/events/domain-events.ts";
 import type { Happened } from "../webhooks/body.ts";
 import { isWebhookType } from "../webhooks/catalogue/event-types.ts";
+import { maySendAs, sentAs } from "../webhooks/sent-as.ts";
 import { type PlannedEvent, planWebhooks } from "../webhooks/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { kept } from "../../kernel/statements.ts";
@@ -9,15 +10,15 @@ import type { OutboxRow, TakenCommit } from "./read-queue.ts";
 
 /** Projects with events that webhooks may subscribe to. */
 export const projectsOfWebhooks = (rows: readonly OutboxRow[]): Set<string> =>
-  new Set(rows.filter(({ type }) => isWebhookType(type)).map(({ project_id }) => project_id));
+  new Set(rows.filter(({ type }) => isWebhookType(maySendAs(type))).map(({ project_id }) => project_id));
 
+/** Returns the event that webhooks receive of a row. */
 export const happened = (row: OutboxRow): Happened => ({
   id: row.id,
   projectId: row.project_id,
-  type: row.type,
   playerId: row.player_id,
-  data: row.data,
   createdAt: new Date(row.created_at),
+  ...sentAs(row),
 });
 
 /**
@@ -32,9 +33,10 @@ export const finishRelay = async (
   { rows, planned }: { rows: readonly OutboxRow[]; planned: readonly PlannedEvent[] },
 ): Promise<number> => {
   const ours = await deleteRelayed(work, queued, rows);
+  const rowOf = new Map(rows.map(({ id, row_id: rowId }) => [id, rowId]));
   await planWebhooks(
     work,
-    planned.filter(({ id }) => ours.has(id)),
+    planned.filter(({ id }) => ours.has(rowOf.get(id)!)),
   );
   return ours.size;
 };
@@ -91,8 +93,8 @@ const deleteRelayed = async (
 ): Promise<Set<string>> => {
   const ids = new Set(queued.flatMap(({ outbox_ids: of }) => of));
   const relayed = rows
-    .filter(({ type, id }) => RELAYED_ONCE.has(type) && ids.has(id))
-    .map(({ project_id, id }) => ({ p: project_id, i: id }));
+    .filter(({ type, row_id: id }) => RELAYED_ONCE.has(type) && ids.has(id))
+    .map(({ project_id, row_id }) => ({ p: project_id, i: row_id }));
   const gone = await kept(
     db,
     sql<Gone>`

@@ -9,7 +9,7 @@ import {
 } from "../../progression/players/read-player.ts";
 import { type ShownPlayer, showPlayerOf } from "../../progression/players/show.ts";
 import { projectPlans } from "../../progression/plan.ts";
-import { type LineRow, messageOf, STREAM_BYTES } from "./stream.ts";
+import { messagesOf, STREAM_BYTES } from "./stream.ts";
 
 /** A player as of one moment, and the lines of the stream up to that moment. */
 export type PlayerNow = { player: ShownPlayer; messages: PlayerMessage[]; plan: ProjectPlan };
@@ -25,15 +25,23 @@ export type PlayersQuery = {
   limit: number;
 };
 
-type LineValue = [seq: number, id: string, type: string, data: PlayerMessage["data"], at: string];
+type LineValue = [
+  seq: number,
+  id: string,
+  type: string,
+  data: PlayerMessage["data"],
+  at: string,
+  lines: number | null,
+];
 type Row = PlayerRow & { config_version: string | number; n: number; lines: LineValue[] | null };
 
 /** Lines of a player `p` after the seq of `r`, unless they are too many; $4: how many, $5: bytes. */
 const LINES = `
   case when p.seq > r.a and p.seq - r.a <= $4::int then (
-    select json_agg(json_build_array(l.seq, l.id, l.type, l.data, l.created_at) order by l.seq)
+    select json_agg(json_build_array(l.seq, l.id, l.type, l.data, l.created_at, l.lines) order by l.seq)
     from (
-      select player_seq as seq, id, type, data, created_at, coalesce(bytes, octet_length(data::text)) as size
+      select player_seq as seq, id, type, data, created_at, lines,
+        coalesce(bytes, octet_length(data::text)) as size
       from outbox where project_id = $1::uuid and player_id = p.id and player_seq > r.a
       order by player_seq limit $4::int) l
     having sum(l.size) <= $5::int) end`;
@@ -50,13 +58,13 @@ const textWith = (lines: string): string => `
 /** The table of lines has many partitions, so whoever needs none does not name it. */
 const TEXTS = { none: textWith("null::json"), some: textWith(LINES) };
 
-const lineOf = ([seq, id, type, data, created_at]: LineValue): LineRow => ({
-  seq,
-  id,
-  type,
-  data,
-  created_at,
-});
+/** The lines of rows of which the first may begin with lines that are known. */
+const linesAfter = (rows: readonly LineValue[], afterSeq: number): PlayerMessage[] =>
+  rows
+    .flatMap(([seq, id, type, data, created_at, lines]) =>
+      messagesOf({ seq, id, type, data, created_at, lines }),
+    )
+    .filter(({ seq }) => seq > afterSeq);
 
 /**
  * Reads players of one project, with their lines, by one statement. They are read at one moment, so that the
@@ -84,7 +92,8 @@ export const readPlayersNow = async (
     const one = playerReadOf(plan, row, now);
     if (!one) continue;
     const player = showPlayerOf(plan, { ...one, nowMs: now.getTime() });
-    found[row.n] = { player, messages: (row.lines ?? []).map((line) => messageOf(lineOf(line))), plan };
+    const messages = linesAfter(row.lines ?? [], asked[row.n]!.afterSeq ?? 0);
+    found[row.n] = { player, messages, plan };
   }
   return found;
 };

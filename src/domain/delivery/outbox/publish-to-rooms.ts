@@ -36,11 +36,11 @@ const PUBLISH: Partial<Record<EventType, Publish>> = {
 
 type Said = { channelId: string; lines: readonly ChatLine[] };
 
-/** Returns a row's line for the readers of a channel. */
-const saidIn = ({ type, data }: Row): Said | undefined => {
-  if (type === "chat.changed") return data as Events["chat.changed"];
-  if (type !== "chat.message_sent") return undefined;
-  const message = data as Events["chat.message_sent"];
+/** Returns a row's line for the readers of a channel. The data of other rows is not touched, nor parsed. */
+const saidIn = (row: Row): Said | undefined => {
+  if (row.type === "chat.changed") return row.data as Events["chat.changed"];
+  if (row.type !== "chat.message_sent") return undefined;
+  const message = row.data as Events["chat.message_sent"];
   return { channelId: message.channelId, lines: [{ name: "chat.message", data: message }] };
 };
 

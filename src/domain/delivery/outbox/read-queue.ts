@@ -3,6 +3,7 @@ import { NIL_ID } from "../../kernel/ids.ts";
 import type { EventType } from "../../kernel/events/domain-events.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
+import { lineData, linesOf } from "../../kernel/outbox-row.ts";
 import { kept } from "../../kernel/statements.ts";
 import { type Backlog, BACKLOG_LEAST, type Backlogs, SHARE_BYTES } from "./backlogs.ts";
 import type { RelaySchedule, RoundPlan } from "./relay-schedule.ts";
@@ -16,15 +17,19 @@ const COMMITS_EACH = RELAY_COMMITS / RELAY_PROJECTS;
 export type QueueRow = { project_id: string; part: number; seq: string | number; outbox_ids: string[] };
 /** The part of a commit taken by a round: its first rows, out of `waiting` ones. */
 export type TakenCommit = QueueRow & { waiting: number };
+/** A line, or another row. */
 export type OutboxRow = {
   id: string;
+  /** The row that holds it, by which it is queued: `id` unless that holds several lines. */
+  row_id: string;
   project_id: string;
   type: EventType;
   player_id: string | null;
   player_seq: string | number | null;
-  data: Json;
+  /** Parsed when it is first read: of most lines nobody listens, and no webhook is told. */
+  readonly data: Json;
   created_at: Date | string;
-  /** Size of `data` as text. */
+  /** Size of `data` as text; of a line that shares a row, its part of the row's. */
   bytes: number;
 };
 
@@ -191,8 +196,24 @@ export const requestRows = (lanes: readonly QueueRow[][], rowsMax: number): Requ
   return requested;
 };
 
+/** A row as it is read, with its data as JSON. */
+type SentRow = Omit<OutboxRow, "data" | "row_id"> & { text: string; lines: number | null };
 /** A row found by its index, with a null id where it no longer exists. */
-type FoundRow = { place: number } & (OutboxRow | { id: null });
+type FoundRow = { place: number } & (SentRow | { id: null });
+
+const outboxRowsOf = ({ text, lines, ...row }: SentRow): OutboxRow[] => {
+  let parsed: Json | undefined;
+  return linesOf({ id: row.id, seq: row.player_seq, lines }).map((line) => ({
+    ...row,
+    id: line.id,
+    row_id: row.id,
+    player_seq: line.seq,
+    bytes: row.bytes / (lines ?? 1),
+    get data() {
+      return lineData((parsed ??= JSON.parse(text) as Json), line);
+    },
+  }));
+};
 
 /**
  * Reads rows up to a number of bytes of all lanes, and of each: the lane with the fewest bytes so far comes
@@ -216,7 +237,9 @@ export const readRows = async (
       select r.*, sum(size) over by_lane as lane_size, row_number() over by_lane as nth from r
       window by_lane as (partition by lane order by place)),
     summed as (select lanes.*, sum(size) over (order by lane_size, place) as total from lanes)
-    select place, id, project_id, type, player_id, player_seq, data, created_at, size as bytes from summed
+    select place, id, project_id, type, player_id, player_seq, lines, data::text as text, created_at,
+      size as bytes
+    from summed
     where (total <= ${bytes} and lane_size <= ${laneBytes}) or nth = 1 order by place`,
   );
   const commits = new Map<QueueRow, TakenCommit>();
@@ -226,5 +249,6 @@ export const readRows = async (
     if (taken) taken.outbox_ids.push(id);
     else commits.set(commit, { ...commit, outbox_ids: [id], waiting: commit.outbox_ids.length });
   }
-  return { queued: [...commits.values()], rows: found.rows.filter((row) => row.id !== null) };
+  const rows = found.rows.flatMap(({ place: _place, ...row }) => (row.id === null ? [] : outboxRowsOf(row)));
+  return { queued: [...commits.values()], rows };
 };

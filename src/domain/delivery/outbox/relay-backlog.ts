@@ -9,7 +9,7 @@ import {
   requestRows,
   type TakenCommit,
 } from "./read-queue.ts";
-import { prepared, readReceivers, type RelayParts, type Round, sendRound } from "./relay.ts";
+import { countRows, prepared, readReceivers, type RelayParts, type Round, sendRound } from "./relay.ts";
 import { RELAY_BYTES, RELAY_ROWS, type RelaySchedule } from "./relay-schedule.ts";
 
 /** Maximum number of commits of a backlog in a round, of their rows, and of pages in which these are read. */
@@ -39,7 +39,7 @@ export const relayBacklog = async (relay: BacklogParts, backlog: Backlog): Promi
   const startMs = performance.now();
   try {
     const { hasMore, ...round } = await readRound(relay, backlog);
-    const rows = round.rows.length;
+    const rows = countRows(round.queued);
     const ours = round.queued.length === 0 ? 0 : await sendRound(relay, round, { isBacklog: true });
     if (!hasMore && isSmall(round)) backlogs.end(backlog);
     const [tookMs, wasOurs] = [performance.now() - startMs, 2 * ours >= rows];
@@ -94,5 +94,5 @@ const readPage = async (
   asked: ReturnType<typeof requestRows>,
 ): Promise<{ count: number; rows: OutboxRow[] }> => {
   const { queued, rows } = await readRows(work, asked, { bytes: RELAY_BYTES, laneBytes: RELAY_BYTES });
-  return { count: queued.reduce((sum, { outbox_ids: { length } }) => sum + length, 0), rows };
+  return { count: countRows(queued), rows };
 };

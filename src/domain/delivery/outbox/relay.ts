@@ -55,17 +55,21 @@ export const relayPartitions = async (relay: RelayParts, parts: readonly number[
       seen: (of) => void (projects = of),
       found: (backlog) => void found.push(backlog),
     });
-    had.rows = round.rows.length;
+    had.rows = countRows(round.queued);
     had.bytes = sumBytes(round.rows);
     const left = round.queued.length === 0 ? again : await sendShared(relay, round, again);
-    schedule.done(plan, round.rows.length);
-    return { rows: round.rows.length, again: left, backlogs: found };
+    schedule.done(plan, had.rows);
+    return { rows: had.rows, again: left, backlogs: found };
   } catch (error) {
     for (const backlog of found) backlogs?.end(backlog);
     schedule.failed(plan, projects, had);
     throw error;
   }
 };
+
+/** Number of rows of some commits: each may hold several lines. */
+export const countRows = (queued: readonly TakenCommit[]): number =>
+  queued.reduce((sum, { outbox_ids: ids }) => sum + ids.length, 0);
 
 const sumBytes = (rows: readonly OutboxRow[]): number => rows.reduce((sum, { bytes }) => sum + bytes, 0);
 
@@ -172,7 +176,9 @@ export const prepared = async (
   { entries, receivers }: { entries: EntriesOfRound; receivers: Receivers },
 ): Promise<Pick<Round, "entries" | "changed" | "planned">> => {
   const { changed, subscribers, now } = receivers;
-  return { entries, changed, planned: await eventsFor(subscribers, rows.map(happened), now) };
+  const told = new Set(subscribers.map(({ projectId }) => projectId));
+  const events = rows.filter(({ project_id: projectId }) => told.has(projectId)).map(happened);
+  return { entries, changed, planned: await eventsFor(subscribers, events, now) };
 };
 
 const publishToPlayers = async (topics: Topics, rows: readonly OutboxRow[]): Promise<void> => {

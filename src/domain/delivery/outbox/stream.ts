@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { PlayerStatus } from "../../players/player.ts";
 import type { PlayerMessage } from "../../kernel/events/topics.ts";
+import { lineData, linesOf } from "../../kernel/outbox-row.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** Number of players per statement of `readStreamHeads`. */
@@ -22,8 +23,8 @@ export type StreamHead = StreamRef & {
   configVersion: number;
 };
 
-/** A line's row in the outbox. */
-export type LineRow = {
+/** A line of a player's stream. */
+type LineRow = {
   seq: string | number;
   id: string;
   type: string;
@@ -31,7 +32,16 @@ export type LineRow = {
   created_at: Date | string;
 };
 
-/** Converts an outbox row to the line of its player's stream. */
+/** A row of the outbox that holds lines of a player's stream. */
+export type StoredLines = LineRow & { lines: number | null };
+
+/** Returns the lines of a row, oldest first. */
+export const messagesOf = ({ lines, ...row }: StoredLines): PlayerMessage[] =>
+  linesOf({ ...row, lines }).map((line) =>
+    messageOf({ ...row, id: line.id, seq: line.seq!, data: lineData(row.data, line) }),
+  );
+
+/** Converts a line to what players' rooms are sent. */
 export const messageOf = (row: LineRow): PlayerMessage => ({
   seq: Number(row.seq),
   id: row.id,

@@ -12,6 +12,7 @@ import { lockTenant } from "../../accounts/tenants/lock-tenant.ts";
 import { limitsOf, planLimitExceeded } from "../../kernel/plans.ts";
 import type { Work } from "../../kernel/work.ts";
 import { isPattern } from "./catalogue/event-types.ts";
+import { PLAN_REASON } from "./fit-plan.ts";
 import { hintOf, newWebhookSecret } from "./secrets.ts";
 import type { WebhookSender } from "./delivering/sender.ts";
 import { Webhook, type WebhookStatus } from "./webhook.ts";
@@ -204,6 +205,7 @@ export const updateWebhook = async (
   if (url !== undefined) webhook.url = url;
   if (events !== undefined) webhook.events = [...new Set(events)];
   if (description !== undefined) webhook.description = description;
+  if (status === "ACTIVE" && webhook.disabledReason === PLAN_REASON) await requireRoom(work, webhook);
   if (status !== undefined) setStatus(work, webhook, status);
   webhook.updatedAt = work.now;
   const named = Object.keys(change).filter((key) => change[key as keyof WebhookChange] !== undefined);
@@ -213,11 +215,24 @@ export const updateWebhook = async (
   return webhook;
 };
 
+/** @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED while the plan has no room for one that it has paused */
+const requireRoom = async (work: Work, { tenantId }: Webhook): Promise<void> => {
+  const { webhooks: max } = limitsOf(await lockTenant(work, tenantId));
+  const used = await work.em.count(Webhook, {
+    ...notDeleted(tenantId),
+    status: { $in: ["ACTIVE", "FAILED"] },
+  });
+  if (max !== null && used >= max)
+    throw planLimitExceeded(`Your plan has room for ${max} webhooks; pause one or take a larger plan`);
+};
+
 const setStatus = ({ now }: Work, webhook: Webhook, status: "ACTIVE" | "PAUSED"): void => {
   if (status === "PAUSED") {
     if (webhook.status === "DISABLED") throw conflict("INVALID_STATE", "The webhook is DISABLED already");
     webhook.pausedAt ??= now;
     webhook.status = "PAUSED";
+    // By people: it is not resumed by a larger plan.
+    webhook.disabledReason = null;
     return;
   }
   // A FAILED webhook recovers by a success, and not by a change of its status.

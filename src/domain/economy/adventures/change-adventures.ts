@@ -9,7 +9,7 @@ import {
   expireAdventure,
   isClaimed,
 } from "../../evaluation/adventures/progress.ts";
-import type { Track } from "../../evaluation/adventures/row.ts";
+import { type Track, wholePoints } from "../../evaluation/adventures/row.ts";
 import { type PlayerAdventure, showAdventure } from "../../evaluation/adventures/show.ts";
 import { adjustCurrency } from "../../evaluation/currencies/adjust.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
@@ -68,7 +68,8 @@ export const claimPlayerAdventure = (
     const row = rowOf(turn, adventure);
     if (row?.state === "CLAIMED") throw conflict("ALREADY_CLAIMED", "the rewards have been claimed");
     if (row?.completedMs !== undefined && row.completedMs !== null) refuseLate(turn, adventure);
-    if (row?.state !== "COMPLETED") throw conflict("INVALID_STATE", "the adventure is not completed");
+    if (row?.state !== "COMPLETED")
+      throw conflict("INVALID_STATE", `the adventure is not completed: it is ${row?.state ?? "not joined"}`);
     claimAdventure(turn, adventure);
   });
 
@@ -89,7 +90,11 @@ export const claimPlayerTier = (
     if (isClaimed(reached, track)) throw conflict("ALREADY_CLAIMED", "the rewards have been claimed");
     if (!bundleOf(tier, track))
       throw conflict("INVALID_STATE", `tier ${number} has no rewards on the ${track} track`);
-    if (!reached) throw conflict("INVALID_STATE", `tier ${number} is not reached`);
+    if (!reached) {
+      const has = row ? wholePoints(row) : 0;
+      const why = `it needs ${tier.points} points, and the player has ${has}`;
+      throw conflict("INVALID_STATE", `tier ${number} is not reached: ${why}`);
+    }
     refuseLate(turn, adventure);
     if (track === "PREMIUM" && row?.premiumMs === null)
       throw conflict("PREMIUM_REQUIRED", "the player does not have premium");

@@ -46,7 +46,7 @@ const check = async (work: Work, projectId: string, adventure: Adventure): Promi
   const repeats = (key: string): boolean => quests.get(key)?.repeat.mode !== "NONE";
   const [problem] = whatCannotEnd(adventure, repeats);
   if (problem) throw invalid(problem.path.join("."), problem.message, "ADVENTURE_CANNOT_END");
-  const circle = circleThrough(goals, { kind: "adventure", definition: adventure });
+  const circle = await circleThrough(goals, { kind: "adventure", definition: adventure }, work.now.getTime());
   if (circle)
     throw invalid(
       "items",

@@ -15,13 +15,15 @@ const orderOf = (a: CompiledAdventure, b: CompiledAdventure): number =>
   a.definition.sortOrder - b.definition.sortOrder || a.fromMs - b.fromMs || (a.key < b.key ? -1 : 1);
 
 /** Lists a player's adventures as of now, those that could be joined or are to come included. */
-export const listPlayerAdventures = async (work: Work, player: Player): Promise<PlayerAdventure[]> => {
-  const turn = await readTurn(work, player);
-  return [...turn.project.adventures.byKey.values()]
+export const listPlayerAdventures = async (work: Work, player: Player): Promise<PlayerAdventure[]> =>
+  shownAdventures(await readTurn(work, player));
+
+/** Returns the adventures of the turn's player, as they are listed. */
+export const shownAdventures = (turn: PlanTurn): PlayerAdventure[] =>
+  [...turn.project.adventures.byKey.values()]
     .filter((adventure) => isShown(turn, adventure))
     .toSorted(orderOf)
     .map((adventure) => showAdventure(turn, adventure));
-};
 
 /** Finds an adventure by its UUID or key. @throws DomainError NOT_FOUND */
 export const adventureOf = ({ adventures }: PlanTurn["project"], ref: string): CompiledAdventure => {

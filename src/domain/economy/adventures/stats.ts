@@ -25,7 +25,7 @@ const countStates = async ({ db }: Work, { projectId, key }: Definition): Promis
     await sql<Row>`
       select state, count(*) as n, count(premium_at) as premium, sum(floor(points)) as points
       from player_adventures
-      where project_id = ${projectId} and adventure_key = ${key} and state <> 'WAITING'
+      where project_id = ${projectId} and adventure_key = ${key} and started_at is not null
       group by state`.execute(db)
   ).rows;
 

@@ -7,10 +7,10 @@ import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { checkActive } from "../../evaluation/active.ts";
 import { changePlayer } from "../../progression/change.ts";
+import { alongside, type Loadable } from "../../progression/parts/part.ts";
 import type { PlayerKey } from "../../progression/reference.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { together } from "../../kernel/together.ts";
-import { kept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
   awardBadge,
@@ -20,7 +20,7 @@ import {
   revokeBadge,
 } from "../../evaluation/badges/award.ts";
 import type { Badge } from "../../evaluation/badges/badge.ts";
-import { earnedByPercent } from "./rarity.ts";
+import { earnedByPercent, rarityAlong } from "./rarity.ts";
 
 /** A badge as one player has it. Times are ISO 8601. */
 export type PlayerBadge = {
@@ -157,14 +157,28 @@ export const listPlayerBadges = async (
 /** Maximum badges of each state that are included with a player. */
 const INCLUDED_MAX = 100;
 
-/** Lists badges that the player holds, then those in progress, by key: two statements with kept plans. */
-export const listIncludedBadges = async (work: Work, player: PlayerKey): Promise<PlayerBadge[]> => {
+/** Reads badges along with a player's parts: those that the player holds, then those in progress, by key. */
+export const badgesAlong = (
+  work: Work,
+  player: PlayerKey,
+): { parts: Loadable[]; read: () => Promise<PlayerBadge[]> } => {
   const page = sql`order by d.key limit ${INCLUDED_MAX}`;
   const [held, begun] = [select(player, STATES.HELD, page), select(player, STATES.IN_PROGRESS, page)];
-  const { rows } = await kept(work.db, sql<Row>`(${held}) union all (${begun})`);
-  const keys = rows.map(({ definition }) => definition.key);
-  const percents = await earnedByPercent(work, player.projectId, keys);
-  return rows.map((row) => show(row, percents));
+  const rows: Row[] = [];
+  const part = alongside(
+    "bg",
+    sql`select 'bg', null::uuid, null::uuid, null::text, row_to_json(x) from (
+      (${held}) union all (${begun})) x`,
+    (_, row) => void rows.push(row as Row),
+  );
+  const rarity = rarityAlong(work, player);
+  return {
+    parts: [part, ...rarity.parts],
+    read: async () => {
+      const percents = await rarity.read(rows.map(({ definition }) => definition.key));
+      return rows.map((row) => show(row, percents));
+    },
+  };
 };
 
 /** Beyond the last page there is no row that carries the total. */

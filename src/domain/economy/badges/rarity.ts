@@ -2,6 +2,8 @@ import { sql } from "kysely";
 import { TOTAL_EXACT_MAX } from "../../kernel/counting.ts";
 import { createSizedCache } from "../../kernel/sized-cache.ts";
 import { kept } from "../../kernel/statements.ts";
+import { alongside, type Loadable } from "../../progression/parts/part.ts";
+import type { PlayerKey } from "../../progression/reference.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** Projects up to this number of players are counted each time; larger ones once an hour. */
@@ -74,10 +76,57 @@ export const earnedByPercent = async (
     missing.length === 0 ? new Map<string, number>() : await countHolders(work, projectId, missing);
   if (players > SMALL_PLAYERS_MAX)
     for (const [badgeKey, value] of counted) keep({ projectId, badgeKey }, value, nowMs);
-  return new Map(
-    keys.map((badgeKey) => {
-      const holders = counted.get(badgeKey) ?? keptValue({ projectId, badgeKey }, nowMs) ?? 0;
-      return [badgeKey, players === 0 ? 0 : Math.min(100, Math.round((holders / players) * 1_000) / 10)];
-    }),
+  const holdersOf = (badgeKey: string): number =>
+    counted.get(badgeKey) ?? keptValue({ projectId, badgeKey }, nowMs) ?? 0;
+  return percentsOf(keys, players, holdersOf);
+};
+
+const percentsOf = (
+  keys: readonly string[],
+  players: number,
+  holdersOf: (badgeKey: string) => number,
+): ReadonlyMap<string, number> =>
+  new Map(
+    keys.map((key) => [
+      key,
+      players === 0 ? 0 : Math.min(100, Math.round((holdersOf(key) / players) * 1_000) / 10),
+    ]),
   );
+
+/**
+ * As `earnedByPercent`, of badges that one player has, along with the player's parts where the project is
+ * small; where it is not, what is counted once an hour takes statements of its own.
+ */
+export const rarityAlong = (
+  work: Work,
+  { projectId, id }: PlayerKey,
+): { parts: Loadable[]; read: (keys: readonly string[]) => Promise<ReadonlyMap<string, number>> } => {
+  if (keptValue({ projectId }, work.now.getTime()) !== undefined)
+    return { parts: [], read: (keys) => earnedByPercent(work, projectId, keys) };
+  const holders = new Map<string, number>();
+  let players = 0;
+  const some = sql`
+    select count(*) from (
+      select 1 from players where project_id = ${projectId} and status = 'ACTIVE'
+      limit ${SMALL_PLAYERS_MAX + 1}) c`;
+  const parts = [
+    alongside("np", sql`select 'np', null::uuid, null::uuid, null::text, to_json((${some}))`, (_, n) => {
+      players = Number(n);
+    }),
+    alongside(
+      "nh",
+      sql`
+      select 'nh', null::uuid, null::uuid, h.badge_key, to_json(count(*)) from player_badges h
+      where h.project_id = ${projectId} and h.tier > 0 and (${some}) <= ${SMALL_PLAYERS_MAX}
+        and h.badge_key in (
+          select badge_key from player_badges where project_id = ${projectId} and player_id = ${id})
+      group by h.badge_key`,
+      (key, n) => void holders.set(key, Number(n)),
+    ),
+  ];
+  const read = async (keys: readonly string[]) =>
+    players > SMALL_PLAYERS_MAX
+      ? earnedByPercent(work, projectId, keys)
+      : percentsOf(keys, players, (key) => holders.get(key) ?? 0);
+  return { parts, read };
 };

@@ -8,6 +8,8 @@ import { loadStates } from "../../progression/load-states.ts";
 import { boosts } from "../../progression/parts/boosts.ts";
 import { segments } from "../../progression/parts/segments.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
@@ -24,8 +26,15 @@ import { showCampaign } from "../../evaluation/boosts/campaign-boost.ts";
 export const listBoosts = async (work: Work, player: Player): Promise<BoostView[]> => {
   const plan = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
-  await loadStates(work, [state], [plan], [boosts, segments]);
-  const at = work.now.getTime();
+  await loadStates(work, [state], [plan], BOOST_PARTS);
+  return shownBoosts(state, plan, work.now.getTime());
+};
+
+/** What boosts are shown by. */
+export const BOOST_PARTS = [boosts, segments];
+
+/** Returns the boosts of a player whose parts are loaded, as `listBoosts` does. */
+export const shownBoosts = (state: PlayerState, plan: ProjectPlan, at: number): BoostView[] => {
   const own = [...state.boosts.values()].filter(({ expiresMs }) => expiresMs > at);
   const campaigns = plan.boosts.filter((campaign) => isRunning({ player: state, event: { at } }, campaign));
   return [

@@ -1,5 +1,5 @@
 import { defineEntity, p } from "@mikro-orm/core";
-import type { Phase } from "../../evaluation/live.ts";
+import type { Pause, Phase } from "../../evaluation/live.ts";
 import type { Json } from "../../kernel/events/events.ts";
 
 /** A project's economy definitions of every kind (registries/definition-kinds.ts). */
@@ -21,6 +21,8 @@ export const DefinitionSchema = defineEntity({
     draftVersion: p.integer().default(1),
     phase: p.text().$type<Phase>().nullable(),
     endedAt: p.datetime(3).nullable(),
+    /** Of kinds with drafts: when it did not run, oldest first. */
+    pauses: p.json<Pause[]>().nullable(),
     createdBy: p.text(),
     createdAt: p.datetime(3),
     updatedAt: p.datetime(3),

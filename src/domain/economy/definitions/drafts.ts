@@ -1,18 +1,20 @@
 import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { auditDefinition } from "../../accounts/audit/definitions.ts";
 import type { Defined } from "../../evaluation/live.ts";
+import { withoutLasting, withPause } from "../../evaluation/pauses.ts";
 import { changeConfig } from "../../kernel/config-lock.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { lockRoom } from "../../kernel/room-lock.ts";
 import type { Work } from "../../kernel/work.ts";
-import { refuseInUse } from "./in-use.ts";
+import { refuseInUse, refuseItem } from "./in-use.ts";
 import { Definition } from "./definition.ts";
 import { ARCHIVED_FACTOR, refuseFull } from "./definitions.ts";
 import type { DefinitionKind } from "./kind.ts";
 import { changeRunning } from "./running.ts";
 import { checkSize } from "./size.ts";
+import { shownTo, withSecretsOf } from "./secrets.ts";
 import { readVersion } from "./versions.ts";
 
 /** Status of a definition of a kind with drafts; SCHEDULED and the end of ACTIVE follow from the clock. */
@@ -35,14 +37,14 @@ export const draftStatusOf = ({ status, phase, definition }: Definition, now: Da
 /** Returns the document that a change begins with: unpublished edits, or what is published. */
 export const draftOf = ({ draft, definition }: Definition): Json => draft ?? definition;
 
-/** Returns the API form: the draft's fields, what is published, and the columns. */
-export const showDraft = (found: Definition, now: Date): Json => ({
-  ...draftOf(found),
+/** Returns the API form: the draft's fields, what is published, and the columns; without secrets. */
+export const showDraft = (found: Definition, { now, by }: Pick<Work, "now" | "by">): Json => ({
+  ...shownTo(by?.caller, found.kind, draftOf(found)),
   id: found.id,
   status: draftStatusOf(found, now),
   draftVersion: found.draftVersion,
   publishedVersion: found.version === 0 ? null : found.version,
-  published: found.version === 0 ? null : found.definition,
+  published: found.version === 0 ? null : shownTo(by?.caller, found.kind, found.definition),
   createdAt: found.createdAt.toISOString(),
   updatedAt: found.updatedAt.toISOString(),
 });
@@ -59,7 +61,16 @@ const lock = async ({ em }: Work, kind: string, { projectId, ref }: Ref): Promis
   return found;
 };
 
+/** As `lock`, for changes of what runs. */
+const lockToRun = async (work: Work, kind: string, ref: Ref): Promise<Definition> => {
+  await changeConfig(work, ref.projectId);
+  return lock(work, kind, ref);
+};
+
 const refuseState = (kind: string, is: string): Error => conflict("INVALID_STATE", `the ${kind} is ${is}`);
+
+const orOf = (words: readonly string[]): string =>
+  words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 
 const refuseTaken = (key: string): Error =>
   conflict("KEY_TAKEN", `the key ${key} is taken; archived definitions keep theirs`);
@@ -115,7 +126,8 @@ export const patchDraft = async <D extends Defined>(
     throw conflict("VERSION_CONFLICT", `the draft's version is ${found.draftVersion} by now`);
   if (changes["key"] !== undefined && changes["key"] !== found.key)
     throw invalid("key", "cannot change: players' progress refers to it");
-  const merged = Object.entries({ ...draftOf(found), ...changes });
+  const before = draftOf(found);
+  const merged = Object.entries(withSecretsOf(kind.kind, { ...before, ...changes }, before));
   const given = Object.fromEntries(merged.filter(([, value]) => value !== null && value !== undefined));
   checkSize(kind.kind, given);
   const draft = kind.schema.parse(given);
@@ -152,8 +164,8 @@ const publish = async <D extends Defined>(
   await kind.check?.(work, projectId, definition, before);
   await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT" }, async () => {
     const published = { status: "ACTIVE", phase: "RUNNING", endedAt: null, draft: null } as const;
-    const version = found.version + 1;
-    Object.assign(found, { definition, name: definition.name, version, updatedAt: work.now, ...published });
+    const next = { version: found.version + 1, pauses: resumed(found) };
+    Object.assign(found, { definition, name: definition.name, updatedAt: work.now, ...published, ...next });
     await work.em.flush();
   });
   await auditDefinition(work, `${kind.kind}.published`, found);
@@ -166,8 +178,7 @@ export const publishDraft = async <D extends Defined>(
   kind: Kind<D>,
   ref: Ref,
 ): Promise<Definition> => {
-  await changeConfig(work, ref.projectId);
-  const found = await lock(work, kind.kind, ref);
+  const found = await lockToRun(work, kind.kind, ref);
   return publish(work, kind, found, draftOf(found));
 };
 
@@ -177,12 +188,14 @@ export const rollbackDraft = async <D extends Defined>(
   kind: Kind<D>,
   { version, ...ref }: Ref & { version: number },
 ): Promise<Definition> => {
-  await changeConfig(work, ref.projectId);
-  const found = await lock(work, kind.kind, ref);
+  const found = await lockToRun(work, kind.kind, ref);
   const { definition } = await readVersion(work, found, version);
   found.draftVersion++;
   return publish(work, kind, found, definition);
 };
+
+/** To be called once batches wait: ids that are made later are of events that are evaluated later. */
+const resumed = ({ pauses }: Definition): Definition["pauses"] => pauses && withoutLasting(pauses, newId());
 
 /** Changes of what is published: from which statuses, and to which phase. */
 const MOVES = {
@@ -191,19 +204,27 @@ const MOVES = {
   end: { from: ["ACTIVE", "SCHEDULED", "PAUSED"], phase: "ENDED", action: "ended" },
 } as const;
 
-/** Pauses, resumes or ends what is published. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
+/**
+ * Pauses, resumes or ends what is published.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, IN_USE by an adventure
+ */
 export const moveDraft = async <D extends Defined>(
   work: Work,
   kind: Kind<D>,
   { move, ...ref }: Ref & { move: keyof typeof MOVES },
 ): Promise<Definition> => {
-  await changeConfig(work, ref.projectId);
-  const found = await lock(work, kind.kind, ref);
+  const found = await lockToRun(work, kind.kind, ref);
   const { from, phase, action } = MOVES[move];
   const status = draftStatusOf(found, work.now);
-  if (!(from as readonly string[]).includes(status)) throw refuseState(kind.kind, status);
-  Object.assign(found, { phase, endedAt: phase === "ENDED" ? work.now : null, updatedAt: work.now });
+  if (!(from as readonly string[]).includes(status))
+    throw refuseState(kind.kind, `${status}; only one that is ${orOf(from)} can be ${action}`);
+  if (phase === "ENDED") await refuseItem(work, ref.projectId, found);
+  const isEnd = phase === "ENDED";
+  const pauses =
+    phase === "RUNNING" ? resumed(found) : withPause(found.pauses ?? [], { from: newId(), isEnd });
+  Object.assign(found, { phase, pauses, endedAt: isEnd ? work.now : null, updatedAt: work.now });
   await work.em.flush();
+  if (phase === "ENDED") await kind.stopped?.(work, ref.projectId, [found.key]);
   await auditDefinition(work, `${kind.kind}.${action}`, found);
   return found;
 };
@@ -214,13 +235,14 @@ export const archiveDraft = async <D extends Defined>(
   kind: Kind<D>,
   ref: Ref,
 ): Promise<Definition> => {
-  await changeConfig(work, ref.projectId);
-  const found = await lock(work, kind.kind, ref);
+  const found = await lockToRun(work, kind.kind, ref);
   const status = draftStatusOf(found, work.now);
-  if (status !== "DRAFT" && status !== "ENDED" && status !== "PAUSED") throw refuseState(kind.kind, status);
+  if (status !== "DRAFT" && status !== "ENDED" && status !== "PAUSED")
+    throw refuseState(kind.kind, `${status}; pause or end it first`);
   await refuseInUse(work, ref.projectId, found);
   Object.assign(found, { status: "ARCHIVED", updatedAt: work.now });
   await work.em.flush();
+  if (status !== "DRAFT") await kind.stopped?.(work, ref.projectId, [found.key]);
   await auditDefinition(work, `${kind.kind}.archived`, found);
   return found;
 };

@@ -21,22 +21,45 @@ export const refuseInUse = async (
   definition: DefinitionName,
 ): Promise<void> => {
   (await createInUse(work, projectId))(definition);
-  if (definition.kind === "quest" && definition.status !== "DRAFT")
-    await refuseItem(work, projectId, definition.key);
+  if (definition.status !== "DRAFT") await refuseItem(work, projectId, definition);
 };
 
-/** Refuses to archive a quest of an adventure that has not ended: nobody could complete it any more. */
-const refuseItem = async ({ db, now }: Work, projectId: string, questKey: string): Promise<void> => {
-  const item = JSON.stringify({ items: [{ questKey }] });
-  const { rows } = await sql<{ key: string }>`
-    select key from definitions
-    where project_id = ${projectId} and kind = 'adventure' and status = 'ACTIVE' and phase <> 'ENDED'
-      and (definition ->> 'endsAt')::timestamptz > ${now.toISOString()}::timestamptz
-      and definition @> ${item}::jsonb
-    order by key limit ${NAMED_MAX}`.execute(db);
-  if (rows.length === 0) return;
-  const named = rows.map(({ key }) => key).join(", ");
-  throw conflict("IN_USE", `adventures have it as an item: ${named}; end or change them first`);
+/**
+ * Refuses to stop a quest of an adventure that has not ended: nobody could complete it any more.
+ * @throws DomainError CONFLICT: IN_USE, naming the adventures
+ */
+export const refuseItem = async (
+  work: Work,
+  projectId: string,
+  { kind, key }: DefinitionName,
+): Promise<void> => {
+  const adventures = kind === "quest" ? await adventuresOf(work, projectId, [key]) : new Map();
+  const inUse = itemInUse(adventures.get(key));
+  if (inUse) throw inUse;
+};
+
+/** Returns the error that a quest is an item of adventures that have not ended; undefined without any. */
+export const itemInUse = (adventures: readonly string[] | undefined): Error | undefined => {
+  if (!adventures) return undefined;
+  const named = adventures.slice(0, NAMED_MAX).join(", ");
+  return conflict("IN_USE", `adventures have it as an item: ${named}; end or change them first`);
+};
+
+/** Reads the adventures that have not ended of which quests are items, by key of the quest. */
+export const adventuresOf = async (
+  { db, now }: Work,
+  projectId: string,
+  questKeys: readonly string[],
+): Promise<Map<string, string[]>> => {
+  const { rows } = await sql<{ quest: string; keys: string[] }>`
+    select i ->> 'questKey' as quest, json_agg(d.key order by d.key) as keys
+    from definitions d cross join lateral jsonb_array_elements(d.definition -> 'items') i
+    where d.project_id = ${projectId} and d.kind = 'adventure' and d.status = 'ACTIVE'
+      and d.phase <> 'ENDED'
+      and (d.definition ->> 'endsAt')::timestamptz > ${now.toISOString()}::timestamptz
+      and i ->> 'questKey' in (select jsonb_array_elements_text(${JSON.stringify(questKeys)}::jsonb))
+    group by 1`.execute(db);
+  return new Map(rows.map(({ quest, keys }) => [quest, keys]));
 };
 
 /** Like `refuseInUse` for many definitions, reading the rules once. */

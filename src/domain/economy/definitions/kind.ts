@@ -28,6 +28,8 @@ export type DefinitionKind<D extends Defined = Defined> = {
    * `before` is the replaced definition. @throws DomainError VALIDATION_ERROR, CONFLICT
    */
   check?(work: Work, projectId: string, definition: D, before: D | undefined): Promise<void>;
+  /** Follows definitions that were ended or archived, by their keys: what players wait for never comes. */
+  stopped?(work: Work, projectId: string, keys: readonly string[]): Promise<void>;
   /** Whether it is written as a draft and runs once it is published: it has operations of its own. */
   hasDrafts?: true;
   /** Fields that are shown but not stored: current counts. */

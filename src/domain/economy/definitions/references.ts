@@ -15,7 +15,8 @@ export class UnknownReference extends DomainError {
 
   constructor(missing: readonly [Reference, ...Reference[]]) {
     const [{ field, kind, key }] = missing;
-    const message = `there is no ${kind} ${key}`;
+    const isDrafted = kind === "quest" || kind === "adventure";
+    const message = `there is no ${isDrafted ? "published " : ""}${kind} ${key}`;
     super("VALIDATION_ERROR", `${field}: ${message}`, {
       details: [{ field, message }],
       reason: UNKNOWN_REFERENCE,

@@ -5,6 +5,7 @@ import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Definition } from "./definition.ts";
+import { shownTo } from "./secrets.ts";
 
 /** A published version as the API shows it. */
 export type ShownVersion = {
@@ -15,7 +16,7 @@ export type ShownVersion = {
   isPublished: boolean;
 };
 
-type Owner = Pick<Definition, "id" | "projectId" | "version">;
+type Owner = Pick<Definition, "id" | "projectId" | "kind" | "version">;
 type Row = { version: number; definition: Json; published_at: Date | string };
 
 /** Orders of the list. */
@@ -23,8 +24,8 @@ export const VERSION_ORDERS = { by: { version: sql`version` }, usual: "desc" } a
 
 /** Lists the versions of a definition. */
 export const listVersions = async (
-  { db }: Work,
-  { id, projectId, version: current }: Owner,
+  { db, by }: Work,
+  { id, projectId, kind, version: current }: Owner,
   query: PageQuery & Ordered<SortOf<typeof VERSION_ORDERS>>,
 ): Promise<{ versions: ShownVersion[]; total: number }> => {
   const { rows } = await sql<Row & { total: string | number }>`
@@ -34,7 +35,7 @@ export const listVersions = async (
     limit ${query.limit} offset ${offsetOf(query)}`.execute(db);
   const versions = rows.map(({ version, definition, published_at }) => ({
     version,
-    definition,
+    definition: shownTo(by?.caller, kind, definition),
     publishedAt: new Date(published_at).toISOString(),
     isPublished: version === current,
   }));
@@ -44,7 +45,7 @@ export const listVersions = async (
 /** @throws DomainError NOT_FOUND */
 export const readVersion = async (
   { db }: Work,
-  { id, projectId }: Owner,
+  { id, projectId }: Pick<Owner, "id" | "projectId">,
   version: number,
 ): Promise<{ definition: Json }> => {
   const { rows } = await sql<{ definition: Json }>`

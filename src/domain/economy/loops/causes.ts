@@ -99,6 +99,12 @@ export const directCauses = ({ actions }: RuleDocument): string[] => [
   ...new Set(actions.flatMap((action) => kindOf(action.type)?.causes(action) ?? [])),
 ];
 
+/** Returns what the entry cost of a quest causes. */
+const costOf = ({ start }: Json): string[] => {
+  const cost = isJsonObject(start) ? start["cost"] : undefined;
+  return isJsonObject(cost) ? about(CAUSES.loss, cost["currencyKey"]) : [];
+};
+
 /** Creates a function that maps the direct causes of any rule of a project to everything it can cause. */
 export const createCauses = (definitions: Definitions): ((direct: readonly string[]) => Set<string>) => {
   const all = (kind: string): readonly Stored[] => definitions.get(kind) ?? [];
@@ -116,6 +122,10 @@ export const createCauses = (definitions: Definitions): ((direct: readonly strin
         given.set(cause, [...(given.get(cause) ?? []), ...causes]);
       }
     }
+  for (const { definition } of all("quest")) {
+    const [started, cost] = [`quest.started ${definition.key}`, costOf(definition)];
+    given.set(started, [...(given.get(started) ?? []), ...cost]);
+  }
   const known = new Map<string, readonly string[]>();
   const next = (cause: string): readonly string[] => {
     const found = known.get(cause) ?? follow(cause);

@@ -1,7 +1,13 @@
 import { checkActive } from "../../evaluation/active.ts";
 import { bundlesOf as bundlesOfAdventure } from "../../evaluation/adventures/compile.ts";
 import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
-import { advanceNow, completeNow, RESETTABLE, startNow } from "../../evaluation/quests/change.ts";
+import {
+  advanceNow,
+  completeNow,
+  RESETTABLE,
+  startNow,
+  whyNotReset,
+} from "../../evaluation/quests/change.ts";
 import type { CompiledQuest } from "../../evaluation/quests/compile.ts";
 import { doneBy } from "../../evaluation/quests/context.ts";
 import { abandonQuest, claimQuest, failQuest, resetQuest } from "../../evaluation/quests/finish.ts";
@@ -11,6 +17,7 @@ import type { StartProblem } from "../../evaluation/quests/start.ts";
 import { settleQuest } from "../../evaluation/quests/settle.ts";
 import { type PlayerQuest, showRow } from "../../evaluation/quests/show.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
+import type { SharedKey } from "../../evaluation/shared-counters.ts";
 import { conflict } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -18,7 +25,9 @@ import { changePlayer } from "../../progression/change.ts";
 import { lockPlan } from "../../progression/locked-plan.ts";
 import { questOf } from "./player-quests.ts";
 
-type Ref = { projectId: string; id: string };
+/** `id`: the UUID, or `ext:` and the integrator's id. */
+export type PlayerRef = { projectId: string; id: string };
+type Ref = PlayerRef;
 
 const bundlesOf = (
   { adventures }: ProjectPlan,
@@ -31,18 +40,32 @@ const bundlesOf = (
   ]),
 ];
 
+/** Returns what is locked for a change of a quest: what it may give, and its places. */
+export const locksOfQuest = (
+  plan: ProjectPlan,
+  quest: CompiledQuest,
+): { gives: RewardBundle[]; counters: SharedKey[] } => {
+  const places = placesKey(plan.projectId, quest);
+  return { gives: bundlesOf(plan, quest), counters: places ? [places] : [] };
+};
+
+/** Changes a quest of a player in memory. @returns the row to show; default: that of the latest cycle */
+type Change = (turn: PlanTurn, quest: CompiledQuest) => QuestRow | undefined;
+
 /** Changes a quest of a player after settling it. */
-const changeQuest = async (
+const changeQuest = async (work: Work, player: Ref, questRef: string, change: Change): Promise<PlayerQuest> =>
+  // Locked, so that the limits of rewards that may be given are locked too.
+  changeQuestOf(work, player, { plan: await lockPlan(work, player.projectId), questRef }, change);
+
+/** As `changeQuest`, by the plan that this transaction has locked. */
+export const changeQuestOf = async (
   work: Work,
   player: Ref,
-  questRef: string,
-  change: (turn: PlanTurn, quest: CompiledQuest) => QuestRow | undefined,
+  { plan, questRef }: { plan: ProjectPlan; questRef: string },
+  change: Change,
 ): Promise<PlayerQuest> => {
-  // Locked, so that the limits of rewards that may be given are locked too.
-  const plan = await lockPlan(work, player.projectId);
   const named = questOf(plan, questRef);
-  const places = placesKey(player.projectId, named);
-  const locks = { gives: bundlesOf(plan, named), counters: places ? [places] : [] };
+  const locks = locksOfQuest(plan, named);
   const applied = (turn: PlanTurn) => {
     const quest = questOf(turn.project, questRef);
     checkActive(turn.player);
@@ -105,6 +128,16 @@ export const abandonPlayerQuest = (work: Work, player: Ref, questRef: string): P
     return row;
   });
 
+/** Why nothing can be claimed: `last` is the last cycle that was asked for. */
+const noClaim = (last: QuestRow | undefined, cycleKey: string | undefined): Error => {
+  if (last?.state === "CLAIMED") return conflict("ALREADY_CLAIMED", "the rewards have been claimed");
+  if (last?.state === "EXPIRED" && last.completedMs !== null)
+    return conflict("CLAIM_EXPIRED", "the time to claim the rewards is over");
+  const which = cycleKey === undefined ? "the quest" : `the cycle ${cycleKey}`;
+  const is = last ? `is ${last.state}` : "has nothing to claim";
+  return conflict("INVALID_STATE", `${which} is not completed: it ${is}`);
+};
+
 /**
  * Claims the rewards of a completed quest; of several cycles those of the one that is named, or the oldest.
  * @throws DomainError NOT_FOUND; CONFLICT: ALREADY_CLAIMED, CLAIM_EXPIRED, INVALID_STATE
@@ -112,22 +145,18 @@ export const abandonPlayerQuest = (work: Work, player: Ref, questRef: string): P
 export const claimPlayerQuest = (
   work: Work,
   player: Ref,
-  { questRef, cycle }: { questRef: string; cycle?: string | undefined },
+  { questRef, cycleKey }: { questRef: string; cycleKey?: string | undefined },
 ): Promise<PlayerQuest> =>
   changeQuest(work, player, questRef, (turn, quest) => {
     const state = turn.player.quests.get(quest.key);
     const rows = state ? [...state.older, state.latest] : [];
-    const named = cycle === undefined ? rows : rows.filter(({ cycleKey }) => cycleKey === cycle);
+    const named = cycleKey === undefined ? rows : rows.filter((one) => one.cycleKey === cycleKey);
     const row = named.find((one) => one.state === "COMPLETED");
     if (row) {
       claimQuest(turn, doneBy(quest, row), row);
       return row;
     }
-    const last = named.at(-1);
-    if (last?.state === "CLAIMED") throw conflict("ALREADY_CLAIMED", "the rewards have been claimed");
-    if (last?.state === "EXPIRED" && last.completedMs !== null)
-      throw conflict("CLAIM_EXPIRED", "the time to claim the rewards is over");
-    throw conflict("INVALID_STATE", "the quest is not completed");
+    throw noClaim(named.at(-1), cycleKey);
   });
 
 /**
@@ -137,7 +166,7 @@ export const claimPlayerQuest = (
 export const resetPlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
   changeQuest(work, player, questRef, (turn, quest) => {
     const row = turn.player.quests.get(quest.key)?.latest;
-    if (!row || !RESETTABLE.has(row.state)) throw conflict("INVALID_STATE", "there is nothing to reset");
+    if (!row || !RESETTABLE.has(row.state)) throw conflict("INVALID_STATE", whyNotReset(row?.state));
     resetQuest(turn, row, quest.key);
     return row;
   });

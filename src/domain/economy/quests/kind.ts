@@ -11,7 +11,9 @@ import { definitionKind } from "../definitions/kind.ts";
 import { isActiveKey, type Reference, UnknownReference } from "../definitions/references.ts";
 import { checkBundles } from "../rewards/references.ts";
 import { startCounting } from "../rewards/start-counting.ts";
-import { circleThrough, readGoals } from "./circles.ts";
+import { readGoals } from "./circles.ts";
+import { checkGoals, concernsOthers } from "./among-goals.ts";
+import { closeWaiting } from "./stopped.ts";
 
 const mentionsIn = (group: Group, field: string): Mention[] => {
   const found: Mention[] = [];
@@ -67,18 +69,29 @@ const checkMentions = async (work: Work, projectId: string, quest: Quest): Promi
   if (first) throw new UnknownReference([first, ...others]);
 };
 
-/** Refuses unknown names, and prerequisites through which quests wait for one another. */
+/** A step that no code solves would never end. Pools may be filled later. */
+const checkCodes = ({ steps }: Quest): void =>
+  steps.forEach((step, i) => {
+    if (step.kind !== "CODE" || step.perPlayerCodes || (step.codeHashes ?? []).length > 0) return;
+    throw invalid(
+      `steps.${i}.codeHashes`,
+      `the step ${step.key} cannot be done without codes: give their hashes, or set perPlayerCodes; ` +
+        "exports leave hashes out, so give them anew",
+      "CODES_MISSING",
+    );
+  });
+
+/** Refuses unknown names, what cannot end, and changes on which other quests and adventures rely. */
 const check = async (
   work: Work,
   projectId: string,
   quest: Quest,
   before: Quest | undefined,
 ): Promise<void> => {
-  const changed = { kind: "quest", definition: quest } as const;
-  const circle = quest.prerequisites && circleThrough(await readGoals(work, projectId), changed);
-  if (circle)
-    throw invalid("prerequisites", `quests wait for one another: ${circle.join(" → ")}`, "QUEST_CYCLE");
+  checkCodes(quest);
   await checkMentions(work, projectId, quest);
+  if (concernsOthers(quest, before))
+    await checkGoals(await readGoals(work, projectId), quest, { before, nowMs: work.now.getTime() });
   const { key, rewards, steps } = quest;
   const bundles = [
     { bundle: rewards, field: "rewards" },
@@ -100,4 +113,5 @@ export const questKind = definitionKind<Quest>({
   max: QUESTS_MAX,
   hasDrafts: true,
   check,
+  stopped: closeWaiting,
 });

@@ -5,6 +5,7 @@ import { countRows, type Total } from "../../kernel/counting.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
+import { isPlayer } from "../../progression/players/players.ts";
 import type { Definition } from "../definitions/definition.ts";
 import { draftOf } from "../definitions/drafts.ts";
 
@@ -71,8 +72,8 @@ const show = (row: Row): Participant => ({
 /** Orders of the list. */
 export const PARTICIPANT_ORDERS = {
   by: {
-    updatedAt: sql`q.updated_at`,
     startedAt: sql`q.started_at`,
+    updatedAt: sql`q.updated_at`,
     percent: sql`q.percent`,
   },
   usual: "desc",
@@ -81,22 +82,36 @@ export const PARTICIPANT_ORDERS = {
 const orderOf = (query: Ordered<SortOf<typeof PARTICIPANT_ORDERS>>) =>
   orderBy(PARTICIPANT_ORDERS, query, sql`q.id`);
 
-/** Lists the players who have started a quest, one item for each cycle. */
+/** `playerId`: `{playerId}` of the only player to be listed. */
+type ListParticipants = PageQuery &
+  CycleQuery &
+  Ordered<SortOf<typeof PARTICIPANT_ORDERS>> & { playerId?: string | undefined };
+
+/**
+ * Lists the players who have started a quest, one item for each cycle.
+ * @throws DomainError NOT_FOUND for an unknown player
+ */
 export const listParticipants = async (
   work: Work,
   quest: Definition,
-  query: PageQuery & CycleQuery & Ordered<SortOf<typeof PARTICIPANT_ORDERS>>,
+  query: ListParticipants,
 ): Promise<Total & { participants: Participant[] }> => {
+  const ofPlayer = await isPlayer(work, quest.projectId, sql`q.player_id`, query.playerId);
+  const listed = sql`${rowsOf(quest, query)} and ${ofPlayer}`;
   const { rows } = await sql<Row>`
     select q.player_id, p.external_user_id, p.display_name, q.id, q.quest_version, q.cycle_key, q.state,
       q.percent, q.doc, q.started_at, q.completed_at, q.claimed_at
     from (
-      select q.* from ${rowsOf(quest, query)} order by ${orderOf(query)}
+      select q.* from ${listed} order by ${orderOf(query)}
       limit ${query.limit} offset ${offsetOf(query)}) q
     join players p on p.project_id = q.project_id and p.id = q.player_id
     order by ${orderOf(query)}`.execute(work.db);
-  return { participants: rows.map(show), ...(await countRows(work, rowsOf(quest, query))) };
+  return { participants: rows.map(show), ...(await countRows(work, listed)) };
 };
+
+type StepCounts = { reached: number; done: number; waiting: number; failed: number };
+
+const NOBODY: StepCounts = { reached: 0, done: 0, waiting: 0, failed: 0 };
 
 export type QuestStats = {
   questKey: string;
@@ -104,8 +119,8 @@ export type QuestStats = {
   started: number;
   /** How many are in each state. */
   states: Record<string, number>;
-  /** How many came to each step of the draft, and have done it. */
-  steps: { stepKey: string; name: string; reached: number; done: number }[];
+  /** How many came to each step of the draft, have done it, wait for a review of it, or have failed it. */
+  steps: ({ stepKey: string; name: string } & StepCounts)[];
   /** Mean time from the start to the completion, in s; null without any. */
   averageSeconds: number | null;
 };
@@ -118,13 +133,23 @@ const countStates = async ({ db }: Work, quest: Definition, query: CycleQuery) =
 };
 
 const countSteps = async ({ db }: Work, quest: Definition, query: CycleQuery) => {
-  const { rows } = await sql<{ key: string; reached: string | number; done: string | number }>`
+  const { rows } = await sql<{ key: string } & Record<keyof StepCounts, string | number>>`
     select s.key, count(*) filter (where s.value ? 'startMs') as reached,
-      count(*) filter (where s.value ? 'doneMs') as done
+      count(*) filter (where s.value ? 'doneMs') as done,
+      count(*) filter (where s.value ? 'pending') as waiting,
+      count(*) filter (where s.value ? 'failedMs' and not s.value ? 'doneMs') as failed
     from (select q.doc from ${rowsOf(quest, query)}) q cross join lateral jsonb_each(q.doc -> 'steps') s
     group by s.key`.execute(db);
   return new Map(
-    rows.map(({ key, reached, done }) => [key, { reached: Number(reached), done: Number(done) }]),
+    rows.map(({ key, ...counts }): [string, StepCounts] => [
+      key,
+      {
+        reached: Number(counts.reached),
+        done: Number(counts.done),
+        waiting: Number(counts.waiting),
+        failed: Number(counts.failed),
+      },
+    ]),
   );
 };
 
@@ -149,7 +174,7 @@ export const readQuestStats = async (
     steps: document.steps.map(({ key: stepKey, name }) => ({
       stepKey,
       name,
-      ...(steps.get(stepKey) ?? { reached: 0, done: 0 }),
+      ...(steps.get(stepKey) ?? NOBODY),
     })),
     averageSeconds: count === 0 ? null : Math.round(seconds / count),
   };

@@ -1,33 +1,91 @@
 import { changeEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
-import type { PlanTurn } from "../../evaluation/project-plan.ts";
-import type { CompiledQuest } from "../../evaluation/quests/compile.ts";
+import type { SharedCounters } from "../../evaluation/shared-counters.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
+import { type CompiledQuest, startsAtOnce } from "../../evaluation/quests/compile.ts";
 import type { PlayerQuestState, QuestRow } from "../../evaluation/quests/row.ts";
-import { type PlayerQuest, showQuest, showRow } from "../../evaluation/quests/show.ts";
-import { placesKey } from "../../evaluation/quests/places.ts";
+import {
+  currentOf,
+  type PlayerQuest,
+  showQuest,
+  showRow,
+  withQuestions,
+} from "../../evaluation/quests/show.ts";
+import { hasPlace, placesKey } from "../../evaluation/quests/places.ts";
 import { readSharedCounters } from "../../progression/lock-shared-counters.ts";
 import { notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
+import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Player } from "../../players/player.ts";
-import { loadStates } from "../../progression/load-states.ts";
+import { changePlayer } from "../../progression/change.ts";
+import { loadInParts } from "../../progression/load-states.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
+import { refreshPlayer } from "../../progression/players/players.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
 
-/** Returns a turn in which a player can be read as of now; nothing of it is saved. */
-export const readTurn = async (work: Work, player: Player): Promise<PlanTurn> => {
-  const plan = await readPlan(work, player.projectId, projectPlans);
-  const state = stateOfPlayer(player);
-  await loadStates(work, [state], [plan]);
-  const nowMs = work.now.getTime();
-  const event = changeEvent(newId(), nowMs);
-  const places = [...plan.quests.byKey.values()].flatMap((quest) => placesKey(plan.projectId, quest) ?? []);
-  const shared = await readSharedCounters(work, places);
-  const parts = { plan, player: state, event, nowMs, effects: noEffects(), shared };
-  return openTurn(parts);
+/** Returns turns in which players of a project can be read as of now; nothing of them is saved. */
+export const readTurns = async (
+  work: Work,
+  projectId: string,
+  players: readonly Player[],
+): Promise<PlanTurn[]> => {
+  const plan = await readPlan(work, projectId, projectPlans);
+  const states = players.map(stateOfPlayer);
+  await loadInParts(work, states, [plan]);
+  const shared = await readSharedCounters(work, placesOf(plan));
+  return states.map((player) => turnOf(player, plan, { nowMs: work.now.getTime(), shared }));
 };
 
-/** `states`, `category`: those to be listed; default: all. */
-export type QuestFilter = { state?: PlayerQuestState | undefined; category?: string | undefined };
+/** Returns the counters of places in a project's quests. */
+export const placesOf = (plan: ProjectPlan) =>
+  [...plan.quests.byKey.values()].flatMap((quest) => placesKey(plan.projectId, quest) ?? []);
+
+/** Returns a turn in which a loaded player can be read. */
+export const turnOf = (
+  player: PlayerState,
+  plan: ProjectPlan,
+  { nowMs, shared }: { nowMs: number; shared: SharedCounters },
+): PlanTurn => {
+  const event = changeEvent(newId(), nowMs);
+  return openTurn({ plan, player, event, nowMs, effects: noEffects(), shared });
+};
+
+/** As `readTurns`, for one player. */
+export const readTurn = async (work: Work, player: Player): Promise<PlanTurn> =>
+  (await readTurns(work, player.projectId, [player]))[0]!;
+
+/** Whether a quest that starts at once waits for the turn's player to be looked at. */
+const isWaiting = (turn: PlanTurn, quest: CompiledQuest): boolean => {
+  if (!startsAtOnce(quest.definition)) return false;
+  const current = currentOf(turn, quest);
+  if (!current || "row" in current || current.next.again?.state === "ABANDONED") return false;
+  return quest.mayStart(turn) && hasPlace(turn, quest);
+};
+
+/**
+ * Returns a turn as `readTurn` does, after the quests have begun that start as soon as a player may start
+ * them. Nothing is written where none does.
+ */
+const readStarted = async (work: Work, player: Player): Promise<PlanTurn> => {
+  const turn = await readTurn(work, player);
+  if (player.status !== "ACTIVE") return turn;
+  const all = [...turn.project.quests.byKey.values()];
+  const waiting = (await mapInSlices(all, (quest) => (isWaiting(turn, quest) ? [quest] : []))).flat();
+  if (waiting.length === 0) return turn;
+  const { projectId, id } = player;
+  const counters = waiting.flatMap((quest) => placesKey(projectId, quest) ?? []);
+  await changePlayer(work, { projectId, id }, () => () => undefined, { counters });
+  return readTurn(work, await refreshPlayer(work, projectId, id));
+};
+
+/** `state`, `category`, `claimable`: those to be listed; default: all. */
+export type QuestFilter = {
+  state?: PlayerQuestState | undefined;
+  category?: string | undefined;
+  /** Whether rewards of any cycle wait to be claimed. */
+  claimable?: boolean | undefined;
+};
 
 const isShown = (quest: CompiledQuest, { state }: PlayerQuest): boolean =>
   state !== "LOCKED" || !quest.definition.hiddenUntilAvailable;
@@ -46,25 +104,30 @@ const orderOf = (a: CompiledQuest, b: CompiledQuest): number =>
 export const listPlayerQuests = async (
   work: Work,
   player: Player,
-  { state, category }: QuestFilter = {},
-): Promise<PlayerQuest[]> => {
-  const turn = await readTurn(work, player);
+  filter: QuestFilter = {},
+): Promise<PlayerQuest[]> => shownQuests(await readStarted(work, player), filter);
+
+/** Returns the quests of the turn's player, as they are listed. In slices: cycles of schedules are dear. */
+export const shownQuests = async (turn: PlanTurn, filter: QuestFilter = {}): Promise<PlayerQuest[]> => {
+  const { state, category, claimable } = filter;
   const quests = [...turn.project.quests.byKey.values()]
     .filter(({ definition }) => category === undefined || definition.category === category)
     .toSorted(orderOf);
-  return quests.flatMap((quest) => {
+  const listed = await mapInSlices(quests, (quest): PlayerQuest[] => {
     const shown = showQuest(turn, quest);
     if (!shown || !isShown(quest, shown)) return [];
     const now = settledNow(turn, shown);
-    return state === undefined || now.state === state ? [now] : [];
+    if (state !== undefined && now.state !== state) return [];
+    return claimable === undefined || claimable === now.claimable.length > 0 ? [now] : [];
   });
+  return listed.flat();
 };
 
 const INCLUDED_MAX = 100;
 
 /** The first quests of the list, for a player's `include`. */
-export const listIncludedQuests = async (work: Work, player: Player): Promise<PlayerQuest[]> =>
-  (await listPlayerQuests(work, player)).slice(0, INCLUDED_MAX);
+export const includedQuests = async (turn: PlanTurn): Promise<PlayerQuest[]> =>
+  (await shownQuests(turn)).slice(0, INCLUDED_MAX);
 
 /** Finds a quest by its UUID or key. @throws DomainError NOT_FOUND */
 export const questOf = ({ quests }: PlanTurn["project"], ref: string): CompiledQuest => {
@@ -74,28 +137,29 @@ export const questOf = ({ quests }: PlanTurn["project"], ref: string): CompiledQ
   return quest;
 };
 
-const rowOf = (turn: PlanTurn, quest: CompiledQuest, cycle: string): QuestRow => {
+const rowOf = (turn: PlanTurn, quest: CompiledQuest, key: string): QuestRow => {
   const state = turn.player.quests.get(quest.key);
   const rows = state ? [state.latest, ...state.older] : [];
-  const row = rows.find(({ cycleKey }) => cycleKey === cycle);
-  if (!row) throw notFound(`cycle ${cycle}`);
+  const row = rows.find(({ cycleKey }) => cycleKey === key);
+  if (!row) throw notFound(`cycle ${key}`);
   return row;
 };
 
 /**
  * Returns a player's quest: its current cycle, or one that is named, as far as that is the latest or waits to
- * be claimed.
+ * be claimed; with what its quizzes ask.
  * @throws DomainError NOT_FOUND for an unknown quest, one that is not offered, or an unknown cycle
  */
 export const readPlayerQuest = async (
   work: Work,
   player: Player,
-  { questRef, cycle = "current" }: { questRef: string; cycle?: string | undefined },
+  { questRef, cycleKey = "current" }: { questRef: string; cycleKey?: string | undefined },
 ): Promise<PlayerQuest> => {
-  const turn = await readTurn(work, player);
+  const turn = await readStarted(work, player);
   const quest = questOf(turn.project, questRef);
-  if (cycle !== "current") return settledNow(turn, showRow(turn, quest, rowOf(turn, quest, cycle)));
+  const settled = (shown: PlayerQuest) => withQuestions(quest, settledNow(turn, shown));
+  if (cycleKey !== "current") return settled(showRow(turn, quest, rowOf(turn, quest, cycleKey)));
   const shown = showQuest(turn, quest);
   if (!shown || !isShown(quest, shown)) throw notFound("quest");
-  return settledNow(turn, shown);
+  return settled(shown);
 };

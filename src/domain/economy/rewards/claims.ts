@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { conflict } from "../../kernel/errors.ts";
+import { insertWarehouseChanges } from "../../kernel/events/warehouse-changes.ts";
 import { lockPlayerRow, type PlayerKey } from "../../progression/reference.ts";
 import { checkActive } from "../../evaluation/active.ts";
 import { changePlayer } from "../../progression/change.ts";
@@ -91,12 +92,16 @@ const setStatus = together({
       s: status,
       c: code,
     }));
+    const { projectId } = settled[0]!.player;
     await unanswered(
       db,
       sql`
-      update reward_grants t set status = r.s, code = r.c, updated_at = ${now.toISOString()}::timestamptz
-      from json_to_recordset(${JSON.stringify(rows)}::json) as r(p uuid, g uuid, s text, c text)
-      where t.project_id = ${settled[0]!.player.projectId} and t.player_id = r.p and t.id = r.g`,
+      with settled as (
+        update reward_grants t set status = r.s, code = r.c, updated_at = ${now.toISOString()}::timestamptz
+        from json_to_recordset(${JSON.stringify(rows)}::json) as r(p uuid, g uuid, s text, c text)
+        where t.project_id = ${projectId} and t.player_id = r.p and t.id = r.g
+        returning t.id)
+      ${insertWarehouseChanges(projectId, "REWARD", sql`select id as ref from settled`)}`,
     );
     return settled.map(() => ({ value: undefined }));
   },

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { countRows, type Total } from "../../kernel/counting.ts";
 import { notFound } from "../../kernel/errors.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
+import { insertWarehouseChangesOf } from "../../kernel/events/warehouse-changes.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
@@ -169,9 +170,12 @@ export const expireGrants = async (
   const time = sql`${now.toISOString()}::timestamptz`;
   const within = only ? sql`and project_id = ${only.projectId}::uuid` : sql``;
   const { rows } = await sql`
-    update reward_grants set status = 'EXPIRED', updated_at = ${time} where ctid = any(array(
-      select ctid from reward_grants where status = 'PENDING' and expires_at <= ${time} ${within}
-      limit ${limit} for update skip locked))
-    returning 1`.execute(db);
+    with expired as (
+      update reward_grants set status = 'EXPIRED', updated_at = ${time} where ctid = any(array(
+        select ctid from reward_grants where status = 'PENDING' and expires_at <= ${time} ${within}
+        limit ${limit} for update skip locked))
+      returning project_id, id as ref),
+    told as (${insertWarehouseChangesOf("REWARD", sql`select project_id, ref from expired`)})
+    select 1 from expired`.execute(db);
   return rows.length;
 };

@@ -12,6 +12,7 @@ import type { PlayerState } from "../../evaluation/player-state.ts";
 import { openGroupChange } from "../../progression/group-change.ts";
 import type { Work } from "../../kernel/work.ts";
 import { segmentKind } from "./kind.ts";
+import { membersAt } from "./members-at.ts";
 import { setMembership } from "../../evaluation/segments/membership.ts";
 import type { Segment } from "../../evaluation/segments/segment.ts";
 
@@ -35,19 +36,29 @@ type MemberRow = {
 /** Orders of the list. */
 export const MEMBER_ORDERS = { by: { playerId: sql`player_id` }, usual: "asc" } as const;
 
+const NOW = sql`player_segments`;
+
+type MembersQuery = PageQuery &
+  Ordered<SortOf<typeof MEMBER_ORDERS>> & {
+    playerId?: string | undefined;
+    /** The members as of then; default: as they are. */
+    at?: Date | undefined;
+  };
+
 /**
  * Lists a segment's members, by id; with `playerId` that player, if a member.
- * @throws DomainError NOT_FOUND for the segment, the player
+ * @throws DomainError NOT_FOUND for the segment, the player; VALIDATION_ERROR for a moment that is not known
  */
 export const listMembers = async (
   work: Work,
   projectId: string,
   segmentRef: string,
-  query: PageQuery & Ordered<SortOf<typeof MEMBER_ORDERS>> & { playerId?: string | undefined },
+  query: MembersQuery,
 ): Promise<Total & { members: Member[] }> => {
   const { key } = await getDefinition(work, projectId, segmentKind, segmentRef);
   const ofPlayer = await isPlayer(work, projectId, sql`player_id`, query.playerId);
-  const rows = sql`player_segments
+  const those = query.at === undefined ? NOW : await membersAt(work, { projectId, key, at: query.at });
+  const rows = sql`${those} s
     where project_id = ${projectId} and segment_key = ${key} and ${ofPlayer}`;
   const page = await sql<MemberRow>`
     select p.id, p.external_user_id, p.display_name, s.entered_at
@@ -124,7 +135,8 @@ const idsOf = async (
 
 type Move = { playerIds: readonly string[]; key: string; isMember: boolean };
 
-const moveAll = async (work: Work, projectId: string, move: Move): Promise<number> => {
+/** Has known players enter a segment, or leave it. Returns how many did. */
+export const moveAll = async (work: Work, projectId: string, move: Move): Promise<number> => {
   if (move.playerIds.length === 0) return 0;
   let players: PlayerState[] = [];
   const { open, settle, save } = await openGroupChange(work, {

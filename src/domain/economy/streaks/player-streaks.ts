@@ -40,8 +40,12 @@ export const showNow = (whose: StreakHolder, streak: CompiledStreak, nowMs: numb
 /** Lists all streaks of the player's project as of now, by key, including those that have not begun. */
 export const listStreaks = async (work: Work, player: Player): Promise<PlayerStreak[]> => {
   const whose = await readStreaks(work, player);
-  return [...whose.project.streaks.values()].map((streak) => showNow(whose, streak, work.now.getTime()));
+  return shownStreaks(whose, work.now.getTime());
 };
+
+/** Returns the streaks of a player whose streaks are loaded, as `listStreaks` does. */
+export const shownStreaks = (whose: StreakHolder, nowMs: number): PlayerStreak[] =>
+  [...whose.project.streaks.values()].map((streak) => showNow(whose, streak, nowMs));
 
 /** @throws DomainError NOT_FOUND */
 export const streakOf = ({ streaks }: Pick<CompiledDefinitions, "streaks">, key: string): CompiledStreak => {

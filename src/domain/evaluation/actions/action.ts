@@ -63,6 +63,8 @@ export type Outcomes = {
   bundles: readonly RewardBundle[];
   /** Keys of quests whose rewards it may grant. */
   quests?: readonly string[];
+  /** The same of adventures. */
+  adventures?: readonly string[];
 };
 
 /** Outcomes of derived events of these types, without rewards. */

@@ -1,8 +1,9 @@
 import { refreshQuests } from "../quests/advance.ts";
+import { asReceived } from "../pauses.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import type { QuestNews } from "../turn.ts";
 import type { CompiledAdventure } from "./compile.ts";
-import { rowOf } from "./context.ts";
+import { pointsOfEvent, rowOf } from "./context.ts";
 import {
   addPoints,
   countItem,
@@ -19,8 +20,14 @@ import { updateAdventure } from "./store.ts";
 const ADVENTURE_STEPS = 40;
 const ITEMS_PER_STEP = 2;
 
-/** Runs something for an adventure and charges its steps. @returns false when the steps do not suffice */
-const paid = ({ root, warn }: PlanTurn, adventure: CompiledAdventure, run: () => void): boolean => {
+type Run = (adventure: CompiledAdventure) => void;
+
+/**
+ * Runs something for an adventure, as it was when the event was received, and charges its steps.
+ * @returns false when the steps do not suffice
+ */
+const paid = (turn: PlanTurn, adventure: CompiledAdventure, run: Run): boolean => {
+  const { root, warn } = turn;
   const { upkeep } = root.accounts;
   if (upkeep.isSpent) {
     warn(`out of steps: adventure ${adventure.key} and what follows do not count`);
@@ -29,7 +36,7 @@ const paid = ({ root, warn }: PlanTurn, adventure: CompiledAdventure, run: () =>
   const before = upkeep.spent;
   const { items, definition } = adventure;
   upkeep.spend(ADVENTURE_STEPS + (items.size + definition.tiers.length) / ITEMS_PER_STEP);
-  run();
+  run(asReceived(adventure, turn));
   upkeep.recordSpender(adventure.spender, before);
   return true;
 };
@@ -39,24 +46,15 @@ const joinsIn = (turn: PlanTurn, adventure: CompiledAdventure): boolean => {
   if (hasJoined(rowOf(turn, adventure))) return takesPart(turn, adventure);
   const isAuto = adventure.definition.join === "AUTO" && turn.player.status === "ACTIVE";
   if (!isAuto || joinProblem(turn, adventure) !== undefined) return false;
-  joinAdventure(turn, adventure);
+  joinAdventure(turn, adventure, { isAuto: true });
   return true;
-};
-
-/** Returns the points that the turn's event gives; points never fall. */
-const pointsOf = (turn: PlanTurn, adventure: CompiledAdventure): number => {
-  let points = 0;
-  for (const { sampleOf, pointsPerUnit, cost } of adventure.sourcesFor(turn.event.type)) {
-    turn.root.accounts.upkeep.spend(cost);
-    const sample = sampleOf(turn);
-    if (typeof sample === "number" && sample > 0) points += sample * pointsPerUnit;
-  }
-  return points;
 };
 
 const countEvent = (turn: PlanTurn, adventure: CompiledAdventure): void => {
   expireAdventure(turn, adventure);
-  const points = pointsOf(turn, adventure);
+  const sources = adventure.sourcesFor(turn.event.type);
+  turn.root.accounts.upkeep.spend(sources.reduce((sum, { cost }) => sum + cost, 0));
+  const points = pointsOfEvent(adventure, turn);
   if (points <= 0 || !joinsIn(turn, adventure)) return;
   addPoints(turn, adventure, points);
   settleProgress(turn, adventure);
@@ -77,7 +75,7 @@ const followQuests = (turn: PlanTurn): boolean => {
   let isFollowed = false;
   for (const one of news) {
     for (const adventure of turn.project.adventures.ofQuest(one.questKey)) {
-      if (!paid(turn, adventure, () => countNews(turn, adventure, one))) return false;
+      if (!paid(turn, adventure, (then) => countNews(turn, then, one))) return false;
       isFollowed = true;
     }
   }
@@ -115,7 +113,7 @@ export const settleDue = (turn: PlanTurn): void => {
     if (!isDue(row.dueMs, event.at)) continue;
     const adventure = project.adventures.byKey.get(key);
     if (!adventure) continue;
-    const isSettled = paid(turn, adventure, () => settleAdventure(turn, adventure));
+    const isSettled = paid(turn, adventure, (then) => settleAdventure(turn, then));
     if (!isSettled) return;
     if (player.adventures.get(key) === row) updateAdventure(turn, adventure, {});
   }
@@ -127,6 +125,6 @@ export const advanceAdventures = (turn: PlanTurn): void => {
   if (adventures.byKey.size === 0) return;
   settleDue(turn);
   for (const adventure of adventures.forEvent(turn.event.type))
-    if (!paid(turn, adventure, () => countEvent(turn, adventure))) return;
+    if (!paid(turn, adventure, (then) => countEvent(turn, then))) return;
   followInRounds(turn);
 };

@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
-import { isIanaName } from "../../kernel/zones.ts";
-import { Key } from "../language/syntax.ts";
+import { Key, Zone } from "../language/syntax.ts";
+import { Description, ImageUrl, Name } from "../language/texts.ts";
 import { WindowlessMetric } from "../metrics/metric.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
-import { Metadata } from "../quests/step.ts";
+import { Audience } from "../segments/audience.ts";
+import { Metadata, type Refuse } from "../quests/step.ts";
 import { whatCannotEnd } from "./reach.ts";
 
 /** Maximum adventures of one project that are not archived. */
@@ -14,7 +15,6 @@ export const ITEMS_MAX = 100;
 /** Maximum tiers of one adventure. */
 export const TIERS_MAX = 100;
 const SOURCES_MAX = 10;
-const SEGMENTS_MAX = 20;
 const POINTS_MAX = 1_000_000_000;
 const ITEM_POINTS_MAX = 1_000_000;
 const DAYS_MAX = 3_660;
@@ -87,33 +87,19 @@ const Completion = z.strictObject({
 
 export const adventureShape = z.strictObject({
   key: Key,
-  name: z.string().min(1).max(100),
-  description: z.string().max(2_000).optional(),
-  imageUrl: z
-    .url({ protocol: /^https$/ })
-    .max(2_048)
-    .optional(),
+  name: Name,
+  description: Description.optional(),
+  imageUrl: ImageUrl.optional(),
   season: z.string().min(1).max(64).optional(),
   startsAt: IsoTime,
   endsAt: IsoTime,
   claimUntil: IsoTime.optional().describe("Until when what was reached can be claimed; default: 7 days more"),
-  timezone: z
-    .string()
-    .max(64)
-    .refine(isIanaName, "must be an IANA time zone")
-    .optional()
-    .describe("The zone of DAY_OFFSET; default: the player's, else the project's"),
+  timezone: Zone.optional().describe("The zone of DAY_OFFSET; default: the player's, else the project's"),
   join: z
     .enum(["AUTO", "MANUAL"])
     .default("AUTO")
     .describe("AUTO: with the first quest that starts or event that gives points"),
-  audience: z
-    .strictObject({
-      segmentKeys: z.array(Key).min(1).max(SEGMENTS_MAX),
-      match: z.enum(["ANY", "ALL", "NONE"]).default("ANY"),
-    })
-    .optional()
-    .describe("The players to whom it is offered"),
+  audience: Audience.optional().describe("The players to whom it is offered"),
   items: z.array(Item).min(1).max(ITEMS_MAX),
   completion: Completion.default({ mode: "ALL_REQUIRED" }),
   tiers: z.array(Tier).max(TIERS_MAX).default([]),
@@ -135,7 +121,6 @@ export const adventureShape = z.strictObject({
   metadata: Metadata.optional(),
 });
 type Shape = z.output<typeof adventureShape>;
-type Refuse = (path: (string | number)[], message: string) => void;
 
 /** Default of `claimUntil` after the end. */
 export const CLAIM_MS = 7 * 86_400_000;
@@ -178,10 +163,10 @@ const checkTiers = ({ tiers, premiumPrice }: Shape, refuse: Refuse): void => {
       refuse(["tiers", i, "tier"], "must be more than that of the tier before");
     if (before && points <= before.points)
       refuse(["tiers", i, "points"], "must be more than those of the tier before");
-    if (!free && !premium) refuse(["tiers", i], "has neither free nor premium rewards");
+    if (!free && !premium) refuse(["tiers", i], "gives nothing: it needs rewards in free or premium");
   });
   if (premiumPrice && !tiers.some(({ premium }) => premium))
-    refuse(["premiumPrice"], "no tier has premium rewards");
+    refuse(["premiumPrice"], "buys nothing: no tier has premium rewards");
 };
 
 const checkCompletion = ({ completion, items }: Shape, refuse: Refuse): void => {
@@ -189,11 +174,11 @@ const checkCompletion = ({ completion, items }: Shape, refuse: Refuse): void => 
   if ((mode !== "ALL_REQUIRED") !== (value !== undefined))
     refuse(
       ["completion", "value"],
-      value === undefined ? `is needed for ${mode}` : "is for COUNT and POINTS",
+      value === undefined ? `is needed for ${mode}` : "is only for a completion.mode of COUNT or POINTS",
     );
   if (mode === "COUNT" && value !== undefined && value > items.length)
-    refuse(["completion", "value"], `cannot end: there are only ${items.length} items`);
-  if (mode === "ALL_REQUIRED" && items.every(({ optional }) => optional))
+    refuse(["completion", "value"], `cannot end: there are ${items.length} items`);
+  if (mode === "ALL_REQUIRED" && items.length > 0 && items.every(({ optional }) => optional))
     refuse(["completion"], "cannot end: every item is optional");
 };
 

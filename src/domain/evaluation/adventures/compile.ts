@@ -1,11 +1,12 @@
 import type { Test } from "../conditions/condition.ts";
 import type { Spender } from "../event-accounts.ts";
 import { createTypeIndex } from "../language/patterns.ts";
-import type { Phase } from "../live.ts";
+import type { Pause, Phase, StoredDraft } from "../live.ts";
 import type { Sample } from "../metrics/aggregates.ts";
 import { compileSample } from "../metrics/compile.ts";
 import { filterSteps } from "../metrics/filter.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
+import { audienceTest } from "../segments/audience.ts";
 import type { EventContext } from "../rule-event.ts";
 import { type Adventure, CLAIM_MS } from "./adventure.ts";
 import { questsBefore } from "./reach.ts";
@@ -37,6 +38,8 @@ export type CompiledAdventure = {
   definition: Adventure;
   /** It is also over when its end has passed. */
   phase: Phase;
+  /** When it did not run, oldest first. */
+  pauses: readonly Pause[];
   /** It runs in [fromMs, endMs), and what was reached can be claimed before claimMs. */
   fromMs: number;
   endMs: number;
@@ -49,24 +52,7 @@ export type CompiledAdventure = {
   spender: Spender;
 };
 
-/** A stored adventure. */
-export type StoredAdventure = {
-  id: string;
-  version?: number;
-  definition: Adventure;
-  phase?: Phase | null | undefined;
-  endedMs?: number | null | undefined;
-};
-
 const SOURCE_STEPS = 15;
-
-const audienceOf = ({ audience }: Adventure): Test => {
-  if (!audience) return () => true;
-  const { segmentKeys, match } = audience;
-  if (match === "ALL") return ({ player }) => segmentKeys.every((key) => player.segments.has(key));
-  const isAny = match === "ANY";
-  return ({ player }) => segmentKeys.some((key) => player.segments.has(key)) === isAny;
-};
 
 const compileItem = (items: readonly Item[], definition: Item): CompiledItem => ({
   definition,
@@ -75,8 +61,8 @@ const compileItem = (items: readonly Item[], definition: Item): CompiledItem => 
 });
 
 /** Compiles an adventure. */
-export const compileAdventure = (stored: StoredAdventure): CompiledAdventure => {
-  const { id, version = 1, definition, phase, endedMs } = stored;
+export const compileAdventure = (stored: StoredDraft<Adventure>): CompiledAdventure => {
+  const { id, version = 1, definition, phase, endedMs, pauses } = stored;
   const { key, startsAt, endsAt, claimUntil, items, pointsFrom } = definition;
   const lastMs = Date.parse(endsAt);
   const sources = pointsFrom.map(({ metric, pointsPerUnit }) => ({
@@ -93,12 +79,13 @@ export const compileAdventure = (stored: StoredAdventure): CompiledAdventure => 
     version,
     definition,
     phase: phase ?? "RUNNING",
+    pauses: pauses ?? [],
     fromMs: Date.parse(startsAt),
     endMs: Math.min(lastMs, endedMs ?? Infinity),
     claimMs: claimUntil === undefined ? lastMs + CLAIM_MS : Date.parse(claimUntil),
     items: new Map(items.map((item) => [item.questKey, compileItem(items, item)])),
     sourcesFor: createTypeIndex(sources, (found) => found.map(({ source }) => source)),
-    isForPlayer: audienceOf(definition),
+    isForPlayer: audienceTest(definition.audience),
     spender: { kind: "adventure", id, key },
   };
 };

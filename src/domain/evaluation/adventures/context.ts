@@ -1,12 +1,24 @@
 import { firstZone } from "../../kernel/zones.ts";
 import { periodAt, periodStart } from "../streaks/periods.ts";
+import { asReceived } from "../pauses.ts";
 import type { PlanTurn } from "../project-plan.ts";
+import type { EventContext } from "../rule-event.ts";
 import type { CompiledAdventure, CompiledItem } from "./compile.ts";
 import { type AdventureRow, hasJoined, wholePoints } from "./row.ts";
 
 /** Returns whether an adventure runs at a moment: players can join and get further. */
 export const isRunning = ({ phase, fromMs, endMs }: CompiledAdventure, atMs: number): boolean =>
   phase === "RUNNING" && atMs >= fromMs && atMs < endMs;
+
+/** Returns the points that an event gives to players who take part; never less than none. */
+export const pointsOfEvent = (adventure: CompiledAdventure, context: EventContext): number => {
+  let points = 0;
+  for (const { sampleOf, pointsPerUnit } of adventure.sourcesFor(context.event.type)) {
+    const sample = sampleOf(context);
+    if (typeof sample === "number" && sample > 0) points += sample * pointsPerUnit;
+  }
+  return points;
+};
 
 /** Returns the player's row as it is now. */
 export const rowOf = ({ player }: Pick<PlanTurn, "player">, { key }: CompiledAdventure) =>
@@ -52,7 +64,7 @@ export const isUnlocked = (turn: PlanTurn, adventure: CompiledAdventure, item: C
 };
 
 /** Returns whether an adventure runs for the turn's player: it is offered, or the player has joined it. */
-const runsFor = (turn: PlanTurn, adventure: CompiledAdventure): boolean =>
+export const runsFor = (turn: PlanTurn, adventure: CompiledAdventure): boolean =>
   isRunning(adventure, turn.event.at) && (hasJoined(rowOf(turn, adventure)) || adventure.isForPlayer(turn));
 
 /** Steps of asking one adventure. */
@@ -66,7 +78,7 @@ export const isQuestOpen = (turn: PlanTurn, questKey: string): boolean => {
   const adventures = turn.project.adventures.ofQuest(questKey);
   if (adventures.length === 0) return true;
   turn.root.steps.spend(ASK_STEPS * adventures.length);
-  const running = adventures.filter((adventure) => runsFor(turn, adventure));
+  const running = adventures.filter((adventure) => runsFor(turn, asReceived(adventure, turn)));
   return (
     running.length > 0 &&
     running.every((adventure) => isUnlocked(turn, adventure, adventure.items.get(questKey)!))

@@ -13,6 +13,7 @@ import {
   type Track,
   wholePoints,
 } from "./row.ts";
+import { whyNotRunning } from "./closed.ts";
 import { emitAdventure, storeAdventure, subjectOf, updateAdventure } from "./store.ts";
 
 const isoOf = (ms: number): string => new Date(ms).toISOString();
@@ -37,15 +38,20 @@ export const newRow = (adventure: CompiledAdventure): AdventureRow => ({
 export const joinProblem = (turn: PlanTurn, adventure: CompiledAdventure): string | undefined => {
   const row = rowOf(turn, adventure);
   if (hasJoined(row)) return "the player has joined it already";
-  if (!isRunning(adventure, turn.event.at)) return "it does not run now";
+  if (!isRunning(adventure, turn.event.at)) return `the adventure ${whyNotRunning(turn, adventure)}`;
   return adventure.isForPlayer(turn) ? undefined : "it is LOCKED for the player, who is not in its audience";
 };
 
-/** Makes the turn's player join, who must be able to. */
-export const joinAdventure = (turn: PlanTurn, adventure: CompiledAdventure): void => {
+/** Makes the turn's player join, who must be able to. `isAuto`: by progress. */
+export const joinAdventure = (
+  turn: PlanTurn,
+  adventure: CompiledAdventure,
+  { isAuto = false }: { isAuto?: boolean } = {},
+): void => {
   const { at } = turn.event;
   const row = rowOf(turn, adventure) ?? newRow(adventure);
-  storeAdventure(turn, adventure, { ...row, state: "IN_PROGRESS", startedMs: at });
+  const by = isAuto ? { isAuto: true as const } : {};
+  storeAdventure(turn, adventure, { ...row, ...by, state: "IN_PROGRESS", startedMs: at });
   emitAdventure(turn, "adventure.started", {
     ...subjectOf(turn, adventure),
     adventureId: adventure.id,
@@ -110,13 +116,15 @@ export const unlockItems = (turn: PlanTurn, adventure: CompiledAdventure): void 
     emitAdventure(turn, "adventure.quest_unlocked", { ...subjectOf(turn, adventure), questKey });
 };
 
-/** Grants a bundle. Its key names the row, so that each is given once. */
+/** Grants a bundle. Its key names the row, so that each is given once, and again after a revert. */
 const giveRewards = (
   turn: PlanTurn,
   adventure: CompiledAdventure,
-  { bundle, key }: { bundle: RewardBundle; key: string },
+  { bundle, what }: { bundle: RewardBundle; what: string },
 ): void => {
   if (isEmptyBundle(bundle)) return;
+  const { id, again } = rowOf(turn, adventure)!;
+  const key = `adv:${id}:${what}${again === undefined ? "" : `~${again}`}`;
   const root = turn.root.isTracked ? { rootEventId: turn.root.id } : {};
   const cause = { kind: "ADVENTURE", refKey: adventure.key, ...root } as const;
   grantBundle(turn, { bundle, cause, key, reason: `adventure:${adventure.key}` });
@@ -139,7 +147,7 @@ export const claimTier = (turn: PlanTurn, adventure: CompiledAdventure, tier: Ti
   const { at } = turn.event;
   const reached = { ...row.tiers[tier.tier]!, ...(track === "FREE" ? { freeMs: at } : { premiumMs: at }) };
   updateAdventure(turn, adventure, { tiers: { ...row.tiers, [tier.tier]: reached } });
-  giveRewards(turn, adventure, { bundle, key: `adv:${row.id}:t:${tier.tier}:${track}` });
+  giveRewards(turn, adventure, { bundle, what: `t:${tier.tier}:${track}` });
   const subject = subjectOf(turn, adventure);
   emitAdventure(turn, "adventure.claimed", { ...subject, tier: tier.tier, track, rewards: bundle });
 };
@@ -174,17 +182,16 @@ const reachTiers = (turn: PlanTurn, adventure: CompiledAdventure): void => {
 /** Grants the rewards of a completed adventure. */
 export const claimAdventure = (turn: PlanTurn, adventure: CompiledAdventure): void => {
   const { rewards } = adventure.definition;
-  const { id } = rowOf(turn, adventure)!;
   updateAdventure(turn, adventure, { state: "CLAIMED", claimedMs: turn.event.at });
-  giveRewards(turn, adventure, { bundle: rewards, key: `adv:${id}:complete` });
+  giveRewards(turn, adventure, { bundle: rewards, what: "complete" });
   const subject = subjectOf(turn, adventure);
   emitAdventure(turn, "adventure.claimed", { ...subject, tier: null, track: null, rewards });
 };
 
-const complete = (turn: PlanTurn, adventure: CompiledAdventure): void => {
+/** Completes the adventure of a player who has joined, whatever is left to do; once. */
+export const completeAdventure = (turn: PlanTurn, adventure: CompiledAdventure): void => {
   const row = rowOf(turn, adventure)!;
-  const { has, needs } = completionOf(adventure, row);
-  if (row.completedMs !== null || has < needs) return;
+  if (row.completedMs !== null) return;
   const { at } = turn.event;
   const { season, claim, rewards } = adventure.definition;
   updateAdventure(turn, adventure, { state: "COMPLETED", completedMs: at });
@@ -201,6 +208,11 @@ const complete = (turn: PlanTurn, adventure: CompiledAdventure): void => {
   if (claim === "AUTO") claimAdventure(turn, adventure);
 };
 
+const isDone = (turn: PlanTurn, adventure: CompiledAdventure): boolean => {
+  const { has, needs } = completionOf(adventure, rowOf(turn, adventure));
+  return has >= needs;
+};
+
 /**
  * Brings the row of a player who has joined to what its points, items and time say: unlocks items, reaches
  * tiers, completes. Doing so once more changes nothing.
@@ -209,5 +221,5 @@ export const settleProgress = (turn: PlanTurn, adventure: CompiledAdventure): vo
   if (!takesPart(turn, adventure)) return;
   unlockItems(turn, adventure);
   reachTiers(turn, adventure);
-  complete(turn, adventure);
+  if (isDone(turn, adventure)) completeAdventure(turn, adventure);
 };

@@ -39,11 +39,12 @@ const reachOf = (
   repeats: (questKey: string) => boolean,
 ): { done: ReadonlySet<string>; points: number } => {
   const done = new Set<string>();
+  const before = new Map(items.map((item) => [item, questsBefore(items, item)]));
   let points = pointsFrom.length > 0 ? Infinity : 0;
   const isOpen = (item: Item): boolean =>
     item.unlock.mode === "POINTS"
       ? points >= item.unlock.points!
-      : questsBefore(items, item).every((key) => done.has(key));
+      : before.get(item)!.every((key) => done.has(key));
   for (;;) {
     const next = items.filter((item) => !done.has(item.questKey) && isOpen(item));
     if (next.length === 0) return { done, points };
@@ -62,9 +63,13 @@ const reachOf = (
 export const whatCannotEnd = (plan: AdventurePlan, repeats: (questKey: string) => boolean): Problem[] => {
   const { items, completion, tiers } = plan;
   const { done, points } = reachOf(plan, repeats);
-  const problems: Problem[] = items.flatMap(({ questKey, unlock: { mode } }, i) => {
-    if (done.has(questKey)) return [];
-    const why = mode === "POINTS" ? `only ${points} points can be reached` : "what it waits for never comes";
+  const problems: Problem[] = items.flatMap((item, i) => {
+    if (done.has(item.questKey)) return [];
+    const never = questsBefore(items, item).filter((key) => !done.has(key));
+    const why =
+      item.unlock.mode === "POINTS"
+        ? `only ${points} points can be reached`
+        : `it waits for ${never.join(", ")}, which can never be done before`;
     return [{ path: ["items", i, "unlock"], message: `can never be unlocked: ${why}` }];
   });
   if (problems.length > 0) return problems;

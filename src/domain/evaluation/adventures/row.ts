@@ -44,6 +44,10 @@ export type AdventureRow = {
   unlocked: readonly string[];
   /** By number of the tier. */
   tiers: Readonly<Record<string, TierReached>>;
+  /** Whether the player joined by progress: without any, a revert undoes that. */
+  isAuto?: true;
+  /** How often reverts have taken back rewards of it: these can be given again, under another key. */
+  again?: number;
   /** Whether it must be saved. */
   isChanged?: true;
 };
@@ -54,6 +58,18 @@ export const wholePoints = ({ points }: Pick<AdventureRow, "points">): number =>
 /** Returns whether a player has joined. */
 export const hasJoined = (row: AdventureRow | undefined): row is AdventureRow =>
   row !== undefined && row.startedMs !== null;
+
+/** Returns the row of a player who has not joined any more; premium stays. */
+export const notJoined = ({ isAuto: _isAuto, ...row }: AdventureRow): AdventureRow => ({
+  ...row,
+  state: "WAITING",
+  points: 0,
+  startedMs: null,
+  completedMs: null,
+  claimedMs: null,
+  items: {},
+  unlocked: [],
+});
 
 /** Returns whether an unfinished row that has expired runs again, since the end was put off. */
 export const isReopened = (

@@ -1,13 +1,19 @@
 import type { PlanTurn } from "../project-plan.ts";
 import type { PlayerQuestState } from "../quests/row.ts";
+import { questName } from "../quests/texts.ts";
+import type { RewardBundle } from "../rewards/bundle.ts";
 import type { AdventureStanding } from "../turn.ts";
-import type { CompiledAdventure } from "./compile.ts";
+import type { Adventure } from "./adventure.ts";
+import type { CompiledAdventure, CompiledItem } from "./compile.ts";
 import { completionOf, doneItems, isRunning, isUnlocked, rowOf, unlocksMs } from "./context.ts";
 import { type AdventureRow, hasJoined, isReopened, type PlayerAdventureState, wholePoints } from "./row.ts";
 
 export type PlayerAdventureTier = {
   tier: number;
   points: number;
+  /** What the tracks give; null for nothing. */
+  free: RewardBundle | null;
+  premium: RewardBundle | null;
   reached: boolean;
   /** Whether the rewards of the free track were granted, and those of the premium track. */
   claimed: boolean;
@@ -16,6 +22,12 @@ export type PlayerAdventureTier = {
 
 export type PlayerAdventureItem = {
   questKey: string;
+  /** Of the quest, in the player's language. */
+  name: string;
+  chapter: string | null;
+  optional: boolean;
+  /** For each completion. */
+  points: number;
   unlocked: boolean;
   /** When time alone unlocks it; null where that is not known or over. */
   unlocksAt: string | null;
@@ -24,8 +36,8 @@ export type PlayerAdventureItem = {
   completions: number;
 };
 
-/** A player's adventure as the API shows it; `id` is null without a row. Times are ISO 8601. */
-export type PlayerAdventure = {
+/** How far a player is with an adventure; `id` is null without a row. Times are ISO 8601. */
+export type AdventureOutline = {
   id: string | null;
   adventureKey: string;
   adventureId: string;
@@ -43,6 +55,18 @@ export type PlayerAdventure = {
   startedAt: string | null;
   completedAt: string | null;
   claimedAt: string | null;
+};
+
+/** A player's adventure as the API shows it. */
+export type PlayerAdventure = AdventureOutline & {
+  description: string | null;
+  imageUrl: string | null;
+  join: Adventure["join"];
+  claim: Adventure["claim"];
+  /** What the whole gives when it is completed. */
+  rewards: RewardBundle;
+  /** Null where premium cannot be bought. */
+  premiumPrice: { currencyKey: string; amount: number } | null;
   tiers: PlayerAdventureTier[];
   items: PlayerAdventureItem[];
 };
@@ -77,6 +101,19 @@ export const adventureStanding = (turn: PlanTurn, key: string): AdventureStandin
   return { state: stateOf(turn, adventure), percent: percentOf(adventure, rowOf(turn, adventure)) };
 };
 
+/** What a client shows of an item besides progress. */
+const itemTexts = ({ project, player }: PlanTurn, { definition }: CompiledItem) => {
+  const { questKey, chapter = null, optional, points } = definition;
+  const quest = project.quests.byKey.get(questKey);
+  return {
+    questKey,
+    name: quest ? questName(quest.definition, player.locale) : questKey,
+    chapter,
+    optional,
+    points,
+  };
+};
+
 const showItems = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventureItem[] => {
   const row = rowOf(turn, adventure);
   const items = [...adventure.items.values()].toSorted((a, b) => a.definition.order - b.definition.order);
@@ -84,7 +121,7 @@ const showItems = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventur
     const { questKey } = item.definition;
     const unlocked = row?.unlocked.includes(questKey) === true || canUnlock(turn, adventure, item);
     return {
-      questKey,
+      ...itemTexts(turn, item),
       unlocked,
       unlocksAt: unlocked ? null : isoOf(unlocksMs(turn, adventure, { row, item })),
       state: turn.questStanding(questKey)?.state ?? "LOCKED",
@@ -100,11 +137,13 @@ const canUnlock = (turn: PlanTurn, adventure: CompiledAdventure, item: Parameter
   isUnlocked(turn, adventure, item);
 
 const showTiers = (adventure: CompiledAdventure, row: AdventureRow | undefined): PlayerAdventureTier[] =>
-  adventure.definition.tiers.map(({ tier, points }) => {
+  adventure.definition.tiers.map(({ tier, points, free, premium }) => {
     const reached = row?.tiers[tier];
     return {
       tier,
       points,
+      free: free ?? null,
+      premium: premium ?? null,
       reached: reached !== undefined,
       claimed: reached?.freeMs !== undefined,
       premiumClaimed: reached?.premiumMs !== undefined,
@@ -117,13 +156,11 @@ const questsRequired = ({ definition: { completion, items } }: CompiledAdventure
 /** What is shown of a row where there is none. */
 const NOTHING = { id: null, points: 0, premiumMs: null, startedMs: null, completedMs: null, claimedMs: null };
 
-/** Returns a player's adventure without its items and tiers. */
-export const showOutline = (
-  turn: PlanTurn,
-  adventure: CompiledAdventure,
-): Omit<PlayerAdventure, "items" | "tiers"> => {
+/** Returns how far the turn's player is with an adventure, without its texts, items and tiers. */
+export const showOutline = (turn: PlanTurn, adventure: CompiledAdventure): AdventureOutline => {
   const row = rowOf(turn, adventure);
-  const { id, points, premiumMs, startedMs, completedMs, claimedMs } = row ?? NOTHING;
+  const isThere = row !== undefined && (row.startedMs !== null || row.premiumMs !== null);
+  const { id, points, premiumMs, startedMs, completedMs, claimedMs } = isThere ? row : NOTHING;
   return {
     id,
     adventureKey: adventure.key,
@@ -146,8 +183,17 @@ export const showOutline = (
 };
 
 /** Returns a player's adventure at the turn's time. */
-export const showAdventure = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventure => ({
-  ...showOutline(turn, adventure),
-  tiers: showTiers(adventure, rowOf(turn, adventure)),
-  items: showItems(turn, adventure),
-});
+export const showAdventure = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventure => {
+  const { description, imageUrl, join, claim, rewards, premiumPrice } = adventure.definition;
+  return {
+    ...showOutline(turn, adventure),
+    description: description ?? null,
+    imageUrl: imageUrl ?? null,
+    join,
+    claim,
+    rewards,
+    premiumPrice: premiumPrice ?? null,
+    tiers: showTiers(adventure, rowOf(turn, adventure)),
+    items: showItems(turn, adventure),
+  };
+};

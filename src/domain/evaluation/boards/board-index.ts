@@ -95,7 +95,7 @@ export const compileScore = ({
 
 /** Scores the turn's event on every board that listens to it. */
 export const scoreEvent = (turn: Turn, index: Pick<BoardIndex, "forEvent">): void => {
-  const { type, at: atMs } = turn.event;
+  const { type, at, depth } = turn.event;
   const { upkeep } = turn.root.accounts;
   for (const { board, scoreOf, steps, spender } of index.forEvent(type)) {
     if (upkeep.isSpent) return turn.warn(`out of steps: board ${board.key} and what follows do not count`);
@@ -103,8 +103,9 @@ export const scoreEvent = (turn: Turn, index: Pick<BoardIndex, "forEvent">): voi
     upkeep.spend(steps);
     const score = scoreOf(turn);
     upkeep.recordSpender(spender, before);
-    if (score === undefined) continue;
+    // The lists of derived events are not known when the player is loaded.
+    if (score === undefined || (depth > 0 && board.breakdownProperty !== undefined)) continue;
     const rankScore = toRankScore(board, score);
-    record(turn, board, { operator: board.operator, rankScore, atUs: toUs(atMs), atMs });
+    record(turn, board, { operator: board.operator, rankScore, atUs: toUs(at), moment: turn.event });
   }
 };

@@ -27,6 +27,19 @@ const CurrencyMetric = z.strictObject(
 
 const StreakMetric = z.strictObject({ source: z.literal("STREAK"), streakKey: Key }, NOT_SUPPORTED);
 
+const AdventureMetric = z.strictObject(
+  { source: z.literal("ADVENTURE_POINTS"), adventureKey: Key },
+  NOT_SUPPORTED,
+);
+
+const QuestMetric = z.strictObject(
+  {
+    source: z.literal("QUESTS_COMPLETED"),
+    questKey: Key.optional().describe("Only completions of this quest; default: of all"),
+  },
+  NOT_SUPPORTED,
+);
+
 const EventMetric = z
   .strictObject(
     {
@@ -51,7 +64,7 @@ const EventMetric = z
 
 /**
  * The metric of a board: XP (in total, or gained in the period), the level, a currency, an aggregate over
- * events, a streak, badge points, or submitted scores.
+ * events, a streak, badge points, points of an adventure, completions of quests, or submitted scores.
  */
 export const Metric = z.discriminatedUnion(
   "source",
@@ -62,9 +75,15 @@ export const Metric = z.discriminatedUnion(
     EventMetric,
     StreakMetric,
     sourceOnly("BADGE_POINTS"),
+    AdventureMetric,
+    QuestMetric,
     sourceOnly("CUSTOM"),
   ],
-  { error: "must have a source of XP, LEVEL, CURRENCY, EVENT, STREAK, BADGE_POINTS or CUSTOM" },
+  {
+    error:
+      "must have a source of XP, LEVEL, CURRENCY, EVENT, STREAK, BADGE_POINTS, ADVENTURE_POINTS, " +
+      "QUESTS_COMPLETED or CUSTOM",
+  },
 );
 export type Metric = z.output<typeof Metric>;
 

@@ -23,6 +23,7 @@ export type Board = {
   scoreDecimals: number;
   metric: Metric;
   breakdownAttribute?: string | undefined;
+  breakdownProperty?: string | undefined;
   audience?: Audience | undefined;
   bounds?: Bounds | undefined;
   entryCost?: EntryCost | undefined;

@@ -14,6 +14,8 @@ type Given = {
   maxSubmissionsPerPeriod?: number | undefined;
   minScoreToEnter?: number | undefined;
   backfill?: boolean;
+  breakdownAttribute?: string | undefined;
+  breakdownProperty?: string | undefined;
 };
 
 const problem = (path: string, message: string): DefinitionProblem => ({ path: path.split("."), message });
@@ -25,7 +27,15 @@ const operatorProblem = ({ metric, operator }: Given): DefinitionProblem | undef
   return problem("operator", `this metric is ${derived}; leave operator out or say ${derived}`);
 };
 
-const WHOLE: ReadonlySet<string> = new Set(["XP", "LEVEL", "CURRENCY", "STREAK", "BADGE_POINTS"]);
+const WHOLE: ReadonlySet<string> = new Set([
+  "XP",
+  "LEVEL",
+  "CURRENCY",
+  "STREAK",
+  "BADGE_POINTS",
+  "ADVENTURE_POINTS",
+  "QUESTS_COMPLETED",
+]);
 
 const wholeProblem = ({ metric, scoreDecimals }: Given): DefinitionProblem | undefined =>
   scoreDecimals !== 0 && WHOLE.has(metric.source)
@@ -55,7 +65,22 @@ const backfillProblem = ({ metric, backfill }: Given): DefinitionProblem | undef
     ? problem("backfill", "only for EVENT boards; XP boards start with every player's XP")
     : undefined;
 
-const CHECKS = [operatorProblem, wholeProblem, submittedProblem, entryProblem, backfillProblem];
+const breakdownProblem = ({ metric, breakdownAttribute, breakdownProperty }: Given) => {
+  if (breakdownProperty === undefined) return undefined;
+  if (metric.source !== "EVENT") return problem("breakdownProperty", "only for EVENT boards");
+  return breakdownAttribute === undefined
+    ? undefined
+    : problem("breakdownProperty", "a board has one breakdown: omit breakdownAttribute");
+};
+
+const CHECKS = [
+  operatorProblem,
+  wholeProblem,
+  submittedProblem,
+  entryProblem,
+  backfillProblem,
+  breakdownProblem,
+];
 
 /** Returns the first conflict between fields. */
 export const definitionProblem = (given: Given): DefinitionProblem | undefined => {

@@ -47,6 +47,9 @@ const optional = {
   breakdownAttribute: Path.optional().describe(
     "One ranking per value of this player attribute; players without a value have no entry",
   ),
+  breakdownProperty: Path.optional().describe(
+    "EVENT boards: one ranking per value of this event property; events without a value do not count",
+  ),
   minScoreToEnter: MinScore.optional(),
   displayLimit: DisplayLimit.optional(),
   entryCost: EntryCost.optional(),

@@ -1,3 +1,4 @@
+import { wholePoints } from "../adventures/row.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { Turn, HoldingsBefore } from "../turn.ts";
 import type { Board } from "./board.ts";
@@ -32,22 +33,51 @@ const balanceOf =
   ({ player }) =>
     player.balances.get(currencyKey)?.balance ?? 0;
 
-const valueOf = ({ metric }: Board): ReadValue | undefined => {
-  switch (metric.source) {
-    case "LEVEL":
-      return ({ player }) => player.level;
-    case "STREAK":
-      return ({ player }) => player.streaks.get(metric.streakKey)?.current ?? 0;
-    case "BADGE_POINTS":
-      return badgePoints;
-    case "CURRENCY":
-      return metric.mode === "BALANCE" ? balanceOf(metric.currencyKey) : undefined;
-    case "XP":
-    case "EVENT":
-    case "CUSTOM":
-      return undefined;
-  }
+const adventurePoints =
+  (key: string): ReadValue =>
+  ({ player }) =>
+    wholePoints(player.adventures.get(key) ?? NO_POINTS);
+
+const NO_POINTS = { points: 0 };
+
+const completionsOf =
+  (questKey: string): ReadValue =>
+  ({ player }) =>
+    player.quests.get(questKey)?.latest.completions ?? 0;
+
+const questsCompleted: ReadValue = ({ player }) => {
+  let completed = 0;
+  for (const { latest } of player.quests.values()) completed += latest.completions;
+  return completed;
 };
+
+type Source = Board["metric"]["source"];
+type MetricOf<S extends Source> = Extract<Board["metric"], { source: S }>;
+type ValueOf<S extends Source> = (metric: MetricOf<S>) => ReadValue | undefined;
+
+const NO_VALUE = (): undefined => undefined;
+
+/** How the value that a board shows is read, by the source of its metric. */
+const VALUES: { readonly [S in Source]: ValueOf<S> } = {
+  LEVEL:
+    () =>
+    ({ player }) =>
+      player.level,
+  STREAK:
+    ({ streakKey }) =>
+    ({ player }) =>
+      player.streaks.get(streakKey)?.current ?? 0,
+  BADGE_POINTS: () => badgePoints,
+  CURRENCY: ({ mode, currencyKey }) => (mode === "BALANCE" ? balanceOf(currencyKey) : undefined),
+  ADVENTURE_POINTS: ({ adventureKey }) => adventurePoints(adventureKey),
+  QUESTS_COMPLETED: ({ questKey }) => (questKey === undefined ? questsCompleted : completionsOf(questKey)),
+  XP: NO_VALUE,
+  EVENT: NO_VALUE,
+  CUSTOM: NO_VALUE,
+};
+
+const valueOf = ({ metric }: Board): ReadValue | undefined =>
+  (VALUES[metric.source] as ValueOf<Source>)(metric);
 
 const isTotal = ({ metric, period }: Board): boolean => metric.source === "XP" && period.kind === "ALL_TIME";
 
@@ -114,11 +144,16 @@ type Value = { value: number; atMs: number };
 const setValue = (turn: Turn, board: Board, { value, atMs: at }: Value): boolean => {
   // A board without periods always uses its current window, also for events before a reset.
   const atMs = board.period.kind === "ALL_TIME" ? turn.nowMs : at;
-  const list = findList(board, turn.player, atMs);
+  const list = findList(board, turn.player, { at: atMs });
   const hasEntry = typeof list !== "string" && turn.player.entries.has(list.id);
   if (value === 0 && !hasEntry) return true;
   const rankScore = toRankScore(board, value);
-  const { refusal } = record(turn, board, { operator: "REPLACE", rankScore, atUs: toUs(at), atMs });
+  const { refusal } = record(turn, board, {
+    operator: "REPLACE",
+    rankScore,
+    atUs: toUs(at),
+    moment: { at: atMs },
+  });
   return refusal?.reason !== "LEADERBOARD_CLOSED";
 };
 
@@ -127,12 +162,11 @@ const scoreGains = ({ gains }: Pick<HoldingBoards, "gains">, turn: Turn): string
   const closed: string[] = [];
   for (const { board, currencyKey } of gains) {
     const amount = gained.get(currencyKey) ?? 0;
-    const list = findList(board, turn.player, turn.event.at);
+    const list = findList(board, turn.player, turn.event);
     const hasEntry = typeof list !== "string" && turn.player.entries.has(list.id);
     if (amount === 0 || (amount < 0 && !hasEntry)) continue;
-    const { at: atMs } = turn.event;
     const operation = { operator: "SUM" as const, rankScore: toRankScore(board, amount) };
-    const { refusal } = record(turn, board, { ...operation, atUs: toUs(atMs), atMs });
+    const { refusal } = record(turn, board, { ...operation, atUs: toUs(turn.event.at), moment: turn.event });
     if (refusal?.reason === "LEADERBOARD_CLOSED") closed.push(board.key);
   }
   return closed;
@@ -171,8 +205,8 @@ const scoreValues = ({ values }: HoldingBoards, turn: Turn): string[] => {
 
 const isOnNow = (board: Board, player: PlayerState, { event, nowMs }: Turn): boolean => {
   if (board.period.kind === "ALL_TIME") return false;
-  const now = findList(board, player, nowMs);
-  const then = findList(board, player, event.at);
+  const now = findList(board, player, { at: nowMs });
+  const then = findList(board, player, event);
   if (typeof now === "string" || (typeof then !== "string" && then.id === now.id)) return false;
   return player.entries.has(now.id);
 };

@@ -1,9 +1,10 @@
 import type { EntryState, PlayerState } from "../player-state.ts";
 import type { Turn } from "../turn.ts";
 import type { Board } from "./board.ts";
-import type { List, NoList } from "./list.ts";
-import { isPlain, openList, markList } from "./lists.ts";
+import type { List, Moment, NoList } from "./list.ts";
+import { breakdownNameOf, isPlain, openList, markList } from "./lists.ts";
 import { fromRankScore, nextEntry, type Operation } from "./scoring.ts";
+import { isInAudience } from "../segments/audience.ts";
 
 /** Why a score did not count; part of API responses. */
 export type RefusalReason =
@@ -43,35 +44,23 @@ const NO_LIST: Record<NoList, (board: Board) => Refusal> = {
     reason: "LEADERBOARD_CLOSED",
     message: `leaderboard ${key} has no period at that time`,
   }),
-  NO_VALUE: ({ key, breakdownAttribute }) => ({
+  NO_VALUE: (board) => ({
     reason: "NOT_ELIGIBLE",
-    message: `leaderboard ${key} needs the player's ${breakdownAttribute}`,
+    message: `leaderboard ${board.key} needs a value of ${breakdownNameOf(board)}`,
   }),
-  FULL: ({ key, breakdownAttribute }) => ({
+  FULL: (board) => ({
     reason: "LIMIT_REACHED",
-    message: `leaderboard ${key} has as many values of ${breakdownAttribute} as it may have`,
+    message: `leaderboard ${board.key} has as many values of ${breakdownNameOf(board)} as it may have`,
   }),
 };
 
-/** Returns the target list of a score of a time, or the reason why there is none. */
-export const targetAt = ({ player }: Turn, board: Board, atMs: number): ScoreTarget | Refusal => {
-  const list = openList(board, player, atMs);
+/** Returns the target list of a score of a moment, or the reason why there is none. */
+export const targetAt = ({ player }: Turn, board: Board, moment: Moment): ScoreTarget | Refusal => {
+  const list = openList(board, player, moment);
   return typeof list === "string" ? NO_LIST[list](board) : { list, old: player.entries.get(list.id) };
 };
 
 export const isRefusal = (target: ScoreTarget | Refusal): target is Refusal => "reason" in target;
-
-/** Returns whether the audience of a board includes a player in these segments. */
-export const isInAudience = (
-  { audience }: Pick<Board, "audience">,
-  segments: { has(key: string): boolean },
-): boolean => {
-  if (!audience) return true;
-  const { segmentKeys, match } = audience;
-  const isIn = (key: string): boolean => segments.has(key);
-  if (match === "ALL") return segmentKeys.every(isIn);
-  return segmentKeys.some(isIn) === (match === "ANY");
-};
 
 /** Returns why a player may not enter; the audience is checked on entry only, and existing entries stay. */
 export const entryRefusal = (
@@ -81,7 +70,7 @@ export const entryRefusal = (
 ): Refusal | undefined => {
   const refuse = (message: string): Refusal => ({ reason: "NOT_ELIGIBLE", message });
   if (player.doc.b?.includes(board.id)) return refuse(`the player is banned from leaderboard ${board.key}`);
-  if (old || isInAudience(board, player.segments)) return undefined;
+  if (old || isInAudience(board.audience, player.segments)) return undefined;
   return refuse(`the player is not in the audience of leaderboard ${board.key}`);
 };
 
@@ -163,10 +152,10 @@ export const unchanged = (board: Board, { refusal, target }: Unchanged): Scored 
 
 type Unchanged = { refusal: Refusal; target?: ScoreTarget };
 
-/** Records a value of a time in its list; without a warning if the player may not enter. */
-export const record = (turn: Turn, board: Board, operation: Operation & { atMs: number }): Scored => {
-  const { atMs, ...given } = operation;
-  const target = targetAt(turn, board, atMs);
+/** Records a value of a moment in its list; without a warning if the player may not enter. */
+export const record = (turn: Turn, board: Board, operation: Operation & { moment: Moment }): Scored => {
+  const { moment, ...given } = operation;
+  const target = targetAt(turn, board, moment);
   if (isRefusal(target)) {
     if (target.reason !== "NOT_ELIGIBLE") turn.warn(target.message);
     return unchanged(board, { refusal: target });

@@ -66,7 +66,7 @@ export const submitScore = (
 
 /** Returns the target of a submitted score of a time. */
 const submissionTarget = (turn: Turn, board: Board, atMs: number): ScoreTarget | Refusal =>
-  refusalOf(board) ?? targetAt(turn, board, atMs);
+  refusalOf(board) ?? targetAt(turn, board, { at: atMs });
 
 type Boostable = { score: number; options: SubmitOptions };
 

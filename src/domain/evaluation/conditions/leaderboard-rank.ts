@@ -27,7 +27,7 @@ const notYet =
 
 const scoreOf = ({ project, player, event }: Turn, leaderboardKey: string): number | undefined => {
   const board = project.boardsByKey.get(leaderboardKey);
-  const entry = board && entryAt(board, player, event.at);
+  const entry = board && entryAt(board, player, event);
   return board && entry ? fromRankScore(board, entry.rankScore) : undefined;
 };
 

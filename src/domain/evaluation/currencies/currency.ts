@@ -1,16 +1,14 @@
 import { z } from "zod";
 import { Key } from "../language/syntax.ts";
+import { Description, IconUrl, Name } from "../language/texts.ts";
 
 const amount = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 export const currencyShape = z.strictObject({
   key: Key,
-  name: z.string().min(1).max(100),
-  description: z.string().max(2_000).optional(),
-  iconUrl: z
-    .url({ protocol: /^https$/ })
-    .max(2_048)
-    .optional(),
+  name: Name,
+  description: Description.optional(),
+  iconUrl: IconUrl.optional(),
   /** For display only: amounts are whole numbers of the smallest unit. */
   decimals: z.int().min(0).max(4).default(0),
   minBalance: amount.default(0).meta({ description: "Minimum balance after spending" }),

@@ -33,12 +33,25 @@ const scheduleOf = (cron: string, timezone: string): Schedule =>
 export const nextRunMs = (cron: string, timezone: string, afterMs: number): number | undefined =>
   scheduleOf(cron, timezone).nextRun(new Date(afterMs))?.getTime();
 
-/** Returns the last run of a schedule at or before a moment, in ms. */
-export const lastRunMs = (cron: string, timezone: string, atMs: number): number | undefined =>
-  scheduleOf(cron, timezone)
+const lastOf = (schedule: Schedule, atMs: number): number | undefined =>
+  schedule
     .previousRuns(2, new Date(atMs + 1_000))
     .map((run) => run.getTime())
     .find((ms) => ms <= atMs);
+
+/** Returns the last run of a schedule at or before a moment, in ms. */
+export const lastRunMs = (cron: string, timezone: string, atMs: number): number | undefined =>
+  lastOf(scheduleOf(cron, timezone), atMs);
+
+/** Returns the last run of a schedule at or before a moment, and the next one after it, in ms. */
+export const runsAround = (
+  cron: string,
+  timezone: string,
+  atMs: number,
+): { last: number | undefined; next: number | undefined } => {
+  const schedule = scheduleOf(cron, timezone);
+  return { last: lastOf(schedule, atMs), next: schedule.nextRun(new Date(atMs))?.getTime() };
+};
 
 /** A moment far from a leap day and from a change of clocks. */
 const SOME_MOMENT = Date.UTC(2026, 0, 1);

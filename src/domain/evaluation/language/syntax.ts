@@ -12,6 +12,9 @@ export const Key = z
     `must be 1 to ${KEY_MAX} lower-case letters, digits, - or _, not starting with - or _`,
   );
 
+/** A key that names a field of players' progress: one that all objects inherit would be found in any. */
+export const FieldKey = Key.refine((key) => !(key in Object.prototype), "is a reserved word");
+
 /** Event types that a rule listens to: an exact type, `prefix.*`, or `*` for every custom event. */
 export const EventPattern = z
   .string()

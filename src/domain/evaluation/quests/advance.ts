@@ -1,12 +1,16 @@
+import { readMetric } from "../metrics/count.ts";
+import { asReceived } from "../pauses.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { PlanTurn } from "../project-plan.ts";
-import type { CompiledQuest, CompiledStep } from "./compile.ts";
+import { beginsByEvent, firstSteps } from "./begins.ts";
+import { type CompiledQuest, startsAtOnce } from "./compile.ts";
 import { hasPlaceNow } from "./places.ts";
 import { countEventFor, settleSteps } from "./progress.ts";
 import type { QuestIndex, StatefulQuest } from "./quest-index.ts";
 import { inProgress, settleQuest } from "./settle.ts";
 import { freeCycle, startQuest } from "./start.ts";
-import { activeSteps } from "./step-graph.ts";
+import { isReached } from "./values.ts";
+import { type Before, beforeEvent, verdictOf } from "./verdict.ts";
 
 const QUEST_STEPS = 40;
 
@@ -15,6 +19,7 @@ const paid = ({ root, warn }: PlanTurn, quest: CompiledQuest, run: () => void): 
   const { upkeep } = root.accounts;
   if (upkeep.isSpent) {
     warn(`out of steps: quest ${quest.key} and what follows do not count`);
+    root.trace?.quest({ questKey: quest.key, counted: false, reason: "STEPS_EXHAUSTED" });
     return false;
   }
   const before = upkeep.spent;
@@ -24,25 +29,8 @@ const paid = ({ root, warn }: PlanTurn, quest: CompiledQuest, run: () => void): 
   return true;
 };
 
-const NOTHING_DONE = (): boolean => false;
-
-/** Returns the steps that are active as soon as the quest has started, or count from then on. */
-export const firstSteps = ({ definition, steps }: CompiledQuest): CompiledStep[] => {
-  const active = activeSteps(definition, NOTHING_DONE);
-  return steps.filter((_step, i) => active[i] === true);
-};
-
-/** Returns whether the turn's event counts for a step that is active at the start. */
-export const beginsByEvent = (turn: PlanTurn, quest: CompiledQuest): boolean => {
-  const counting = new Set(quest.stepsFor(turn.event.type).map((place) => quest.steps[place]));
-  if (counting.size === 0) return false;
-  return firstSteps(quest).some(
-    (step) => counting.has(step) && (step.sampleOf ?? step.lifetime?.sampleOf)?.(turn) !== undefined,
-  );
-};
-
 const beginsByState = (turn: PlanTurn, quest: CompiledQuest): boolean => {
-  if (quest.steps.every(({ definition }) => definition.kind === "STATE")) return true;
+  if (startsAtOnce(quest.definition)) return true;
   return firstSteps(quest).some(({ test }) => test?.(turn) === true);
 };
 
@@ -51,7 +39,7 @@ type Begins = (turn: PlanTurn, quest: CompiledQuest) => boolean;
 /** Starts a quest of itself, if it may be started now and what has happened begins it. */
 const startByItself = (turn: PlanTurn, quest: CompiledQuest, begins: Begins): void => {
   const { player, event, root } = turn;
-  if (quest.definition.start.mode !== "AUTO" || player.status !== "ACTIVE") return;
+  if (quest.definition.start.mode !== "AUTO" || player.status !== "ACTIVE" || root.isTimeOnly) return;
   const next = freeCycle(quest, turn, player.quests.get(quest.key), event.at);
   // What the player has abandoned is not started again by itself.
   if (!next || next.again?.state === "ABANDONED") return;
@@ -60,8 +48,17 @@ const startByItself = (turn: PlanTurn, quest: CompiledQuest, begins: Begins): vo
     startQuest(turn, quest, next, "AUTO");
 };
 
-/** Applies the turn's event to one quest. */
-const advanceOne = (turn: PlanTurn, quest: CompiledQuest): void => {
+/** Applies the turn's event to one quest, and tells a trace whether it counted. */
+const advanceOne = (turn: PlanTurn, published: CompiledQuest): void => {
+  const { trace } = turn.root;
+  const quest = asReceived(published, turn);
+  if (!trace) return advance(turn, quest);
+  const before: Before = beforeEvent(turn, quest);
+  advance(turn, quest);
+  trace.quest(verdictOf(turn, quest, before));
+};
+
+const advance = (turn: PlanTurn, quest: CompiledQuest): void => {
   settleQuest(turn, quest);
   if (quest.phase === "PAUSED") return;
   if (!inProgress(turn, quest)) startByItself(turn, quest, beginsByEvent);
@@ -69,6 +66,29 @@ const advanceOne = (turn: PlanTurn, quest: CompiledQuest): void => {
   if (!running) return;
   countEventFor(turn, running.version, running.row);
   settleSteps(turn, running.version, running.row);
+};
+
+const hasCounted: Begins = (turn, quest) =>
+  firstSteps(quest).some((step) => {
+    const value = step.lifetime && readMetric(turn, step.lifetime);
+    return value !== undefined && (value !== 0 || isReached(step, value));
+  });
+
+/**
+ * Applies what counters of a player have become, other than by an event: the quest begins, steps are done.
+ * @returns whether that has changed the quest
+ */
+export const advanceByCounts = (turn: PlanTurn, quest: CompiledQuest): boolean => {
+  const { player } = turn;
+  if (player.status !== "ACTIVE") return false;
+  const before = player.quests.get(quest.key);
+  settleQuest(turn, quest);
+  if (quest.phase === "PAUSED") return false;
+  const begins: Begins = (...of) => hasCounted(...of) || beginsByState(...of);
+  if (!inProgress(turn, quest)) startByItself(turn, quest, begins);
+  const running = inProgress(turn, quest);
+  if (running) settleSteps(turn, running.version, running.row);
+  return player.quests.get(quest.key) !== before;
 };
 
 /** Step 4 of evaluation: quests that count the event's type, then those that read what has changed. */
@@ -106,7 +126,8 @@ const updateInputs = ({ player, project, root }: PlanTurn, { values }: Seen): Se
   return changed;
 };
 
-const checkState = (turn: PlanTurn, quest: CompiledQuest): void => {
+const checkState = (turn: PlanTurn, published: CompiledQuest): void => {
+  const quest = asReceived(published, turn);
   settleQuest(turn, quest);
   if (quest.phase === "PAUSED") return;
   if (!inProgress(turn, quest)) startByItself(turn, quest, beginsByState);

@@ -2,11 +2,8 @@ import { publish } from "../emit.ts";
 import type { QuestState } from "../player-state.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import type { CompiledQuest } from "./compile.ts";
-import { doneBy } from "./context.ts";
 import type { QuestRow } from "./row.ts";
-import { showRow } from "./show.ts";
-import { subjectOf } from "./store.ts";
-import { shownValue } from "./values.ts";
+import { outlineRow, showRow } from "./show.ts";
 
 type Change =
   | "STARTED"
@@ -30,9 +27,19 @@ const ENDINGS: Partial<Record<QuestRow["state"], Change>> = {
   RESET: "RESET",
 };
 
+/** What of a step players see besides its percent: attempts, and what waits for a review. */
+const triedIn = ({ steps }: QuestRow): string =>
+  JSON.stringify(
+    Object.entries(steps).flatMap(([key, { attempts, failedMs, pending, value }]) =>
+      attempts === undefined && pending === undefined ? [] : [[key, attempts, failedMs, pending, value]],
+    ),
+  );
+
 const progressOf = (before: QuestRow, now: QuestRow): Change | undefined => {
   if (doneIn(now).length > doneIn(before).length) return "STEP_COMPLETED";
-  return before.percent === now.percent && before.version === now.version ? undefined : "PROGRESS";
+  const isSame =
+    before.percent === now.percent && before.version === now.version && triedIn(before) === triedIn(now);
+  return isSame ? undefined : "PROGRESS";
 };
 
 /** Returns the greatest of the changes of a row; undefined when players see none. */
@@ -41,18 +48,13 @@ const changeOf = (before: QuestRow | undefined, now: QuestRow): Change | undefin
   return before?.state === "IN_PROGRESS" ? progressOf(before, now) : "STARTED";
 };
 
-const publishProgress = (turn: PlanTurn, quest: CompiledQuest, before: QuestRow, now: QuestRow): void => {
+/** Returns what `quest.progress` says besides the quest; undefined where the percent has not changed. */
+const progressIn = (before: QuestRow | undefined, now: QuestRow) => {
+  if (before?.state !== "IN_PROGRESS" || now.state !== "IN_PROGRESS") return undefined;
+  if (before.percent === now.percent) return undefined;
   const doneBefore = new Set(doneIn(before));
-  const version = doneBy(quest, now);
-  const steps = version.steps.map((step) => {
-    const { key: stepKey } = step.definition;
-    const done = now.steps[stepKey]?.doneMs !== undefined;
-    const value = shownValue(turn, now, step);
-    return { stepKey, value, target: step.target, done, justCompleted: done && !doneBefore.has(stepKey) };
-  });
-  const { percent } = now;
-  const data = { ...subjectOf(turn, quest, now), percent, previousPercent: before.percent, steps };
-  publish(turn, "quest.progress", data, { isSilent: true });
+  const justCompleted = doneIn(now).filter((key) => !doneBefore.has(key));
+  return { previousPercent: before.percent, justCompleted };
 };
 
 const rowsOf = (state: QuestState | undefined): readonly QuestRow[] =>
@@ -65,15 +67,19 @@ const announceRow = (
 ): void => {
   const change = changeOf(before, now);
   if (change === undefined) return;
-  const isOn = before?.state === "IN_PROGRESS" && now.state === "IN_PROGRESS";
-  if (isOn && before.percent !== now.percent) publishProgress(turn, quest, before, now);
   const { id: playerId, externalUserId } = turn.player;
-  publish(turn, "quest.updated", { playerId, externalUserId, quest: showRow(turn, quest, now), change });
+  const progress = progressIn(before, now);
+  publish(turn, "quest.updated", {
+    playerId,
+    externalUserId,
+    quest: before ? outlineRow(turn, quest, now) : showRow(turn, quest, now),
+    change,
+    ...(progress && { progress }),
+  });
 };
 
 /**
- * Publishes what a pass has changed in the player's quests: for each, `quest.progress` once and one line of
- * the player's stream.
+ * Publishes what a pass has changed in the player's quests: for each one line of the player's stream.
  */
 export const announceQuests = (turn: PlanTurn): void => {
   const { root, player, project } = turn;

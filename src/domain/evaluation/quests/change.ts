@@ -1,4 +1,5 @@
 import type { Cause } from "../../kernel/events/events.ts";
+import { asReceived } from "../pauses.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import type { QuestOrder } from "../turn.ts";
 import type { CompiledQuest } from "./compile.ts";
@@ -8,18 +9,23 @@ import { addToStep, forceSteps, settleSteps } from "./progress.ts";
 import type { StartedBy, StoredState } from "./row.ts";
 import { inProgress, settleQuest } from "./settle.ts";
 import { hasPlace } from "./places.ts";
+import { whyLocked } from "./locked.ts";
 import { freeCycle, startPaid, startQuest, type StartProblem } from "./start.ts";
+import { whyNotFree } from "./why-not.ts";
 
 /** States from which a quest can be put back. */
 export const RESETTABLE: ReadonlySet<StoredState> = new Set(["IN_PROGRESS", "FAILED", "EXPIRED"]);
 
-const NOT_IN_PROGRESS = "it is not in progress";
+/** Returns why a quest in a state cannot be put back. */
+export const whyNotReset = (state: StoredState | undefined): string =>
+  `there is nothing to reset: the quest ${state === undefined ? "has not been started" : `is ${state}`}`;
+
+const NOT_IN_PROGRESS = "the quest is not in progress";
 
 type Change = (turn: PlanTurn, quest: CompiledQuest, startedBy: StartedBy) => StartProblem | undefined;
 
 const unavailable = (message: string): StartProblem => ({ reason: "QUEST_NOT_AVAILABLE", message });
 
-const TAKEN = unavailable("it cannot be started now: it is not offered, or its cycle is taken");
 const FULL: StartProblem = { reason: "LIMIT_REACHED", message: "all places of the quest are taken" };
 
 const nextOf = (turn: PlanTurn, quest: CompiledQuest): NextCycle | undefined =>
@@ -28,8 +34,8 @@ const nextOf = (turn: PlanTurn, quest: CompiledQuest): NextCycle | undefined =>
 /** Starts a quest where the player may start it and can pay, and finishes the steps that are done already. */
 export const startNow: Change = (turn, quest, startedBy) => {
   const next = nextOf(turn, quest);
-  if (!next) return TAKEN;
-  if (!quest.mayStart(turn)) return unavailable("it is LOCKED for the player");
+  if (!next) return unavailable(whyNotFree(turn, quest));
+  if (!quest.mayStart(turn)) return unavailable(whyLocked(turn, quest));
   if (!hasPlace(turn, quest)) return FULL;
   const started = startPaid(turn, quest, next, startedBy);
   if ("reason" in started) return started;
@@ -41,7 +47,7 @@ export const startNow: Change = (turn, quest, startedBy) => {
 export const completeNow: Change = (turn, quest, startedBy) => {
   if (!inProgress(turn, quest)) {
     const next = nextOf(turn, quest);
-    if (!next) return TAKEN;
+    if (!next) return unavailable(whyNotFree(turn, quest));
     if (!hasPlace(turn, quest)) return FULL;
     startQuest(turn, quest, next, startedBy);
   }
@@ -73,7 +79,7 @@ const failNow = (turn: PlanTurn, quest: CompiledQuest, cause: Cause): string | u
 
 const resetNow = (turn: PlanTurn, { key }: CompiledQuest): string | undefined => {
   const latest = turn.player.quests.get(key)?.latest;
-  if (!latest || !RESETTABLE.has(latest.state)) return "there is nothing to reset";
+  if (!latest || !RESETTABLE.has(latest.state)) return whyNotReset(latest?.state);
   resetQuest(turn, latest, key);
   return undefined;
 };
@@ -83,8 +89,9 @@ const resetNow = (turn: PlanTurn, { key }: CompiledQuest): string | undefined =>
  * @returns why that is not possible
  */
 export const changeQuest = (turn: PlanTurn, order: QuestOrder, cause: Cause): string | undefined => {
-  const quest = turn.project.quests.byKey.get(order.key);
-  if (!quest) return "there is no such quest";
+  const published = turn.project.quests.byKey.get(order.key);
+  if (!published) return "there is no such quest";
+  const quest = asReceived(published, turn);
   settleQuest(turn, quest);
   if (quest.phase === "PAUSED") return "it is PAUSED";
   switch (order.operation) {

@@ -8,10 +8,11 @@ import { type CompiledMetric, compileMetric, compileSample } from "../metrics/co
 import { filterSteps } from "../metrics/filter.ts";
 import type { Metric } from "../metrics/metric.ts";
 import type { EventContext } from "../rule-event.ts";
-import type { Phase } from "../live.ts";
+import type { Pause, Phase, StoredDraft } from "../live.ts";
+import { audienceTest } from "../segments/audience.ts";
 import { inputsOf } from "../segments/inputs.ts";
 import type { Quest } from "./quest.ts";
-import type { EventStep, QuestStep } from "./step.ts";
+import type { EventStep, ManualStep, QuestStep, QuizStep } from "./step.ts";
 
 /** A step compiled for evaluation. */
 export type CompiledStep = {
@@ -35,6 +36,8 @@ export type CompiledQuest = {
   definition: Quest;
   /** A quest is also over when `availableUntil` has passed. */
   phase: Phase;
+  /** When it was paused, oldest first. */
+  pauses: readonly Pause[];
   /** When its designer ended it; Infinity while it is not ended. */
   endedMs: number;
   /** Available in [fromMs, untilMs). */
@@ -59,12 +62,7 @@ export type CompiledQuest = {
 };
 
 /** A stored quest; `earlier`: the versions before this one that are kept. */
-export type StoredQuest = {
-  id: string;
-  version?: number;
-  definition: Quest;
-  phase?: Phase | null | undefined;
-  endedMs?: number | null | undefined;
+export type StoredQuest = StoredDraft<Quest> & {
   earlier?: readonly { version: number; definition: object }[] | null | undefined;
 };
 
@@ -81,11 +79,20 @@ const sampleOf = ({ metric }: EventStep): NonNullable<CompiledStep["sampleOf"]> 
   return compileSample({ eventTypes, filter, aggregate: "count" });
 };
 
+/** Values at which steps are done that players do themselves. */
+const TARGETS = {
+  MANUAL: ({ target }: ManualStep): number => target,
+  CODE: (): number => 1,
+  QUIZ: ({ passScore }: QuizStep): number => passScore,
+};
+
 const compileStep = (definition: QuestStep, spender: Spender): CompiledStep => {
   if (definition.kind === "STATE") {
     const { condition } = definition;
     return { definition, target: 1, test: compileGroup(condition), cost: STEP_STEPS + groupSteps(condition) };
   }
+  if (definition.kind !== "EVENT")
+    return { definition, target: TARGETS[definition.kind](definition as never), cost: STEP_STEPS };
   const cost = STEP_STEPS + filterSteps(definition.metric.filter);
   const lifetime = lifetimeOf(definition);
   const counts = lifetime
@@ -94,16 +101,8 @@ const compileStep = (definition: QuestStep, spender: Spender): CompiledStep => {
   return { definition, target: definition.target, ...counts, cost };
 };
 
-const audienceOf = ({ audience }: Quest): Test => {
-  if (!audience) return () => true;
-  const { segmentKeys, match } = audience;
-  if (match === "ALL") return ({ player }) => segmentKeys.every((key) => player.segments.has(key));
-  const isAny = match === "ANY";
-  return ({ player }) => segmentKeys.some((key) => player.segments.has(key)) === isAny;
-};
-
 const mayStartOf = (definition: Quest): Test => {
-  const isForPlayer = audienceOf(definition);
+  const isForPlayer = audienceTest(definition.audience);
   const isOffered: Test = (turn) => turn.isQuestOpen(definition.key) && isForPlayer(turn);
   if (!definition.prerequisites) return isOffered;
   const isReady = compileGroup(definition.prerequisites);
@@ -138,9 +137,15 @@ const metricsIn = ({ steps }: Quest, compiled: readonly CompiledStep[]): Metric[
 const timeOf = (text: string | undefined, otherwise: number): number =>
   text === undefined ? otherwise : Date.parse(text);
 
+/** Returns whether a quest starts as soon as a player may start it: nothing else would begin it. */
+export const startsAtOnce = ({ start, steps }: Quest): boolean =>
+  start.mode === "AUTO" && steps.every(({ kind }) => kind !== "EVENT");
+
 /** Compiles a quest with the earlier versions of it that are kept. */
 export const compileQuest = (stored: StoredQuest): CompiledQuest => {
   const { id, version = 1, definition, phase, endedMs, earlier } = stored;
+  // What players do outlasts the end of a quest, by its own times.
+  const pauses = (stored.pauses ?? []).filter(({ isEnd }) => isEnd !== true);
   const { key } = definition;
   const spender: Spender = { kind: "quest", id, key };
   const steps = definition.steps.map((step) => compileStep(step, spender));
@@ -148,7 +153,7 @@ export const compileQuest = (stored: StoredQuest): CompiledQuest => {
     step.kind === "EVENT" ? [{ place, patterns: step.metric.eventTypes }] : [],
   );
   const older = (earlier ?? []).map((one) =>
-    compileQuest({ id, phase, endedMs, version: one.version, definition: one.definition as Quest }),
+    compileQuest({ id, phase, endedMs, pauses, version: one.version, definition: one.definition as Quest }),
   );
   return {
     id,
@@ -156,6 +161,7 @@ export const compileQuest = (stored: StoredQuest): CompiledQuest => {
     version,
     definition,
     phase: phase ?? "RUNNING",
+    pauses,
     endedMs: endedMs ?? Infinity,
     fromMs: timeOf(definition.availableFrom, -Infinity),
     untilMs: timeOf(definition.availableUntil, Infinity),
@@ -163,7 +169,10 @@ export const compileQuest = (stored: StoredQuest): CompiledQuest => {
     stepsFor: createTypeIndex(listeners, (found) => found.map(({ place }) => place)),
     mayStart: mayStartOf(definition),
     mayStartCost: definition.prerequisites ? groupSteps(definition.prerequisites) : 1,
-    isStateful: definition.steps.some(({ kind }) => kind === "STATE") || older.some((one) => one.isStateful),
+    isStateful:
+      definition.steps.some(({ kind }) => kind === "STATE") ||
+      startsAtOnce(definition) ||
+      older.some((one) => one.isStateful),
     inputs: [...new Set([...inputNames(definition), ...older.flatMap(({ inputs }) => inputs)])],
     isTimed: isTimedQuest(definition) || older.some((one) => one.isTimed),
     metrics: [...metricsIn(definition, steps), ...older.flatMap(({ metrics }) => metrics)],

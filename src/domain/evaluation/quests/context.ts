@@ -37,6 +37,13 @@ export const deadlineOf = (quest: CompiledQuest, row: QuestRow): number => {
   return outlastsEnd(doneBy(quest, row)) ? own : Math.min(own, quest.untilMs, quest.endedMs);
 };
 
+/** Returns a row that a sweep looks at when the quest ends: somebody waits for what becomes of it then. */
+export const withEnd = (quest: CompiledQuest, row: QuestRow): QuestRow => {
+  const { endsMs: _before, ...kept } = row;
+  const endsMs = deadlineOf(quest, { ...row, expiresMs: null });
+  return Number.isFinite(endsMs) ? { ...kept, endsMs } : kept;
+};
+
 /** The cycle that a player may start, and the row that is started again in it, if there is one. */
 export type NextCycle = { cycle: Cycle; again: QuestRow | undefined };
 
@@ -44,11 +51,16 @@ const canRestart = ({ state }: QuestRow): boolean => state === "ABANDONED" || st
 
 type CycleOf = (sequence: number) => Cycle;
 
-const nextUnlimited = (latest: QuestRow, cycleOf: CycleOf): NextCycle => {
+/** After cycles of another mode numbers begin at the time in s, so that none is taken by an earlier cycle. */
+const nextUnlimited = (latest: QuestRow, cycleOf: CycleOf, atMs: number): NextCycle => {
   if (canRestart(latest)) return { cycle: { ...cycleOf(1), key: latest.cycleKey }, again: latest };
-  const sequence = Math.max(1, Number(latest.cycleKey) || latest.completions);
+  const last = Number(latest.cycleKey);
+  const sequence = Number.isInteger(last) ? last : Math.max(1, Math.floor(atMs / 1_000));
   return { cycle: cycleOf(sequence + 1), again: undefined };
 };
+
+/** Whether a key is of a later cycle than another; of two modes there is no order, and any is later. */
+const isLater = (key: string, than: string): boolean => key.length !== than.length || key > than;
 
 /**
  * Returns the cycle that a player may start at a moment as far as earlier ones decide; undefined where the
@@ -65,12 +77,13 @@ export const nextCycle = (
   const cycleOf: CycleOf = (sequence) => cycleAt(repeat, zoneFor(repeat.timezone, owner), atMs, sequence);
   if (!latest) return { cycle: cycleOf(1), again: undefined };
   if (latest.state === "IN_PROGRESS") return undefined;
-  if (repeat.mode === "UNLIMITED") return nextUnlimited(latest, cycleOf);
+  if (repeat.mode === "UNLIMITED") return nextUnlimited(latest, cycleOf, atMs);
   const cycle = cycleOf(1);
   if (cycle.key === latest.cycleKey || !hasPeriods(repeat))
     return canRestart(latest) ? { cycle: { ...cycle, key: latest.cycleKey }, again: latest } : undefined;
   // A player who has moved to another zone does not get a cycle twice.
-  return latest.startedMs < cycle.startMs ? { cycle, again: undefined } : undefined;
+  const isFree = latest.startedMs < cycle.startMs && isLater(cycle.key, latest.cycleKey);
+  return isFree ? { cycle, again: undefined } : undefined;
 };
 
 /** Returns whether cooldown and number of completions permit another start. */

@@ -1,4 +1,4 @@
-import { lastRunMs, nextRunMs } from "../language/cron.ts";
+import { runsAround } from "../language/cron.ts";
 import { periodAt, periodName, periodStart } from "../streaks/periods.ts";
 import type { CalendarUnit } from "../../kernel/zones.ts";
 import type { Quest } from "./quest.ts";
@@ -23,8 +23,12 @@ const UNITS: Partial<Record<Quest["repeat"]["mode"], CalendarUnit>> = {
 /** The key of the only cycle of a quest that does not repeat. */
 export const ONCE = "once";
 
-/** Cycles of schedules, of which one is found by a search of some 50 us; a full cache is cleared. */
-const CRON_CYCLES_MAX = 2_000;
+/**
+ * Cycles of schedules by zone, of which one is found by a search of some 300 us. As many as 500 quests have
+ * in a hundred zones, some 10 MiB: with fewer, each event of such a project might search for those of its
+ * player.
+ */
+const CRON_CYCLES_MAX = 50_000;
 const cronCycles = new Map<string, Cycle>();
 
 const iso = (ms: number): string => new Date(ms).toISOString();
@@ -34,11 +38,11 @@ const cronCycle = (cron: string, zone: string, atMs: number): Cycle => {
   const name = `${zone} ${cron}`;
   const known = cronCycles.get(name);
   if (known && known.startMs <= atMs && atMs < known.endMs) return known;
-  const startMs = lastRunMs(cron, zone, atMs) ?? -Infinity;
-  const endMs = nextRunMs(cron, zone, atMs) ?? Infinity;
+  const { last: startMs = -Infinity, next: endMs = Infinity } = runsAround(cron, zone, atMs);
   const cycle = { key: startMs === -Infinity ? "first" : iso(startMs), startMs, endMs };
-  if (cronCycles.size >= CRON_CYCLES_MAX) cronCycles.clear();
+  cronCycles.delete(name);
   cronCycles.set(name, cycle);
+  if (cronCycles.size > CRON_CYCLES_MAX) cronCycles.delete(cronCycles.keys().next().value!);
   return cycle;
 };
 

@@ -14,8 +14,8 @@ const finalSteps = (turn: Turn, quest: CompiledQuest, row: QuestRow): QuestRow["
     quest.steps.flatMap((step): [string, StepProgress][] => {
       const { key } = step.definition;
       const value = shownValue(turn, row, step);
-      const known = row.steps[key];
-      return known || value !== 0 ? [[key, { ...known, value }]] : [];
+      const { pending: _withdrawn, ...known } = row.steps[key] ?? {};
+      return row.steps[key] || value !== 0 ? [[key, { ...known, value }]] : [];
     }),
   );
 

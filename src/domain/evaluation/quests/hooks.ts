@@ -2,6 +2,7 @@ import type { PlanTurn } from "../project-plan.ts";
 import type { QuestStanding } from "../turn.ts";
 import { deadlineOf, doneBy } from "./context.ts";
 import type { PlayerQuestState, QuestRow } from "./row.ts";
+import { isAvailable } from "./places.ts";
 import { currentOf } from "./show.ts";
 import { questPercent } from "./values.ts";
 import type { CompiledQuest } from "./compile.ts";
@@ -26,7 +27,7 @@ export const questStanding = (turn: PlanTurn, key: string): QuestStanding | unde
   if (!current) return NOT_OFFERED;
   if (!("row" in current))
     return {
-      state: quest.mayStart(turn) ? "AVAILABLE" : "LOCKED",
+      state: isAvailable(turn, quest) ? "AVAILABLE" : "LOCKED",
       percent: 0,
       doneSteps: [],
     };

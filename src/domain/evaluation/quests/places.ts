@@ -15,6 +15,19 @@ export const hasPlace = ({ player, project, shared }: Turn, quest: CompiledQuest
 };
 
 /**
+ * Returns whether all places of a quest are known to be taken, and none is the turn's player's. They are
+ * where something asks: conditions have their counters locked, and those who look at a player read them.
+ */
+export const isFull = (turn: Turn, quest: CompiledQuest): boolean => {
+  const key = placesKey(turn.project.projectId, quest);
+  return key !== undefined && turn.shared.has(key) && !hasPlace(turn, quest);
+};
+
+/** Returns whether a quest that is not begun is AVAILABLE to the turn's player; else it is LOCKED. */
+export const isAvailable = (turn: Turn, quest: CompiledQuest): boolean =>
+  quest.mayStart(turn) && !isFull(turn, quest);
+
+/**
  * As `hasPlace`, for a start by itself: where the counter is not locked, since a player is only looked at,
  * the quest starts with the next event.
  */

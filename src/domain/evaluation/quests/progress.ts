@@ -6,12 +6,12 @@ import { periodAt } from "../streaks/periods.ts";
 import type { Turn } from "../turn.ts";
 import type { CompiledQuest, CompiledStep } from "./compile.ts";
 import { zoneFor } from "./context.ts";
-import { completeQuest } from "./finish.ts";
-import { giveRewards } from "./rewards.ts";
+import { completeQuest, failQuest } from "./finish.ts";
+import { causeOf, giveRewards } from "./rewards.ts";
 import type { QuestRow } from "./row.ts";
-import { activeSteps, isComplete } from "./step-graph.ts";
+import { activeSteps, canComplete, isComplete } from "./step-graph.ts";
 import type { EventStep } from "./step.ts";
-import { emitQuest, storeRow, subjectOf } from "./store.ts";
+import { emitQuest, storeProgress, storeRow, subjectOf } from "./store.ts";
 import { countOf, currentValue, isReached, questPercent } from "./values.ts";
 
 const isDoneIn =
@@ -117,7 +117,11 @@ export const addToStep = (
 };
 
 /** Returns whether an event at its time counts for a step of a row. */
-const isCounting = ({ event }: Turn, row: QuestRow, { definition, sampleOf }: CompiledStep): boolean => {
+export const isCounting = (
+  { event }: Turn,
+  row: QuestRow,
+  { definition, sampleOf }: CompiledStep,
+): boolean => {
   if (definition.kind !== "EVENT" || !sampleOf) return false;
   const progress = row.steps[definition.key];
   if (progress?.doneMs !== undefined) return false;
@@ -139,7 +143,8 @@ const isStepDone = (turn: Turn, row: QuestRow, step: CompiledStep): boolean =>
 const finishStep = (turn: Turn, quest: CompiledQuest, before: QuestRow, step: CompiledStep): QuestRow => {
   const { key, rewards } = step.definition;
   const value = step.test ? 1 : (currentValue(turn, before, step) ?? 0);
-  const done = { ...before.steps[key], doneMs: turn.event.at, value };
+  const { pending: _withdrawn, ...progress } = before.steps[key] ?? {};
+  const done = { ...progress, doneMs: turn.event.at, value };
   const isPaid = before.rewarded.includes(key) || rewards === undefined;
   const row: QuestRow = {
     ...before,
@@ -198,6 +203,8 @@ export const settleSteps = (turn: Turn, quest: CompiledQuest, before: QuestRow):
     row = next;
     if (isComplete(quest.definition, isDoneIn(row))) return completeQuest(turn, quest, row);
   }
+  if (!canComplete(quest.definition, (key) => row.steps[key]?.failedMs !== undefined && !isDoneIn(row)(key)))
+    return failQuest(turn, { quest, row, cause: { ...causeOf(turn, quest), note: "attempts used up" } });
   const percent = questPercent(turn, quest, row);
-  if (row !== before || percent !== before.percent) storeRow(turn, quest.key, { ...row, percent });
+  if (row !== before || percent !== before.percent) storeProgress(turn, quest.key, { ...row, percent });
 };

@@ -1,11 +1,15 @@
 import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
+import { partsOf } from "../causes.ts";
 import { conditionProblems, Group } from "../language/groups.ts";
 import { Cron } from "../language/cron.ts";
-import { Key } from "../language/syntax.ts";
+import { patternsOf } from "../language/patterns.ts";
+import { FieldKey, Key } from "../language/syntax.ts";
+import { Description, ImageUrl, Name } from "../language/texts.ts";
 import { type Tree, visitLeaves } from "../language/trees.ts";
-import { RewardBundle } from "../rewards/bundle.ts";
-import { checkStep, Metadata, QuestStep } from "./step.ts";
+import { causesOfBundle, RewardBundle } from "../rewards/bundle.ts";
+import { Audience } from "../segments/audience.ts";
+import { checkStep, Metadata, QuestStep, type Refuse } from "./step.ts";
 import { stepProblems } from "./step-graph.ts";
 
 /** Maximum quests of one project that are not archived. */
@@ -14,7 +18,6 @@ export const QUESTS_MAX = 500;
 export const STEPS_MAX = 50;
 const TAGS_MAX = 20;
 const LOCALES_MAX = 50;
-const SEGMENTS_MAX = 20;
 const YEAR_SECONDS = 31_536_000;
 const COMPLETIONS_MAX = 1_000_000;
 const COST_MAX = 9_000_000_000;
@@ -32,15 +35,17 @@ const PREREQUISITES: ReadonlySet<string> = new Set([
 
 type Leaf = { type: string };
 
+const OTHER_TYPE = `must be one of ${[...PREREQUISITES].join(", ")}: prerequisites are about the player`;
+
 const explain = (group: unknown, context: z.RefinementCtx): unknown => {
-  const problems = conditionProblems(group);
+  // Of an unknown type those are named that may be there.
+  const problems = conditionProblems(group).map(({ path, message }) =>
+    path.at(-1) === "type" ? { path, message: OTHER_TYPE } : { path, message },
+  );
   if (problems.length === 0) {
     visitLeaves(group as Tree<Leaf>, ({ type }, path) => {
       if (!PREREQUISITES.has(type))
-        problems.push({
-          path: [...path.split("."), "type"],
-          message: `must be one of ${[...PREREQUISITES].join(", ")}`,
-        });
+        problems.push({ path: [...path.split("."), "type"], message: OTHER_TYPE });
     });
   }
   for (const { path, message } of problems) context.addIssue({ code: "custom", path, message, input: group });
@@ -64,39 +69,41 @@ const Start = z.strictObject({
   mode: z
     .enum(["AUTO", "MANUAL"])
     .default("AUTO")
-    .describe("AUTO: with the first event or state that counts, which then counts already"),
+    .describe(
+      "AUTO: with the first event, state or submission that counts, which then counts already; without " +
+        "steps of EVENT at once",
+    ),
   cost: z
     .strictObject({ currencyKey: Key, amount: z.int().min(1).max(COST_MAX) })
     .optional()
     .describe("MANUAL only: what a start takes from the player, once in a cycle"),
 });
 
+const Texts = {
+  name: Name.optional(),
+  description: Description.optional(),
+};
 const Translation = z.strictObject({
-  name: z.string().min(1).max(100).optional(),
-  description: z.string().max(2_000).optional(),
+  ...Texts,
+  steps: z.record(FieldKey, z.strictObject(Texts)).optional().describe("By key of the step"),
 });
 
 export const questShape = z.strictObject({
-  key: Key,
-  name: z.string().min(1).max(100),
-  description: z.string().max(2_000).optional(),
-  imageUrl: z
-    .url({ protocol: /^https$/ })
-    .max(2_048)
-    .optional(),
+  key: FieldKey,
+  name: Name,
+  description: Description.optional(),
+  imageUrl: ImageUrl.optional(),
   category: z.string().min(1).max(64).optional(),
   tags: z.array(Key).max(TAGS_MAX).default([]),
   translations: z
-    .record(z.string().regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, "must be a locale"), Translation)
+    .record(
+      z.string().regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, "must be a locale such as de or pt-BR"),
+      Translation,
+    )
     .refine((record) => Object.keys(record).length <= LOCALES_MAX, `has more than ${LOCALES_MAX} locales`)
-    .optional(),
-  audience: z
-    .strictObject({
-      segmentKeys: z.array(Key).min(1).max(SEGMENTS_MAX),
-      match: z.enum(["ANY", "ALL", "NONE"]).default("ANY"),
-    })
     .optional()
-    .describe("The players to whom it is offered"),
+    .describe("What players of a `locale` see; `pt` also serves `pt-BR` where that is not there"),
+  audience: Audience.optional().describe("The players to whom it is offered"),
   prerequisites: z
     .preprocess(explain, Group)
     .optional()
@@ -140,26 +147,38 @@ export const questShape = z.strictObject({
 });
 
 type QuestShape = z.output<typeof questShape>;
-type Refuse = (path: (string | number)[], message: string) => void;
+const onlyFor = (field: string, value: string, is: string): string =>
+  `is only for a ${field} of ${value}, and this is ${is}`;
 
 const checkRepeat = ({ mode, cron, cooldownSeconds }: QuestShape["repeat"], refuse: Refuse): void => {
   if ((mode === "CRON") !== (cron !== undefined))
-    refuse(["repeat", "cron"], cron === undefined ? "is needed for CRON" : "is for CRON");
+    refuse(
+      ["repeat", "cron"],
+      cron === undefined ? "is needed for a mode of CRON" : onlyFor("repeat.mode", "CRON", mode),
+    );
   if (mode === "NONE" && cooldownSeconds !== undefined)
-    refuse(["repeat", "cooldownSeconds"], "is for quests that repeat");
+    refuse(["repeat", "cooldownSeconds"], "is only for quests that repeat, and repeat.mode is NONE");
 };
 
 const isEmptySpan = ({ availableFrom: from, availableUntil: until }: QuestShape): boolean =>
   from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from);
 
 const checkTimes = (quest: QuestShape, refuse: Refuse): void => {
-  if (quest.start.cost && quest.start.mode === "AUTO") refuse(["start", "cost"], "is for a start of MANUAL");
+  if (quest.start.cost && quest.start.mode === "AUTO")
+    refuse(["start", "cost"], onlyFor("start.mode", "MANUAL", "AUTO"));
   checkRepeat(quest.repeat, refuse);
   if (quest.claim === "AUTO" && quest.claimWindowSeconds !== undefined)
-    refuse(["claimWindowSeconds"], "is for a claim of MANUAL");
+    refuse(["claimWindowSeconds"], onlyFor("claim", "MANUAL", "AUTO"));
   if (isEmptySpan(quest)) refuse(["availableUntil"], "must be after availableFrom");
   if (quest.finishAfterEnd !== undefined && quest.timeLimitSeconds === undefined)
-    refuse(["finishAfterEnd"], "needs timeLimitSeconds");
+    refuse(["finishAfterEnd"], "is only for quests with timeLimitSeconds");
+};
+
+const checkTranslations = ({ steps, translations = {} }: QuestShape, refuse: Refuse): void => {
+  const keys = new Set(steps.map(({ key }) => key));
+  for (const [locale, { steps: translated = {} }] of Object.entries(translations))
+    for (const key of Object.keys(translated))
+      if (!keys.has(key)) refuse(["translations", locale, "steps", key], `there is no step ${key}`);
 };
 
 /** Zod check of constraints between fields, with those that decide whether the quest can end. */
@@ -170,27 +189,48 @@ const checkQuest = (quest: QuestShape, context: z.RefinementCtx): void => {
   );
   for (const { path, message } of stepProblems(quest)) refuse(path, message);
   checkTimes(quest, refuse);
+  checkTranslations(quest, refuse);
   checkUnlimited(quest, refuse);
 };
 
 const isOfQuests = (type: string): boolean => type.startsWith("quest.") || type === "quest.*";
 
-/** Whether events must happen before a step is done in a further cycle. */
-const needsEvents = (step: QuestStep): boolean => step.kind === "EVENT" && step.countFrom !== "LIFETIME";
+/** Returns the types of the events that what a quest gives causes. */
+const typesCausedBy = ({ rewards, steps }: QuestShape): string[] =>
+  [rewards, ...steps.flatMap((step) => step.rewards ?? [])]
+    .flatMap(causesOfBundle)
+    .map((cause) => partsOf(cause).type);
+
+/** Whether a pattern of events includes one of several types. */
+const includesOne = (pattern: string, types: readonly string[]): boolean =>
+  types.some((type) => patternsOf(type).includes(pattern));
+
+/** Whether something that the quest itself does not cause must happen before a step is done again. */
+const needsOthers = (step: QuestStep, caused: readonly string[]): boolean => {
+  if (step.kind !== "EVENT") return step.kind !== "STATE";
+  return step.countFrom !== "LIFETIME" && !step.metric.eventTypes.some((one) => includesOne(one, caused));
+};
 
 /** A quest that repeats without end must be driven by events, and not by those that it causes. */
-const checkUnlimited = ({ repeat, stepMode, steps }: QuestShape, refuse: Refuse): void => {
+const checkUnlimited = (quest: QuestShape, refuse: Refuse): void => {
+  const { repeat, stepMode, steps } = quest;
   if (repeat.mode !== "UNLIMITED") return;
   steps.forEach((step, i) => {
     if (step.kind === "EVENT" && step.metric.eventTypes.some(isOfQuests))
-      refuse(["steps", i, "metric", "eventTypes"], "an UNLIMITED quest cannot count events of quests");
+      refuse(
+        ["steps", i, "metric", "eventTypes"],
+        "an UNLIMITED quest cannot count events of quests: it would drive itself",
+      );
   });
   const required = steps.filter(({ optional }) => !optional);
-  const isDriven = stepMode === "ANY" ? required.every(needsEvents) : required.some(needsEvents);
+  const caused = typesCausedBy(quest);
+  const isOther = (step: QuestStep): boolean => needsOthers(step, caused);
+  const isDriven = stepMode === "ANY" ? required.every(isOther) : required.some(isOther);
   if (!isDriven)
     refuse(
       ["repeat", "mode"],
-      "UNLIMITED needs a step that counts events from the start of the quest or step",
+      "UNLIMITED needs a step that players do, or that counts events from the start of the quest or step " +
+        "which its rewards do not cause",
     );
 };
 

@@ -31,8 +31,17 @@ export type StepProgress = {
   /** Since when it is active; absent while it waits for others. */
   startMs?: number;
   doneMs?: number;
-  /** The value when the row was last written; while the step counts, the document has the current one. */
+  /**
+   * The value when the row was last written; of EVENT steps that still count, the document has the current
+   * one.
+   */
   value?: number;
+  /** CODE and QUIZ: how often the player has tried. */
+  attempts?: number;
+  /** CODE and QUIZ: when the last attempt was used up without success. */
+  failedMs?: number;
+  /** MANUAL: ids of the submissions that wait for a review, oldest first. */
+  pending?: readonly string[];
 };
 
 /** One cycle of a player's quest. Every value is replaced, never edited. */
@@ -58,6 +67,8 @@ export type QuestRow = {
   steps: Readonly<Record<string, StepProgress>>;
   /** Keys of the steps whose rewards were granted in this cycle. */
   rewarded: readonly string[];
+  /** When the quest ends, of a row in which something waits for a review: a sweep looks at it then. */
+  endsMs?: number;
   /** When a sweep looks at it, as it was stored; null for never. */
   dueMs?: number | null;
   /** The tracked event that it began with. */
@@ -66,13 +77,16 @@ export type QuestRow = {
   isPaid?: true;
   /** How often reverts have taken back rewards of it: these can be given again, under another key. */
   again?: number;
-  /** Whether it must be saved. */
-  isChanged?: true;
+  /** Whether it must be saved. PROGRESS: it is stored, and has only got further since it was read. */
+  isChanged?: true | "PROGRESS";
 };
 
 /** Returns when a row expires unless something happens before, in ms; null for never. */
-export const dueOf = ({ state, expiresMs, claimUntilMs }: QuestRow): number | null => {
-  if (state === "IN_PROGRESS") return expiresMs;
+export const dueOf = ({ state, expiresMs, endsMs, claimUntilMs }: QuestRow): number | null => {
+  if (state === "IN_PROGRESS") {
+    const dueMs = Math.min(expiresMs ?? Infinity, endsMs ?? Infinity);
+    return Number.isFinite(dueMs) ? dueMs : null;
+  }
   return state === "COMPLETED" ? claimUntilMs : null;
 };
 

@@ -24,6 +24,26 @@ const settleOlder = (turn: Turn, quest: CompiledQuest): void => {
   });
 };
 
+/** Keeps progress of steps with the same key; of one that is of another kind now only whether it is done. */
+const carriedSteps = (
+  from: CompiledQuest | undefined,
+  to: CompiledQuest,
+  { steps }: QuestRow,
+): QuestRow["steps"] => {
+  const kindsOf = (quest: CompiledQuest | undefined): Map<string, string> =>
+    new Map(quest?.definition.steps.map(({ key, kind }) => [key, kind]));
+  const [before, now] = [kindsOf(from), kindsOf(to)];
+  return Object.fromEntries(
+    Object.entries(steps).flatMap(([key, progress]) => {
+      const kind = now.get(key);
+      if (kind === undefined) return [];
+      if ((before.get(key) ?? kind) === kind) return [[key, progress]];
+      const { value: _value, attempts: _tried, failedMs: _failed, pending: _waits, ...kept } = progress;
+      return [[key, kept]];
+    }),
+  );
+};
+
 /** Applies the current version to a row that was begun with another one. */
 const adoptVersion = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => {
   const policy = quest.definition.onVersionChange;
@@ -35,8 +55,7 @@ const adoptVersion = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => 
     const fresh: QuestRow = { ...row, version, percent: 0, steps: {}, startedMs: turn.event.at };
     return storeRow(turn, quest.key, withFirst(quest, fresh, turn.event.at));
   }
-  const keys = new Set(quest.steps.map(({ definition }) => definition.key));
-  const steps = Object.fromEntries(Object.entries(row.steps).filter(([key]) => keys.has(key)));
+  const steps = carriedSteps(versionOf(quest, row.version), quest, row);
   const carried: QuestRow = { ...row, version, steps };
   storeRow(turn, quest.key, carried);
   // What was done may complete the new version.

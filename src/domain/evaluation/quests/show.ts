@@ -1,32 +1,51 @@
-import { explainGroup, type TraceNode } from "../language/groups.ts";
 import type { PlanTurn } from "../project-plan.ts";
-import type { CompiledQuest } from "./compile.ts";
+import type { RewardBundle } from "../rewards/bundle.ts";
+import { type CompiledQuest, versionOf } from "./compile.ts";
 import { deadlineOf, doneBy, type NextCycle, zoneFor } from "./context.ts";
 import { cycleAt, hasPeriods } from "./cycles.ts";
-import { hasPlace } from "./places.ts";
+import { type LockedBy, lockedBy } from "./locked.ts";
+import { isAvailable } from "./places.ts";
 import type { PlayerQuestState, QuestRow } from "./row.ts";
-import { activeSteps } from "./step-graph.ts";
+import { attemptsLeft, type StepState, stepStates } from "./step-states.ts";
+import type { QuizStep } from "./step.ts";
 import { freeCycle } from "./start.ts";
+import { questName, questTexts, type QuestTexts, stepTexts, type StepTexts } from "./texts.ts";
 import { questPercent, shownValue, stepPercent } from "./values.ts";
 
-export const STEP_STATES = ["LOCKED", "ACTIVE", "PENDING_APPROVAL", "DONE"] as const;
-
-/** A step of a player's quest as the API shows it. Times are ISO 8601. */
-export type PlayerQuestStep = {
+/** How far a player is with a step. Times are ISO 8601. */
+export type StepOutline = {
   stepKey: string;
   kind: string;
-  state: (typeof STEP_STATES)[number];
+  state: StepState;
   value: number;
   target: number;
   percent: number;
   completedAt: string | null;
+  /** CODE and QUIZ with a limit: how often the player may still try. */
+  attemptsLeft?: number;
 };
 
-/** Why a quest is LOCKED. */
-export type LockedBy = { path: string; reason: string };
+/** A step of a player's quest as the API shows it. */
+export type PlayerQuestStep = StepOutline &
+  StepTexts & {
+    /** QUIZ, where one quest is read: what is asked. */
+    questions?: AskedQuestion[];
+  };
 
-/** A player's quest as the API shows it; `id` is null while it has not been started in its cycle. */
-export type PlayerQuest = {
+/** A question without its answer. */
+export type AskedQuestion = Pick<QuizStep["questions"][number], "key" | "prompt" | "options">;
+
+/** A completed cycle whose rewards wait to be claimed. Times are ISO 8601. */
+export type ClaimableCycle = {
+  cycleKey: string;
+  completedAt: string;
+  /** Null for ever. */
+  claimUntil: string | null;
+  rewards: RewardBundle;
+};
+
+/** How far a player is with a quest; `id` is null while it has not been started in its cycle. */
+export type QuestOutline = {
   id: string | null;
   questKey: string;
   questId: string;
@@ -35,34 +54,41 @@ export type PlayerQuest = {
   cycleKey: string;
   state: PlayerQuestState;
   percent: number;
-  steps: PlayerQuestStep[];
+  steps: StepOutline[];
   startedAt: string | null;
   expiresAt: string | null;
   completedAt: string | null;
   claimedAt: string | null;
   resetsAt: string | null;
+  /** Of all cycles, oldest first. */
+  claimable: ClaimableCycle[];
   lockedBy?: LockedBy[];
 };
+
+/** A player's quest as the API shows it. */
+export type PlayerQuest = Omit<QuestOutline, "steps"> & QuestTexts & { steps: PlayerQuestStep[] };
 
 const isoOf = (ms: number | null): string | null =>
   ms === null || !Number.isFinite(ms) ? null : new Date(ms).toISOString();
 
-const showSteps = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow | undefined): PlayerQuestStep[] => {
-  const isDone = (key: string): boolean => row?.steps[key]?.doneMs !== undefined;
-  const active = activeSteps(quest.definition, isDone);
+type Standing = { row?: QuestRow; mayStart?: boolean };
+
+const showSteps = (turn: PlanTurn, quest: CompiledQuest, { row, mayStart }: Standing): StepOutline[] => {
+  const states = stepStates(quest, row, mayStart);
   return quest.steps.map((step, i) => {
     const { key, kind } = step.definition;
     const value = row ? shownValue(turn, row, step) : 0;
     const doneMs = row?.steps[key]?.doneMs;
-    const isOpen = row?.state === "IN_PROGRESS" && active[i] === true;
+    const left = attemptsLeft(step, row);
     return {
       stepKey: key,
       kind,
-      state: doneMs === undefined ? (isOpen ? "ACTIVE" : "LOCKED") : "DONE",
+      state: states[i]!,
       value,
       target: step.target,
       percent: stepPercent(step, { value, isDone: doneMs !== undefined }),
       completedAt: isoOf(doneMs ?? null),
+      ...(left === undefined ? {} : { attemptsLeft: left }),
     };
   });
 };
@@ -71,8 +97,36 @@ const showSteps = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow | undefin
 const resetsAt = (turn: PlanTurn, { definition: { repeat } }: CompiledQuest): string | null =>
   hasPeriods(repeat) ? isoOf(cycleAt(repeat, zoneFor(repeat.timezone, turn), turn.event.at).endMs) : null;
 
-/** Returns the API form of one cycle of a player's quest. */
-export const showRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): PlayerQuest => {
+/** Returns the cycles of a player's quest whose rewards can be claimed at the turn's time, oldest first. */
+const claimableOf = (turn: PlanTurn, quest: CompiledQuest): ClaimableCycle[] => {
+  const state = turn.player.quests.get(quest.key);
+  if (!state) return [];
+  return [...state.older, state.latest]
+    .filter(({ state: is, claimUntilMs }) => is === "COMPLETED" && turn.event.at < (claimUntilMs ?? Infinity))
+    .map((row) => ({
+      cycleKey: row.cycleKey,
+      completedAt: isoOf(row.completedMs)!,
+      claimUntil: isoOf(row.claimUntilMs),
+      rewards: doneBy(quest, row).definition.rewards,
+    }));
+};
+
+/** Adds the texts of the version that a player does, in the player's language. */
+const withTexts = (
+  { player: { locale } }: PlanTurn,
+  { definition }: CompiledQuest,
+  outline: QuestOutline,
+): PlayerQuest => ({
+  ...outline,
+  ...questTexts(definition, locale),
+  steps: outline.steps.map((step, i) => ({
+    ...step,
+    ...stepTexts(definition, definition.steps[i]!, locale),
+  })),
+});
+
+/** Returns how far a player is with one cycle of a quest, without its texts. */
+export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): QuestOutline => {
   const version = doneBy(quest, row);
   const isRunning = row.state === "IN_PROGRESS";
   const deadline = row.state === "COMPLETED" ? row.claimUntilMs : isRunning ? deadlineOf(quest, row) : null;
@@ -81,61 +135,30 @@ export const showRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): Pl
     questKey: quest.key,
     questId: quest.id,
     questVersion: row.version,
-    name: version.definition.name,
+    name: questName(version.definition, turn.player.locale),
     cycleKey: row.cycleKey,
     state: row.state === "RESET" ? "AVAILABLE" : row.state,
     percent: isRunning ? questPercent(turn, version, row) : row.percent,
-    steps: showSteps(turn, version, row),
+    steps: showSteps(turn, version, { row }),
     startedAt: isoOf(row.startedMs),
     expiresAt: isoOf(deadline),
     completedAt: isoOf(row.completedMs),
     claimedAt: isoOf(row.claimedMs),
     resetsAt: resetsAt(turn, quest),
+    claimable: claimableOf(turn, quest),
   };
 };
 
-const SHOWN_MAX = 20;
-
-const failing = (node: TraceNode): TraceNode[] =>
-  node.pass ? [] : node.children ? node.children.flatMap(failingIn(node.type)) : [node];
-
-/** Of a `none` group those count that hold. */
-const failingIn =
-  (group: string) =>
-  (node: TraceNode): TraceNode[] => {
-    if (group !== "none") return failing(node);
-    return node.pass ? [node] : [];
-  };
-
-const reasonOf = ({ type, op, expected, actual }: TraceNode): string =>
-  [type, op, JSON.stringify(expected), "and it is", JSON.stringify(actual) ?? "nothing"]
-    .filter((part) => part !== undefined)
-    .join(" ");
-
-/** Returns the conditions that keep a quest LOCKED for a player. */
-export const lockedBy = (turn: PlanTurn, { key, definition }: CompiledQuest): LockedBy[] => {
-  const { audience, prerequisites } = definition;
-  const found: LockedBy[] = [];
-  if (!turn.isQuestOpen(key))
-    found.push({ path: "adventures", reason: "no running adventure has unlocked it" });
-  if (prerequisites) {
-    const nodes = failing(explainGroup(prerequisites, turn, "prerequisites"));
-    found.push(...nodes.slice(0, SHOWN_MAX).map((node) => ({ path: node.path, reason: reasonOf(node) })));
-  }
-  if (found.length === 0 && audience)
-    found.push({
-      path: "audience",
-      reason: `segments ${audience.match} of ${audience.segmentKeys.join(", ")}`,
-    });
-  return found;
-};
+/** Returns the API form of one cycle of a player's quest. */
+export const showRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): PlayerQuest =>
+  withTexts(turn, doneBy(quest, row), outlineRow(turn, quest, row));
 
 /** What a player is shown of a quest: the row of a cycle, or a cycle that may be started. */
 export type Current = { row: QuestRow } | { next: NextCycle };
 
-/** A cycle that was abandoned stays visible as such; so does one whose rewards wait. */
+/** A cycle stays visible until the next one may be started; so does one that was abandoned. */
 const isVisible = ({ state }: QuestRow, next: NextCycle | undefined): boolean =>
-  next === undefined || state === "COMPLETED" || (next.again !== undefined && state === "ABANDONED");
+  next === undefined || (next.again !== undefined && state === "ABANDONED");
 
 /** Returns what applies to the cycle of the turn's time; undefined where the quest is not offered. */
 export const currentOf = (turn: PlanTurn, quest: CompiledQuest): Current | undefined => {
@@ -145,28 +168,27 @@ export const currentOf = (turn: PlanTurn, quest: CompiledQuest): Current | undef
   return next && { next };
 };
 
-const FULL: LockedBy = { path: "maxParticipants", reason: "all places are taken" };
-
 const showVirtual = (turn: PlanTurn, quest: CompiledQuest, { cycle }: NextCycle): PlayerQuest => {
-  const isFull = !hasPlace(turn, quest);
-  const mayStart = quest.mayStart(turn) && !isFull;
-  return {
+  const mayStart = isAvailable(turn, quest);
+  const outline = {
     id: null,
     questKey: quest.key,
     questId: quest.id,
     questVersion: quest.version,
     name: quest.definition.name,
     cycleKey: cycle.key,
-    state: mayStart ? "AVAILABLE" : "LOCKED",
+    state: mayStart ? ("AVAILABLE" as const) : ("LOCKED" as const),
     percent: 0,
-    steps: showSteps(turn, quest, undefined),
+    steps: showSteps(turn, quest, { mayStart }),
     startedAt: null,
     expiresAt: null,
     completedAt: null,
     claimedAt: null,
     resetsAt: resetsAt(turn, quest),
-    ...(mayStart ? {} : { lockedBy: isFull ? [FULL] : lockedBy(turn, quest) }),
+    claimable: claimableOf(turn, quest),
+    ...(mayStart ? {} : { lockedBy: lockedBy(turn, quest) }),
   };
+  return withTexts(turn, quest, outline);
 };
 
 /**
@@ -177,4 +199,21 @@ export const showQuest = (turn: PlanTurn, quest: CompiledQuest): PlayerQuest | u
   const current = currentOf(turn, quest);
   if (!current) return undefined;
   return "row" in current ? showRow(turn, quest, current.row) : showVirtual(turn, quest, current.next);
+};
+
+/**
+ * Returns a shown quest with what its quizzes ask, never with the answers.
+ * @param quest the current version; the player may do an earlier one
+ */
+export const withQuestions = (quest: CompiledQuest, shown: PlayerQuest): PlayerQuest => {
+  const { definition } = versionOf(quest, shown.questVersion) ?? quest;
+  const steps = shown.steps.map((one): PlayerQuestStep => {
+    const step = definition.steps.find(({ key }) => key === one.stepKey);
+    if (step?.kind !== "QUIZ") return one;
+    return {
+      ...one,
+      questions: step.questions.map(({ key, prompt, options }) => ({ key, prompt, options })),
+    };
+  });
+  return { ...shown, steps };
 };

@@ -13,7 +13,8 @@ const dependencyProblems = ({ stepMode, steps }: StepPlan): Problem[] => {
   const byKey = new Map(steps.map((step) => [step.key, step]));
   return steps.flatMap(({ key, optional, dependsOn }, i): Problem[] => {
     const path = ["steps", i, "dependsOn"];
-    if (dependsOn.length > 0 && stepMode !== "PARALLEL") return [{ path, message: "is for PARALLEL steps" }];
+    if (dependsOn.length > 0 && stepMode !== "PARALLEL")
+      return [{ path, message: `is only for a stepMode of PARALLEL, and this is ${stepMode}` }];
     return dependsOn.flatMap((needed, n): Problem[] => {
       const at = [...path, n];
       const step = byKey.get(needed);
@@ -26,17 +27,25 @@ const dependencyProblems = ({ stepMode, steps }: StepPlan): Problem[] => {
   });
 };
 
-/**
- * Returns the keys of steps in an order in which they can be done.
- * @returns those that remain, if they depend on one another in a circle
- */
+/** Returns the keys of steps that depend on one another, the first one again at the end; empty for none. */
 const circleOf = ({ steps }: StepPlan): string[] => {
   const open = new Map(steps.map(({ key, dependsOn }) => [key, new Set(dependsOn)]));
   for (;;) {
     const ready = [...open].filter(([, needs]) => [...needs].every((key) => !open.has(key)));
-    if (ready.length === 0) return [...open.keys()];
+    if (ready.length === 0) return wayRound(open);
     for (const [key] of ready) open.delete(key);
   }
+};
+
+/** Follows steps that all wait for one of them, until one comes again. */
+const wayRound = (open: ReadonlyMap<string, ReadonlySet<string>>): string[] => {
+  const way: string[] = [];
+  let key = open.keys().next().value;
+  while (key !== undefined && !way.includes(key)) {
+    way.push(key);
+    key = [...open.get(key)!].find((needed) => open.has(needed));
+  }
+  return key === undefined ? [] : [...way.slice(way.indexOf(key)), key];
 };
 
 /** Returns why the steps of a quest cannot be done, or the quest cannot end; empty if they can. */
@@ -52,16 +61,20 @@ export const stepProblems = (plan: StepPlan): Problem[] => {
   if (problems.length === 0) {
     const circle = circleOf(plan);
     if (circle.length > 0)
-      problems.push({ path: ["steps"], message: `depend on one another in a circle: ${circle.join(", ")}` });
+      problems.push({ path: ["steps"], message: `depend on one another in a circle: ${circle.join(" → ")}` });
   }
   if (stepMode !== "ANY" && requiredSteps !== undefined)
-    problems.push({ path: ["requiredSteps"], message: "is for a stepMode of ANY" });
+    problems.push({
+      path: ["requiredSteps"],
+      message: `is only for a stepMode of ANY, and this is ${stepMode}`,
+    });
   const countable = steps.filter(({ optional }) => !optional).length;
+  if (steps.length === 0) return problems;
   if (countable === 0) problems.push({ path: ["steps"], message: "cannot end: every step is optional" });
   else if (stepMode === "ANY" && (requiredSteps ?? 1) > countable)
     problems.push({
       path: ["requiredSteps"],
-      message: `cannot end: only ${countable} steps are not optional`,
+      message: `cannot end: ${countable} of the steps are not optional, and ${requiredSteps} are required`,
     });
   return problems;
 };
@@ -79,6 +92,10 @@ export const activeSteps = ({ stepMode, steps }: StepPlan, isDone: (key: string)
 /** Returns how many steps complete a quest. */
 export const requiredOf = ({ stepMode, requiredSteps, steps }: StepPlan): number =>
   stepMode === "ANY" ? (requiredSteps ?? 1) : steps.filter(({ optional }) => !optional).length;
+
+/** Returns whether a quest can still be completed when some steps have failed. */
+export const canComplete = (plan: StepPlan, hasFailed: (key: string) => boolean): boolean =>
+  plan.steps.filter(({ key, optional }) => !optional && !hasFailed(key)).length >= requiredOf(plan);
 
 /** Returns whether a quest is complete. */
 export const isComplete = (plan: StepPlan, isDone: (key: string) => boolean): boolean =>

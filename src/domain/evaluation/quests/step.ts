@@ -6,7 +6,7 @@ import { Filter } from "../metrics/filter.ts";
 import { EVENT_TYPES_MAX, WindowlessMetric } from "../metrics/metric.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { SegmentConditions } from "../segments/segment.ts";
-import { EventPattern, Key } from "../language/syntax.ts";
+import { EventPattern, FieldKey, Key } from "../language/syntax.ts";
 
 const NAME_MAX = 100;
 const TARGET_MAX = 9e9;
@@ -29,7 +29,7 @@ const StreakMetric = z.strictObject({
 export const Metadata = z.record(z.string().max(64), z.unknown());
 
 const common = {
-  key: Key,
+  key: FieldKey,
   name: z.string().min(1).max(NAME_MAX),
   description: z.string().max(2_000).optional(),
   optional: z.boolean().default(false).describe("Whether the quest completes without it"),
@@ -67,21 +67,138 @@ const StateStep = z.strictObject({
   ),
 });
 
-/** A step of a quest. */
-export const QuestStep = z.discriminatedUnion("kind", [EventStep, StateStep], {
-  error: "must have a kind of EVENT or STATE",
+/** Maximum confirmations that a MANUAL step takes. */
+export const CONFIRMATIONS_MAX = 100;
+export const EVIDENCE_MODES = ["NONE", "TEXT", "URL", "ANY"] as const;
+
+const ManualStep = z.strictObject({
+  ...common,
+  kind: z.literal("MANUAL"),
+  target: z.int().min(1).max(CONFIRMATIONS_MAX).default(1).describe("How many confirmations it takes"),
+  requiresApproval: z
+    .boolean()
+    .default(false)
+    .describe("Whether a confirmation counts once somebody has approved it"),
+  evidence: z
+    .enum(EVIDENCE_MODES)
+    .default("NONE")
+    .describe("What comes with a confirmation: nothing, a text, an address of http or https, or either"),
 });
+
+/** Maximum shared codes of one step. */
+export const CODE_HASHES_MAX = 50;
+const ATTEMPTS_MAX = 1_000;
+const maxAttempts = z
+  .int()
+  .min(1)
+  .max(ATTEMPTS_MAX)
+  .optional()
+  .describe("After so many attempts in a cycle the step has failed; default: no limit");
+
+const CodeStep = z.strictObject({
+  ...common,
+  kind: z.literal("CODE"),
+  codeHashes: z
+    .array(z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 as 64 digits of lower-case hexadecimal"))
+    .max(CODE_HASHES_MAX)
+    .optional()
+    .describe(
+      "SHA-256 of each code, in NFKC, lower case and trimmed. No answer shows them: a change that leaves " +
+        "them out keeps those that are there",
+    ),
+  perPlayerCodes: z
+    .boolean()
+    .default(false)
+    .describe("Whether codes are of the step's pool, of which each serves one player once"),
+  maxAttempts,
+});
+
+/** Maximum questions of one quiz, and options of one question. */
+export const QUESTIONS_MAX = 50;
+const OPTIONS_MAX = 20;
+
+const Question = z.strictObject({
+  key: Key,
+  prompt: z.string().min(1).max(500),
+  options: z.array(z.string().min(1).max(200)).min(2).max(OPTIONS_MAX),
+  correct: z
+    .array(
+      z
+        .int()
+        .min(0)
+        .max(OPTIONS_MAX - 1),
+    )
+    .min(1)
+    .max(OPTIONS_MAX)
+    .describe("Places of the right options, from 0; an answer must name these and no others"),
+});
+
+const QuizStep = z.strictObject({
+  ...common,
+  kind: z.literal("QUIZ"),
+  questions: z.array(Question).min(1).max(QUESTIONS_MAX),
+  passScore: z.int().min(1).max(100).describe("Percent of right answers at which it is passed"),
+  maxAttempts,
+});
+
+/** A step of a quest. */
+export const QuestStep = z.discriminatedUnion(
+  "kind",
+  [EventStep, StateStep, ManualStep, CodeStep, QuizStep],
+  {
+    error: "must have a kind of EVENT, STATE, MANUAL, CODE or QUIZ",
+  },
+);
 export type QuestStep = z.output<typeof QuestStep>;
+
+/** A step as answers show it: without codes, and without answers to whoever does not write quests. */
+export const ShownQuestStep = z.discriminatedUnion("kind", [
+  EventStep,
+  StateStep,
+  ManualStep,
+  CodeStep.omit({ codeHashes: true }),
+  QuizStep.extend({ questions: z.array(Question.partial({ correct: true })) }),
+]);
 export type EventStep = z.output<typeof EventStep>;
 export type StateStep = z.output<typeof StateStep>;
+export type ManualStep = z.output<typeof ManualStep>;
+export type CodeStep = z.output<typeof CodeStep>;
+export type QuizStep = z.output<typeof QuizStep>;
 
-type Refuse = (path: (string | number)[], message: string) => void;
+/** Reports a problem at a place of a definition. */
+export type Refuse = (path: (string | number)[], message: string) => void;
 
 const COUNTING: ReadonlySet<string> = new Set(["count", "distinct", "streak"]);
 
 /** Reports what the schema of a single step cannot check. */
 export const checkStep = (step: QuestStep, refuse: Refuse): void => {
-  if (step.kind !== "EVENT") return;
+  if (step.kind === "EVENT") checkEvents(step, refuse);
+  if (step.kind === "CODE") checkCodes(step, refuse);
+  if (step.kind === "QUIZ") checkQuestions(step, refuse);
+};
+
+const checkCodes = ({ codeHashes = [], perPlayerCodes }: CodeStep, refuse: Refuse): void => {
+  if (perPlayerCodes && codeHashes.length > 0)
+    refuse(["codeHashes"], "are shared codes: with perPlayerCodes, codes are added to the step's pool");
+};
+
+const repeated = <T>(values: readonly T[]): number => values.findIndex((one, i) => values.indexOf(one) < i);
+
+const checkQuestions = ({ questions }: QuizStep, refuse: Refuse): void => {
+  const twice = repeated(questions.map(({ key }) => key));
+  if (twice !== -1) refuse(["questions", twice, "key"], "is that of another question");
+  questions.forEach(({ options, correct }, i) => {
+    const path = ["questions", i];
+    if (repeated(options) !== -1) refuse([...path, "options", repeated(options)], "is there twice");
+    if (repeated(correct) !== -1) refuse([...path, "correct", repeated(correct)], "is there twice");
+    correct.forEach((place, n) => {
+      if (place >= options.length)
+        refuse([...path, "correct", n], `there is no option ${place}: the first one is 0`);
+    });
+  });
+};
+
+const checkEvents = (step: EventStep, refuse: Refuse): void => {
   const { metric, target, countFrom } = step;
   const { aggregate } = metric;
   if (COUNTING.has(aggregate) && (target < 1 || !Number.isInteger(target)))

@@ -1,6 +1,7 @@
 import { publish, derive } from "../emit.ts";
 import type { EventData } from "../../kernel/events/domain-events.ts";
 import type { QuestState } from "../player-state.ts";
+import { write } from "../event-steps.ts";
 import type { Turn } from "../turn.ts";
 import type { CompiledQuest } from "./compile.ts";
 import type { QuestRow } from "./row.ts";
@@ -32,8 +33,33 @@ export const emitQuest = <T extends QuestEvent>(turn: Turn, type: T, data: Event
   (turn.root.questNews ??= []).push({ questKey, playerQuestId, isCompleted });
 };
 
+/** Ids of the submissions that wait for a review: only a cycle in progress has such. */
+const pendingIn = (state: QuestState | undefined): string[] => {
+  if (state?.latest.state !== "IN_PROGRESS") return [];
+  return Object.values(state.latest.steps).flatMap(({ pending = [] }) => pending);
+};
+
+/** Withdraws the submissions that wait in one state of a quest and no more in the next. */
+export const withdrawDropped = (
+  turn: Turn,
+  before: QuestState | undefined,
+  now: QuestState | undefined,
+): void => {
+  const waited = pendingIn(before);
+  if (waited.length === 0) return;
+  const { player, effects, nowMs: atMs } = turn;
+  const settled = new Set([...pendingIn(now), ...effects.submissionDecisions.map(({ id }) => id)]);
+  for (const id of waited) {
+    if (settled.has(id)) continue;
+    const decision = { status: "WITHDRAWN", by: null, note: null } as const;
+    write(turn, "submissionDecisions", { id, projectId: player.projectId, ...decision, atMs });
+  }
+};
+
 /** Stores a player's quest, and remembers what it was when the pass began. */
-const storeQuest = ({ player, root }: Turn, key: string, state: QuestState): void => {
+const storeQuest = (turn: Turn, key: string, state: QuestState): void => {
+  const { player, root } = turn;
+  withdrawDropped(turn, player.quests.get(key), state);
   const before = (root.quests ??= new Map());
   if (!before.has(key)) before.set(key, player.quests.get(key));
   player.quests.set(key, state);
@@ -46,6 +72,13 @@ export const storeLatest = (turn: Turn, key: string, row: QuestRow): void =>
     latest: { ...row, isChanged: true },
     older: turn.player.quests.get(key)?.older ?? [],
   });
+
+/** Stores the latest row, in progress before and after, of which only `percent` and `steps` have changed. */
+export const storeProgress = (turn: Turn, key: string, row: QuestRow): void => {
+  const { latest, older } = turn.player.quests.get(key)!;
+  const isChanged = latest.isChanged === true ? true : "PROGRESS";
+  storeQuest(turn, key, { latest: { ...row, isChanged }, older });
+};
 
 /** Stores a changed row, whether it is the latest or an older one. */
 export const storeRow = (turn: Turn, key: string, row: QuestRow): void => {

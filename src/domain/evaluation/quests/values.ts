@@ -23,6 +23,7 @@ export const countOf = (
 export const currentValue = (reader: Reader, row: QuestRow, step: CompiledStep): number | undefined => {
   const { definition, lifetime } = step;
   if (definition.kind === "STATE") return 0;
+  if (definition.kind !== "EVENT") return row.steps[definition.key]?.value ?? 0;
   if (lifetime) return readMetric(reader, lifetime);
   const count = countOf(reader, row, definition.key);
   if (definition.metric.aggregate === "streak") return (count as StreakCount | undefined)?.[1] ?? 0;
@@ -50,7 +51,8 @@ export const stepPercent = (
 ): number => {
   if (isDone) return 100;
   const { definition, target } = step;
-  if (definition.kind === "STATE" || definition.metric.aggregate === "min" || target <= 0) return 0;
+  const isLow = definition.kind === "EVENT" && definition.metric.aggregate === "min";
+  if (definition.kind === "STATE" || isLow || target <= 0) return 0;
   return Math.max(0, Math.min(99, Math.floor((100 * value) / target)));
 };
 

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { Key } from "../language/syntax.ts";
+import { Description, IconUrl, Name } from "../language/texts.ts";
 import { isEmptyBundle, RewardBundle } from "./bundle.ts";
 
 /** Maximum pieces of a reward, for its stock and for each player. */
@@ -8,12 +9,9 @@ const PIECES_MAX = 1_000_000_000;
 
 export const rewardShape = z.strictObject({
   key: Key,
-  name: z.string().min(1).max(100),
-  description: z.string().max(2_000).optional(),
-  iconUrl: z
-    .url({ protocol: /^https$/ })
-    .max(2_048)
-    .optional(),
+  name: Name,
+  description: Description.optional(),
+  iconUrl: IconUrl.optional(),
   kind: z.enum(["BUNDLE", "PRIZE"], { error: "must be BUNDLE or PRIZE; MYSTERY_BOX is not available yet" }),
   bundle: RewardBundle.optional().meta({ description: "The contents of a BUNDLE" }),
   fulfilment: z.enum(["CODE", "EXTERNAL"]).optional().meta({

@@ -1,3 +1,5 @@
+import { newId } from "../../kernel/ids.ts";
+import { write } from "../event-steps.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { Turn } from "../turn.ts";
 import type { SegmentIndex } from "./segment-index.ts";
@@ -100,9 +102,24 @@ const asOfLatest = (turn: Turn): Turn => {
   return latestMs > event.at ? { ...turn, event: { ...event, at: latestMs } } : turn;
 };
 
+/**
+ * Records that the turn's player leaves a segment, or is merged into another: at the turn's event, or, when
+ * that is late, at the latest event of the player. A spell of no time is none.
+ */
+export const endSpell = (turn: Turn, segmentKey: string): void => {
+  const { player, nowMs } = turn;
+  const enteredMs = player.segments.get(segmentKey);
+  const leftMs = Math.min(asOfLatest(turn).event.at, nowMs);
+  if (enteredMs === undefined || enteredMs >= leftMs) return;
+  const { id: playerId, projectId } = player;
+  write(turn, "segmentSpells", { id: newId(), projectId, playerId, segmentKey, enteredMs, leftMs });
+};
+
 /** @returns whether that was a change */
-const move = ({ player, event, emit, nowMs }: Turn, segmentKey: string, isMember: boolean): boolean => {
+const move = (turn: Turn, segmentKey: string, isMember: boolean): boolean => {
+  const { player, event, emit, nowMs } = turn;
   if (player.segments.has(segmentKey) === isMember) return false;
+  if (!isMember) endSpell(turn, segmentKey);
   if (isMember) player.segments.set(segmentKey, Math.min(event.at, nowMs));
   else player.segments.delete(segmentKey);
   player.dirty.segments.add(segmentKey);

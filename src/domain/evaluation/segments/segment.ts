@@ -13,7 +13,7 @@ export const SEGMENTS_MAX = 200;
 
 type Problem = { path: PropertyKey[]; message: string };
 
-const EVENT_ONLY = "a segment is about the player: conditions on the event cannot be part of it";
+const EVENT_ONLY = "cannot be about the event: these conditions are about the player, whatever has happened";
 
 const eventConditions = (value: unknown, path: PropertyKey[] = []): Problem[] => {
   if (value === null || typeof value !== "object") return [];

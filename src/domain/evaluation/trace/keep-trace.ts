@@ -130,6 +130,7 @@ const bareTrace = (trace: EventTrace): EventTrace => ({
   rules: trace.rules
     .filter(({ fired }) => fired)
     .map(({ conditions: _conditions, ...rule }) => ({ ...rule, effects: [] })),
+  quests: [],
   effects: [],
   derived: trace.derived.map(bareTrace),
 });

@@ -3,7 +3,7 @@ import { fromRankScore } from "../boards/scoring.ts";
 import type { Spender } from "../event-accounts.ts";
 import { stepsHitOf } from "../event-steps.ts";
 import type { RuleEvent } from "../rule-event.ts";
-import type { TraceSink, Turn } from "../turn.ts";
+import type { QuestVerdict, TraceSink, Turn } from "../turn.ts";
 import type { RuleSet } from "../running/compile.ts";
 import { type Effect, listenersOf, publishedCause, type RuleTrace, traceRules } from "./trace-rules.ts";
 
@@ -17,6 +17,8 @@ export type EventTrace = {
   /** Number of rules that listen to the event's type. */
   rulesIndexed: number;
   rules: RuleTrace[];
+  /** The quests that count events of the type; absent in traces of earlier versions of the service. */
+  quests?: QuestVerdict[];
   /** Effects not caused by rules: by streaks, badges that follow a metric, segments. */
   effects: Effect[];
   derived: EventTrace[];
@@ -36,6 +38,9 @@ export type EventTrace = {
   /** Why the event could not be evaluated. */
   error?: string;
 };
+
+/** Maximum quests that are shown for one event. */
+const QUESTS_SHOWN_MAX = 100;
 
 export type TraceOptions = {
   /** Null for a simulation. */
@@ -74,6 +79,11 @@ export const createTrace = (rules: RuleSet, options: TraceOptions): Tracer => {
       const ignoreLimits = options.ignoreLimits === true;
       trace.rules = traceRules(rules, turn, { ignoreLimits, onOutbox });
       trace.truncated = trace.rules.length < trace.rulesIndexed;
+    },
+    quest: (verdict) => {
+      const quests = open && (open.trace.quests ??= []);
+      if (quests && quests.length < QUESTS_SHOWN_MAX) quests.push(verdict);
+      else if (open) open.trace.truncated = true;
     },
     warn: (message) => void open?.trace.warnings.push(message),
     close: (turn) => {
@@ -152,7 +162,7 @@ const othersOf = ({ turn, outbox, slices }: Own): Effect[] =>
 const scoresOf = ({ project: { boards }, player, event }: Turn): Map<string, number> =>
   new Map(
     boards.flatMap((board) => {
-      const entry = entryAt(board, player, event.at);
+      const entry = entryAt(board, player, event);
       return entry ? [[board.key, fromRankScore(board, entry.rankScore)] as const] : [];
     }),
   );

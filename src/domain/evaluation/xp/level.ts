@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IconUrl, Name } from "../language/texts.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { LEVELS_MAX } from "./levels.ts";
 
@@ -14,11 +15,8 @@ export const Level = z.strictObject({
     .regex(/^[1-9]\d{0,3}$/, { error: "must be the number of a level, such as 5", abort: true })
     .refine((key) => Number(key) <= LEVELS_MAX, `must be at most ${LEVELS_MAX}`)
     .meta({ description: "The level's number as text", example: "5" }),
-  name: z.string().min(1).max(100),
-  iconUrl: z
-    .url({ protocol: /^https$/ })
-    .max(2_048)
-    .optional(),
+  name: Name,
+  iconUrl: IconUrl.optional(),
   rewards: RewardBundle.default({}),
   perks: z
     .record(z.string().min(1).max(64), z.unknown())

@@ -1,7 +1,13 @@
 import type { PlayerEvents } from "./events.ts";
 import type { AdventureEvents } from "./adventure-events.ts";
 import type { QuestEvents } from "./quest-events.ts";
-import type { ChatEvents, LeaderboardEvents, LobbyEvents, NoticeEvents } from "./realtime-events.ts";
+import type {
+  ChatEvents,
+  LeaderboardEvents,
+  LobbyEvents,
+  NoticeEvents,
+  ReportEvents,
+} from "./realtime-events.ts";
 
 /**
  * Domain events that commits write to the outbox, with the shape of `data`. Webhooks, the live player stream
@@ -13,7 +19,8 @@ export type Events = PlayerEvents &
   LeaderboardEvents &
   LobbyEvents &
   ChatEvents &
-  NoticeEvents;
+  NoticeEvents &
+  ReportEvents;
 
 export type EventType = keyof Events;
 export type EventData<T extends EventType> = Events[T];

@@ -15,7 +15,7 @@ type TypeFacts = {
 };
 
 /** Types reserved for features that this version does not have. */
-type PlannedType = "quest.approval_requested" | "leaderboard.league_moved" | "raffle.drawn";
+type PlannedType = "leaderboard.league_moved" | "raffle.drawn";
 
 const DERIVED: TypeFacts = { triggers: "DERIVED", webhooks: "SENT" };
 const SENT: TypeFacts = { triggers: null, webhooks: "SENT" };
@@ -54,6 +54,8 @@ const OWN_TYPES: Readonly<Record<EventType | PlannedType | "lobby.result", TypeF
   "quest.expired": DERIVED,
   "quest.failed": DERIVED,
   "quest.approval_requested": SENT,
+  "quest.submission_approved": SENT,
+  "quest.submission_rejected": SENT,
   "adventure.started": DERIVED,
   "adventure.completed": DERIVED,
   "adventure.quest_unlocked": DERIVED,
@@ -63,6 +65,7 @@ const OWN_TYPES: Readonly<Record<EventType | PlannedType | "lobby.result", TypeF
   "leaderboard.new_leader": SENT,
   "leaderboard.period_started": SENT,
   "leaderboard.period_closed": SENT,
+  "leaderboard.values_ranked": SENT,
   "leaderboard.league_moved": SENT,
   "leaderboard.score_held": SENT,
   "leaderboard.entries_changed": INTERNAL,
@@ -84,6 +87,8 @@ const OWN_TYPES: Readonly<Record<EventType | PlannedType | "lobby.result", TypeF
   "raffle.drawn": SENT,
   "rule.loop_detected": SENT,
   "rule.budget_exhausted": SENT,
+  "report.ready": SENT,
+  "report.failed": SENT,
   "event.failed": SENT,
   "event.reverted": SENT,
   "event.steps_exhausted": SENT,

@@ -14,6 +14,16 @@ type BoardPeriod = { leaderboardKey: string; leaderboardId: string; periodKey: s
 /** A player's final rank when a board closed. */
 export type FinalRank = PlayerRef & { displayName: string | null; rank: number; score: number };
 
+/** The scores of all players under one value of a breakdown, and its place; equal ones share a rank. */
+export type RankedValue = {
+  rank: number;
+  value: string;
+  players: number;
+  total: number;
+  average: number;
+  best: number;
+};
+
 /** Leaderboard events. None of these carries a `player_seq`. */
 export type LeaderboardEvents = {
   "leaderboard.rank_changed": PlayerRef &
@@ -38,6 +48,13 @@ export type LeaderboardEvents = {
     prizesGranted: number;
     promoted: number;
     relegated: number;
+    closedAt: string;
+  };
+  /** `values`: how many there are; `by`: what they are ranked by; `top`: the first ten. */
+  "leaderboard.values_ranked": Omit<BoardPeriod, "board"> & {
+    by: "total" | "best";
+    values: number;
+    top: RankedValue[];
     closedAt: string;
   };
   "leaderboard.score_held": PlayerRef &
@@ -173,6 +190,18 @@ export type PlayerNotice =
       name: "chat.sanction";
       data: { kind: "MUTE" | "BAN"; channelId: string | null; expiresAt: string | null; reason: string };
     };
+
+/** A run of a saved report has ended. */
+type ReportRunOver = { reportId: string; runId: string; name: string; report: string; dueAt: string };
+
+export type ReportEvents = {
+  "report.ready": ReportRunOver & {
+    /** Local dates of `timezone`, both included. */
+    range: { from: string; to: string; timezone: string };
+    resultUrl: string;
+  };
+  "report.failed": ReportRunOver & { error: string };
+};
 
 /** Internal: carries a notice to the sockets of one player. */
 export type NoticeEvents = { "player.notice": { playerId: string; notice: PlayerNotice } };

@@ -9,6 +9,7 @@ import { fromRankScore } from "../../evaluation/boards/scoring.ts";
 import { type Closing, isoOf, keepClosing, type PeriodOf, type PeriodRow } from "./period-row.ts";
 import { givePrizes, type Prizes, prizesOf } from "./prizes.ts";
 import { closingOf, writeResults } from "./results.ts";
+import { areValuesRanked, rankIfOver } from "./values.ts";
 
 /** Maximum number of projects, and of closing lists, per sweep. */
 const DUE_MAX = 1_000;
@@ -25,14 +26,16 @@ const openLists = (ms: number): RawBuilder<unknown> =>
   sql`from leaderboard_periods where status = 'OPEN' and close_at <= ${at(ms)}`;
 const CLOSING_LISTS = sql`from leaderboard_periods where status = 'CLOSING'`;
 
-/** Selects the times at which a project's lists close, those that are being closed included. */
+/** Selects the times at which a project's lists close, those included of which something is still to do. */
 export const closeTimesOf = (projectId: string): RawBuilder<unknown> => sql`
-  select close_at as due_at from leaderboard_periods
-  where project_id = ${projectId}::uuid and status in ('OPEN', 'CLOSING') and close_at is not null`;
+  select case when ranking is null then close_at else coalesce(close_at, 'epoch') end as due_at
+  from leaderboard_periods
+  where project_id = ${projectId}::uuid
+    and (status in ('OPEN', 'CLOSING') and close_at is not null or ranking is not null)`;
 
-/** Whether a list is over, or is being closed. */
-export const areListsDue = (time: Date): RawBuilder<unknown> =>
-  sql`(exists (select ${openLists(time.getTime())}) or exists (select ${CLOSING_LISTS}))`;
+/** Whether a list is over, or is being closed, or values of a window are being ranked. */
+export const areListsDue = (time: Date): RawBuilder<unknown> => sql`
+  (exists (select ${openLists(time.getTime())}) or exists (select ${CLOSING_LISTS}) or ${areValuesRanked()})`;
 
 /**
  * Returns projects with a list that is over. Windows of imported history are postponed first until there have
@@ -118,7 +121,8 @@ export type ClosingStep = { step: "MORE" | "NONE" } | { step: "CLOSED"; leaderbo
 
 /**
  * Performs the next step of closing a list, and stores the progress in the same transaction: a chunk of the
- * final order, a page of prizes, or the end, which emits `leaderboard.period_closed`.
+ * final order, a page of prizes, or the end, which emits `leaderboard.period_closed` and, with the last list
+ * of a breakdown's window, has its values ranked: see `stepRanking`.
  */
 export const stepClosing = async (outer: Work, list: PeriodOf): Promise<ClosingStep> => {
   const { projectId, periodId } = list;
@@ -217,4 +221,5 @@ const finish = async (work: Work, { row, leaderboard }: Ended, closing: Closing)
     relegated: 0,
     closedAt: isoOf(work.now)!,
   });
+  await rankIfOver(work, leaderboard, row.period_key);
 };

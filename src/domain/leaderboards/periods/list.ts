@@ -5,6 +5,7 @@ import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { boardOf, type Leaderboard } from "../../progression/leaderboard.ts";
+import { isPlain } from "../../evaluation/boards/lists.ts";
 import { getLeaderboard } from "../leaderboards.ts";
 import type { ListStatus } from "../../evaluation/boards/list.ts";
 import { type Name, readNames } from "../names.ts";
@@ -201,7 +202,6 @@ export const openListsOf = async (work: Work, projectId: string, ref: string): P
     where project_id = ${projectId} and leaderboard_id = ${id} and status in ('OPEN', 'CLOSING')
     order by written_at desc limit ${REBUILD_LISTS_MAX}`.execute(work.db);
   // That of an ALL_TIME board may have no row yet.
-  const isPlain = definition.period.kind === "ALL_TIME" && definition.breakdownAttribute === undefined;
-  const ids = new Set([...(isPlain ? [periodId] : []), ...found.rows.map((row) => row.id)]);
+  const ids = new Set([...(isPlain(definition) ? [periodId] : []), ...found.rows.map((row) => row.id)]);
   return [...ids].map((one) => refOf(leaderboard, one));
 };

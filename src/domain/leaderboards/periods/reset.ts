@@ -7,6 +7,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Leaderboard } from "../../progression/leaderboard.ts";
+import { isPlain } from "../../evaluation/boards/lists.ts";
 import { getLeaderboard } from "../leaderboards.ts";
 import { windowAt } from "../../evaluation/boards/windows.ts";
 import { openBoard } from "./open.ts";
@@ -72,7 +73,7 @@ const endLists = async (
   const time = sql`${now.toISOString()}::timestamptz`;
   const since = sql`${(resetAt ?? createdAt).toISOString()}::timestamptz`;
   const { key } = windowAt({ period: definition.period, resets }, now.getTime()) ?? {};
-  if (definition.period.kind === "ALL_TIME" && definition.breakdownAttribute === undefined)
+  if (isPlain(definition))
     await sql`
       insert into leaderboard_periods
         (project_id, id, leaderboard_id, period_key, is_told, created_at, written_at)

@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import type { AdventureRow, StoredAdventureState } from "../../evaluation/adventures/row.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
-import { at, type PlayerPart } from "./part.ts";
+import { at, msOf, type PlayerPart } from "./part.ts";
 
 /** Adventures of a project, archived ones included. */
 const HELD_MAX = 1_000;
 
-const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
+const ms = (column: string) => msOf(`s.${column}`);
 
 type Loaded = [
   id: string,
@@ -18,7 +18,7 @@ type Loaded = [
   claimedMs: number | null,
   premiumMs: number | null,
   dueMs: number | null,
-  doc: Pick<AdventureRow, "items" | "unlocked" | "tiers">,
+  doc: Pick<AdventureRow, "items" | "unlocked" | "tiers" | "isAuto" | "again">,
 ];
 
 const rowOf = (loaded: Loaded): AdventureRow => {
@@ -30,8 +30,9 @@ const changedRows = (player: PlayerState) =>
   [...player.dirty.adventures].flatMap((key) => {
     const row = player.adventures.get(key);
     if (!row?.isChanged) return [];
-    const { isChanged: _flag, items, unlocked, tiers, ...columns } = row;
-    return [{ p: player.projectId, i: player.id, k: key, ...columns, doc: { items, unlocked, tiers } }];
+    const { isChanged: _flag, items, unlocked, tiers, isAuto, again, ...columns } = row;
+    const doc = { items, unlocked, tiers, isAuto, again };
+    return [{ p: player.projectId, i: player.id, k: key, ...columns, doc }];
   });
 
 const COLUMNS =
@@ -44,7 +45,7 @@ export const adventures: PlayerPart = {
   isNeeded: (plan) => plan.adventures.byKey.size > 0,
   load: () => sql`
     select 'av', r.p, r.i, s.adventure_key,
-      jsonb_build_array(s.id, s.adventure_version, s.state, s.points, ${ms("started_at")},
+      json_build_array(s.id, s.adventure_version, s.state, s.points, ${ms("started_at")},
         ${ms("completed_at")}, ${ms("claimed_at")}, ${ms("premium_at")}, ${ms("due_at")}, s.doc)
     from r cross join lateral (
       select * from player_adventures s

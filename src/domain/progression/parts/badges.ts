@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import type { BadgeState } from "../../evaluation/player-state.ts";
-import { at, changesOf, type PlayerPart } from "./part.ts";
+import { at, changesOf, msOf, type PlayerPart } from "./part.ts";
 
-const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
+const ms = (column: string) => msOf(`s.${column}`);
 
 /**
  * Maximum badges of a project including archived ones: a held badge that is not loaded would be awarded
@@ -15,7 +15,7 @@ export const badges: PlayerPart = {
   tag: "g",
   isNeeded: (plan) => plan.badges.size > 0,
   load: () => sql`
-    select 'g', r.p, r.i, s.badge_key, jsonb_build_array(s.tier, s.progress, s.times_awarded, s.serial_no,
+    select 'g', r.p, r.i, s.badge_key, json_build_array(s.tier, s.progress, s.times_awarded, s.serial_no,
       ${ms("first_earned_at")}, ${ms("last_earned_at")}, ${ms("revoked_at")})
     from r cross join lateral (
       select * from player_badges s where s.project_id = r.p and s.player_id = r.i

@@ -1,13 +1,13 @@
 import { sql } from "kysely";
 import type { BalanceState, LotState } from "../../evaluation/player-state.ts";
-import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
+import { at, changesOf, msOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
 /** Currency balances. */
 export const balances: PlayerPart = {
   tag: "b",
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
-    select 'b', r.p, r.i, s.currency_key, jsonb_build_array(s.balance, s.held, s.earned, s.spent)
+    select 'b', r.p, r.i, s.currency_key, json_build_array(s.balance, s.held, s.earned, s.spent)
     ${rowsOfPlayer("player_balances", "currency_key, balance, held, earned, spent")}`,
   read: (player, key, value) => {
     const [balance, held, earned, spent] = value as [number, number, number, number];
@@ -49,7 +49,7 @@ export const dueLots = (now: Date): PlayerPart => ({
   tag: "o",
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
-    select 'o', r.p, r.i, s.currency_key, to_jsonb(s.due)
+    select 'o', r.p, r.i, s.currency_key, to_json(s.due)
     from r cross join lateral (
       select currency_key, sum(remaining) as due from currency_lots s
       where s.project_id = r.p and s.player_id = r.i and s.expires_at <= ${now.toISOString()}::timestamptz
@@ -66,7 +66,7 @@ export const lots: PlayerPart = {
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
     select 'o', r.p, r.i, s.currency_key,
-      jsonb_build_array(s.id, s.remaining, floor(extract(epoch from s.expires_at) * 1000))
+      json_build_array(s.id, s.remaining, ${msOf("s.expires_at")})
     from r cross join lateral (
       select id, currency_key, remaining, expires_at from currency_lots s
       where s.project_id = r.p and s.player_id = r.i order by expires_at, id limit 10000) s`,

@@ -1,15 +1,15 @@
 import { sql } from "kysely";
 import type { BoostState } from "../../evaluation/player-state.ts";
-import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
+import { at, changesOf, msOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
-const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
+const ms = (column: string) => msOf(`s.${column}`);
 
 /** Boosts of a single player. Expired ones are deleted. */
 export const boosts: PlayerPart = {
   tag: "f",
   isNeeded: () => true,
   load: () => sql`
-    select 'f', r.p, r.i, s.id::text, jsonb_build_object('id', s.id, 'boostKey', s.boost_key,
+    select 'f', r.p, r.i, s.id::text, json_build_object('id', s.id, 'boostKey', s.boost_key,
       'applies', s.applies, 'factor', s.factor, 'stacking', s.stacking, 'startsMs', ${ms("starts_at")},
       'expiresMs', ${ms("expires_at")}, 'usesLeft', s.uses_left, 'cause', s.cause)
     ${rowsOfPlayer("player_boosts", "*")}`,

@@ -8,7 +8,7 @@ import type { PlayerPart } from "./part.ts";
 export const doc: PlayerPart = {
   tag: "d",
   isNeeded: () => true,
-  load: () => sql`select 'd', r.p, r.i, r.bytes::text, r.doc from r where r.doc is not null`,
+  load: () => sql`select 'd', r.p, r.i, r.bytes::text, r.doc::json from r where r.doc is not null`,
   read: (player, bytes, value) => {
     player.doc = value as PlayerDoc;
     player.docSize = { bytes: Number(bytes), isExact: false, isPruned: false };

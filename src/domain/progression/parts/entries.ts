@@ -1,8 +1,9 @@
 import { sql } from "kysely";
 import type { ListStatus } from "../../evaluation/boards/list.ts";
-import { BREAKDOWN_VALUES_MAX, isPlain } from "../../evaluation/boards/lists.ts";
+import { breakdownNameOf, BREAKDOWN_VALUES_MAX, isPlain } from "../../evaluation/boards/lists.ts";
+import { periodIdOf } from "../../evaluation/boards/period-ids.ts";
 import type { EntryState, PlayerState } from "../../evaluation/player-state.ts";
-import type { PlayerPart } from "./part.ts";
+import { msOf, type PlayerPart } from "./part.ts";
 import { periodArm } from "./periods.ts";
 
 const rowsOf = ({ projectId, id, entries, dirty }: PlayerState) =>
@@ -36,6 +37,7 @@ type Loaded = [
     | null,
   period?: [status: ListStatus, isLate: boolean, writtenMs: number] | null,
   isFull?: boolean,
+  isWindowOver?: boolean,
 ];
 
 const entryOf = ([rankScore, rankTie, latestUs, version, submissions, recorded]: NonNullable<
@@ -50,19 +52,19 @@ const entryOf = ([rankScore, rankTie, latestUs, version, submissions, recorded]:
 });
 
 const ENTRY = sql.raw(
-  "jsonb_build_array(e.rank_score, e.rank_tie, e.latest_us, e.version, e.submissions, e.recorded)",
+  "json_build_array(e.rank_score, e.rank_tie, e.latest_us, e.version, e.submissions, e.recorded)",
 );
 
 /** One page of the lists of a window: enough to decide whether it is full. */
 const VALUES = sql`
   select count(*) as n from (
     select 1 from leaderboard_periods v
-    where v.project_id = x.p and v.leaderboard_id = x.b and v.period_key = x.k
+    where v.project_id = x.p and v.leaderboard_id = x.b and v.period_key = x.k and v.board <> ''
     limit ${sql.lit(BREAKDOWN_VALUES_MAX)}) v`;
 
 /** Entries of boards with one ranking: the same lists for all players. */
 const plainEntries = (periodIds: readonly string[]) => sql`
-  select 'e', e.project_id, e.player_id, e.period_id::text, jsonb_build_array(${ENTRY})
+  select 'e', e.project_id, e.player_id, e.period_id::text, json_build_array(${ENTRY})
   from r cross join unnest(${`{${periodIds.join(",")}}`}::uuid[]) as w(period_id)
   cross join lateral (
     select * from leaderboard_entries e
@@ -76,17 +78,23 @@ const listedEntries = (players: readonly PlayerState[]) => {
       i: id,
       w: listId,
       // Only for breakdowns, and only once: whether there is room for another value.
-      ...(board.breakdownAttribute === undefined || status !== null ? {} : { b: board.id, k: window.key }),
+      ...(breakdownNameOf(board) === undefined || status !== null
+        ? {}
+        : { b: board.id, k: window.key, o: periodIdOf(board, window.key, "") }),
     })),
   );
   return sql`
-    select 'e', x.p, x.i, x.w::text, jsonb_build_array(
+    select 'e', x.p, x.i, x.w::text, json_build_array(
       case when e.player_id is not null then ${ENTRY} end,
-      case when s.id is not null then jsonb_build_array(s.status, s.is_late,
-        floor(extract(epoch from s.written_at) * 1000)) end,
+      case when s.id is not null then json_build_array(s.status, s.is_late,
+        ${msOf("s.written_at")}) end,
       case when x.b is not null and s.id is null
-        then (${VALUES}) >= ${sql.lit(BREAKDOWN_VALUES_MAX)} else false end)
-    from json_to_recordset(${JSON.stringify(rows)}::json) as x(p uuid, i uuid, w uuid, b uuid, k text)
+        then (${VALUES}) >= ${sql.lit(BREAKDOWN_VALUES_MAX)} else false end,
+      x.o is not null and s.id is null and exists (
+        select 1 from leaderboard_periods o
+        where o.project_id = x.p and o.id = x.o and o.status <> 'OPEN'))
+    from json_to_recordset(${JSON.stringify(rows)}::json) as x(
+      p uuid, i uuid, w uuid, b uuid, k text, o uuid)
     left join lateral (
       select * from leaderboard_periods s where s.project_id = x.p and s.id = x.w limit 1) s on true
     left join lateral (
@@ -105,12 +113,13 @@ export const entries: PlayerPart = {
     return sql`${plainEntries(plain)} union all ${listedEntries(players)}`;
   },
   read: (player, periodId, value) => {
-    const [entry, period, isFull = false] = value as Loaded;
+    const [entry, period, isFull = false, isWindowOver = false] = value as Loaded;
     if (entry) player.entries.set(periodId, entryOf(entry));
     const list = player.lists.get(periodId);
     if (!list) return;
     const [status, isLate, writtenMs] = period ?? [null, false, null];
-    player.lists.set(periodId, { ...list, status, isLate, writtenMs, isFull, isLoaded: true });
+    const room = { isFull, isWindowOver };
+    player.lists.set(periodId, { ...list, status, isLate, writtenMs, ...room, isLoaded: true });
   },
   arms: (players) => [
     periodArm(players),

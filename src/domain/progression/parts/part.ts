@@ -15,7 +15,7 @@ export type PlayerPart = {
   /** Returns whether evaluation under this plan may touch it, so that it must be loaded. */
   isNeeded(plan: ProjectPlan): boolean;
   /**
-   * Selects `k` (the tag), project_id, player_id, `ref` (text) and `r` (jsonb) for the players of `r(i, p)`.
+   * Selects `k` (the tag), project_id, player_id, `ref` (text) and `r` (json) for the players of `r(i, p)`.
    * By primary key, with a lateral join and a limit: the planner must not scan the table.
    */
   load(plans: readonly ProjectPlan[], players: readonly PlayerState[]): RawBuilder<unknown>;
@@ -23,6 +23,16 @@ export type PlayerPart = {
   /** Returns the arms that write its changes. */
   arms(players: readonly PlayerState[]): Arm[];
 };
+
+/** What one statement loads: a part, or rows that are read along with parts. */
+export type Loadable = Pick<PlayerPart, "tag" | "load" | "read">;
+
+/** Rows that are read along with the parts of one player; `select` selects what `load` of a part does. */
+export const alongside = (
+  tag: string,
+  select: RawBuilder<unknown>,
+  read: (ref: string, value: unknown) => void,
+): Loadable => ({ tag, load: () => select, read: (_player, ref, value) => read(ref, value) });
 
 /** One data-modifying arm of the save statement; an arm without rows is left out. */
 export type Arm = {
@@ -50,6 +60,10 @@ export const changesOf = <V>(
       value: (player[name] as ReadonlyMap<string, unknown>).get(key) as V | undefined,
     })),
   );
+
+/** The ms of a timestamptz(3), as a number of JSON: `extract` computes decimals, at four times the cost. */
+export const msOf = (column: string): RawBuilder<unknown> =>
+  sql.raw(`round(date_part('epoch', ${column}) * 1000)`);
 
 /** Converts epoch ms in JSON to timestamptz; null stays null. */
 export const at = (column: string): RawBuilder<unknown> => sql.raw(`to_timestamp(${column} / 1000.0)`);

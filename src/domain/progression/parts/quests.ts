@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
-import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { PlayerState, QuestState } from "../../evaluation/player-state.ts";
 import { dueOf, type QuestRow, type StartedBy, type StoredState } from "../../evaluation/quests/row.ts";
-import { at, type PlayerPart } from "./part.ts";
+import { at, msOf, type PlayerPart } from "./part.ts";
 
 /** Quests of a project including archived ones, and earlier cycles whose rewards wait. */
 const HELD_MAX = 10_000;
@@ -12,7 +12,7 @@ const HELD_MAX = 10_000;
  */
 const LATE_SECONDS = 3_600;
 
-const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
+const ms = (column: string) => msOf(`s.${column}`);
 
 /** A cycle as `QUEST_ROW_JSON` reads it. */
 export type StoredQuestRow = [
@@ -29,7 +29,7 @@ export type StoredQuestRow = [
   claimUntilMs: number | null,
   completions: number,
   lastCompletedMs: number | null,
-  doc: Pick<QuestRow, "steps" | "rewarded" | "eventId" | "isPaid" | "again">,
+  doc: Pick<QuestRow, "steps" | "rewarded" | "eventId" | "isPaid" | "again" | "endsMs">,
   dueMs: number | null,
 ];
 
@@ -41,23 +41,51 @@ export const readQuestRow = (loaded: StoredQuestRow): QuestRow => {
   return { id, version, cycleKey, state, percent, startedBy, completions, ...doc, ...times };
 };
 
-/** A row `s` of `player_quests` as a `StoredQuestRow`. */
-export const QUEST_ROW_JSON = sql`jsonb_build_array(s.id, s.quest_version, s.cycle_key, s.state, s.percent,
+const FIELDS = sql`s.id, s.quest_version, s.cycle_key, s.state, s.percent,
   ${ms("started_at")}, s.started_by, ${ms("expires_at")}, ${ms("completed_at")}, ${ms("claimed_at")},
-  ${ms("claim_until")}, s.completions, ${ms("last_completed_at")}, s.doc, ${ms("due_at")})`;
+  ${ms("claim_until")}, s.completions, ${ms("last_completed_at")}, s.doc, ${ms("due_at")}`;
+
+/** A row `s` of `player_quests` as a `StoredQuestRow`. */
+export const QUEST_ROW_JSON = sql`json_build_array(${FIELDS})`;
+
+/** Adds a loaded cycle to those of its quest, whatever the order in which they are read. */
+const withCycle = (
+  known: QuestState | undefined,
+  { row, isLatest }: { row: QuestRow; isLatest: boolean },
+): QuestState => {
+  if (!known) return { latest: row, older: [] };
+  const [latest, other] = isLatest ? [row, known.latest] : [known.latest, row];
+  return { latest, older: [...known.older, other].toSorted((a, b) => a.startedMs - b.startedMs) };
+};
 
 /** When the row is looked at: at its end, or some time after this write if that is past. */
 const dueAt = (now: RawBuilder<unknown>) => sql`
   case when ${at('x."dueMs"')} > ${now} then ${at('x."dueMs"')}
     when x."dueMs" is not null then ${now} + interval '${sql.raw(String(LATE_SECONDS))} s' end`;
 
+/** Divides a row into its document and its columns. */
+const stored = (row: QuestRow) => {
+  const { isChanged: _flag, steps, rewarded, eventId, isPaid, again, endsMs, ...columns } = row;
+  return { columns, doc: { steps, rewarded, eventId, isPaid, again, endsMs } };
+};
+
+/** Rows that have only got further. */
+const furtherRows = (player: PlayerState) =>
+  [...player.dirty.quests].flatMap((key) => {
+    const { latest: row } = player.quests.get(key) ?? {};
+    if (row?.isChanged !== "PROGRESS") return [];
+    const { columns, doc } = stored(row);
+    const { cycleKey, percent } = columns;
+    return [{ p: player.projectId, i: player.id, k: key, cycleKey, percent, dueMs: dueOf(row), doc }];
+  });
+
 const changedRows = (player: PlayerState) =>
   [...player.dirty.quests].flatMap((key) => {
     const state = player.quests.get(key);
     if (!state) return [];
     return [state.latest, ...state.older].flatMap((row) => {
-      if (!row.isChanged) return [];
-      const { isChanged: _flag, steps, rewarded, eventId, isPaid, again, ...columns } = row;
+      if (row.isChanged !== true) return [];
+      const { columns, doc } = stored(row);
       const isLatest = row === state.latest;
       return [
         {
@@ -66,7 +94,7 @@ const changedRows = (player: PlayerState) =>
           k: key,
           ...columns,
           dueMs: dueOf(row),
-          doc: { steps, rewarded, eventId, isPaid, again },
+          doc,
           isLatest,
           isLive: isLatest || row.state === "COMPLETED",
         },
@@ -82,19 +110,25 @@ export const quests: PlayerPart = {
   tag: "qu",
   isNeeded: (plan) => plan.quests.byKey.size > 0,
   load: () => sql`
-    select 'qu', r.p, r.i, s.quest_key, s.cycles
+    select 'qu', r.p, r.i, s.quest_key, json_build_array(s.is_latest, ${FIELDS})
     from r cross join lateral (
-      select s.quest_key, jsonb_agg(${QUEST_ROW_JSON}
-        order by s.is_latest desc, s.started_at) as cycles
-      from (
-        select * from player_quests s
-        where s.project_id = r.p and s.player_id = r.i and s.is_live limit ${HELD_MAX}) s
-      group by s.quest_key) s`,
-  read: (player, key, value) => {
-    const [latest, ...older] = (value as StoredQuestRow[]).map(readQuestRow);
-    player.quests.set(key, { latest: latest!, older });
+      select * from player_quests s
+      where s.project_id = r.p and s.player_id = r.i and s.is_live limit ${HELD_MAX}) s`,
+  read: ({ quests: held }, key, value) => {
+    const [isLatest, ...loaded] = value as [boolean, ...StoredQuestRow];
+    held.set(key, withCycle(held.get(key), { row: readQuestRow(loaded), isLatest }));
   },
   arms: (players) => [
+    {
+      name: "qp",
+      rows: players.flatMap(furtherRows),
+      write: (rows, now) => sql`
+        update player_quests t set percent = x.percent, doc = x.doc, due_at = ${dueAt(now)},
+          updated_at = ${now}
+        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, "cycleKey" text, percent int,
+          doc jsonb, "dueMs" float8)
+        where t.project_id = x.p and t.player_id = x.i and t.quest_key = x.k and t.cycle_key = x."cycleKey"`,
+    },
     {
       name: "qu",
       rows: players.flatMap(changedRows),

@@ -1,12 +1,12 @@
 import { sql } from "kysely";
-import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
+import { at, changesOf, msOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
 /** Segment memberships. */
 export const segments: PlayerPart = {
   tag: "x",
   isNeeded: (plan) => plan.segments.size > 0,
   load: () => sql`
-    select 'x', r.p, r.i, s.segment_key, to_jsonb(floor(extract(epoch from s.entered_at) * 1000))
+    select 'x', r.p, r.i, s.segment_key, to_json(${msOf("s.entered_at")})
     ${rowsOfPlayer("player_segments", "segment_key, entered_at")}`,
   read: (player, key, value) => void player.segments.set(key, Number(value)),
   arms: (players) => {
@@ -31,7 +31,8 @@ export const segments: PlayerPart = {
           insert into player_segments (project_id, player_id, segment_key, entered_at)
           select p, i, k, ${at("x.x")} from json_to_recordset(${rows}::json) as x(
             p uuid, i uuid, k text, x float8)
-          on conflict do nothing`,
+          on conflict (project_id, player_id, segment_key) do update set entered_at = excluded.entered_at
+          where player_segments.entered_at <> excluded.entered_at`,
       },
     ];
   },

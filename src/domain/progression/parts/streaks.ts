@@ -1,15 +1,15 @@
 import { sql } from "kysely";
 import type { Json } from "../../kernel/events/events.ts";
 import type { StreakState } from "../../evaluation/player-state.ts";
-import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
+import { at, changesOf, msOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
 /** Streaks of a player. `due_at` is when the sweeper must look at it (economy/streaks/due.ts). */
 export const streaks: PlayerPart = {
   tag: "s",
   isNeeded: (plan) => plan.streaks.size > 0,
   load: () => sql`
-    select 's', r.p, r.i, s.streak_key, jsonb_build_array(s.current, s.longest, s.freezes,
-      floor(extract(epoch from s.deadline_at) * 1000), s.doc)
+    select 's', r.p, r.i, s.streak_key, json_build_array(s.current, s.longest, s.freezes,
+      ${msOf("s.deadline_at")}, s.doc)
     ${rowsOfPlayer("player_streaks", "streak_key, current, longest, freezes, deadline_at, doc")}`,
   read: (player, key, value) => {
     const [current, longest, freezes, deadlineMs, doc] = value as [

@@ -3,6 +3,7 @@ import { conflict, notFound } from "../../kernel/errors.ts";
 import { kept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Player } from "../../players/player.ts";
+import { alongside, type Loadable } from "../parts/part.ts";
 import { lockKnown } from "./players.ts";
 
 /** Maximum ids at other providers of one player. */
@@ -22,17 +23,28 @@ const show = (row: Row): Identity => ({
   createdAt: new Date(row.created_at).toISOString(),
 });
 
-/** Returns a player's ids: the integrator's own first, then by provider. */
-export const listIdentities = async (work: Work, player: Player): Promise<Identity[]> => {
-  const { projectId, id, externalUserId, createdAt } = player;
-  const found = await kept(
-    work.db,
-    sql<Row>`
-    select provider, external_id, created_at, player_id from player_identities
-    where project_id = ${projectId} and player_id = ${id} order by provider, external_id`,
-  );
+const select = ({ projectId, id }: Player) => sql<Row>`
+  select provider, external_id, created_at, player_id from player_identities
+  where project_id = ${projectId} and player_id = ${id} order by provider, external_id`;
+
+const shown = ({ externalUserId, createdAt }: Player, rows: readonly Row[]): Identity[] => {
   const primary = { provider: PRIMARY_PROVIDER, externalId: externalUserId };
-  return [{ ...primary, createdAt: createdAt.toISOString() }, ...found.rows.map(show)];
+  return [{ ...primary, createdAt: createdAt.toISOString() }, ...rows.map(show)];
+};
+
+/** Returns a player's ids: the integrator's own first, then by provider. */
+export const listIdentities = async (work: Work, player: Player): Promise<Identity[]> =>
+  shown(player, (await kept(work.db, select(player))).rows);
+
+/** As `listIdentities`, along with the player's parts. */
+export const identitiesAlong = (player: Player): { parts: Loadable[]; read: () => Identity[] } => {
+  const rows: Row[] = [];
+  const part = alongside(
+    "id",
+    sql`select 'id', null::uuid, null::uuid, null::text, row_to_json(x) from (${select(player)}) x`,
+    (_, row) => void rows.push(row as Row),
+  );
+  return { parts: [part], read: () => shown(player, rows) };
 };
 
 /**

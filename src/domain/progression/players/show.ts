@@ -66,6 +66,7 @@ export const stateOfPlayer = (player: Player): PlayerState => ({
   tags: player.tags,
   createdAt: player.createdAt,
   lastSeenAt: orNull(player.lastSeenAt),
+  activeMonth: null,
   ...emptyHoldings(),
 });
 

@@ -1,5 +1,5 @@
-import type { RawBuilder } from "kysely";
-import { DUE_ADVENTURES, settlePlayersAdventures } from "../../economy/adventures/due.ts";
+import { type RawBuilder, sql } from "kysely";
+import { ADVENTURE_ENDS, DUE_ADVENTURES, settlePlayersAdventures } from "../../economy/adventures/due.ts";
 import { DUE_BOOSTS, endPlayersBoosts } from "../../economy/boosts/sweep.ts";
 import {
   DUE_HOLDS,
@@ -7,14 +7,16 @@ import {
   expirePlayersHolds,
   expirePlayersLots,
 } from "../../economy/currencies/sweep.ts";
-import { DUE_QUESTS, settlePlayersQuests } from "../../economy/quests/due.ts";
+import { DUE_QUESTS, QUEST_ENDS, settlePlayersQuests } from "../../economy/quests/due.ts";
 import { claimEndsOf, expireGrants } from "../../economy/rewards/player-rewards.ts";
 import { DUE_STREAKS, settlePlayersStreaks } from "../../economy/streaks/due.ts";
 import type { Work } from "../../kernel/work.ts";
 import { beginClosing, closeTimesOf, closingListsOf, stepClosing } from "../../leaderboards/periods/close.ts";
 import { openWindows, windowTimesOf } from "../../leaderboards/periods/open.ts";
+import { stepRanking, windowsToRank } from "../../leaderboards/periods/values.ts";
 import type { PlayersOf } from "../../progression/change-free-players.ts";
 import { countDueOf, type DueRows, dueTimesOf, findDueOf } from "../../progression/due-players.ts";
+import { type EndingRows, followEnd, movedEnds, movedEndsOf } from "../../progression/moved-ends.ts";
 import { delayedTimesOf, requeueDelayed } from "../../progression/waiting-work.ts";
 import { scheduleTimesOf, stepSchedules } from "../../rules/schedules.ts";
 
@@ -43,10 +45,22 @@ const ofPlayers = (due: DueRows, settle: (work: Work, players: PlayersOf) => Pro
   },
 });
 
+/** As `due`, after rows of definitions whose ends have been moved are due by these. */
+const withEnds = (rows: EndingRows, due: DueKind): DueKind => ({
+  times: (projectId) => sql`${due.times(projectId)} union all ${movedEndsOf(rows, projectId)}`,
+  settle: async (work, projectId) => {
+    const [moved] = await movedEnds(work, rows, projectId);
+    if (!moved) return due.settle(work, projectId);
+    return (await followEnd(work, rows, moved)) === "BUSY" ? "BLOCKED" : { count: 0 };
+  },
+});
+
 const counted = (count: number): Settled => (count > 0 ? { count } : "BLOCKED");
 
 /** Lists are counted when they begin to close: a step of one may be done by the sweep of all projects. */
 const closeLists = async (work: Work, projectId: string): Promise<Settled> => {
+  const [window] = await windowsToRank(work, projectId);
+  if (window) return (await stepRanking(work, window)) === "BUSY" ? "BLOCKED" : { count: 0 };
   const [list] = await closingListsOf(work, projectId);
   if (!list) return counted(await beginClosing(work, projectId));
   const { step } = await stepClosing(work, list);
@@ -69,8 +83,8 @@ export const DUE_KINDS = {
     times: windowTimesOf,
     settle: async (work, projectId) => counted(await openWindows(work, projectId)),
   },
-  questsExpired: ofPlayers(DUE_QUESTS, settlePlayersQuests),
-  adventuresSettled: ofPlayers(DUE_ADVENTURES, settlePlayersAdventures),
+  questsExpired: withEnds(QUEST_ENDS, ofPlayers(DUE_QUESTS, settlePlayersQuests)),
+  adventuresSettled: withEnds(ADVENTURE_ENDS, ofPlayers(DUE_ADVENTURES, settlePlayersAdventures)),
   streaksSettled: ofPlayers(DUE_STREAKS, settlePlayersStreaks),
   holdsReleased: ofPlayers(DUE_HOLDS, expirePlayersHolds),
   lotsExpired: ofPlayers(DUE_LOTS, expirePlayersLots),

@@ -1,20 +1,24 @@
 import { sql } from "kysely";
 import { inProjectTime } from "../../accounts/projects/clock.ts";
+import { NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { clockAdvance } from "./advance.ts";
 import { settleNext } from "./settle-next.ts";
 
-/** Maximum sandboxes of one round. */
-const SANDBOXES_MAX = 1_000;
+/** Sandboxes of a page. */
+const SANDBOXES_AT_ONCE = 500;
 
-/** Returns the sandboxes whose clocks are ahead of the server's, and not being advanced. */
-export const sandboxesAhead = async ({ db }: Work): Promise<string[]> => {
+/**
+ * Returns the next sandboxes by id, after one, whose clocks are ahead of the server's and that are not being
+ * advanced; none behind the last.
+ */
+export const sandboxesAhead = async ({ db }: Work, after = NIL_ID): Promise<string[]> => {
   const { rows } = await sql<{ id: string }>`
     select id from projects p
-    where clock_ahead_ms > 0 and deleted_at is null and not exists (
+    where id > ${after}::uuid and clock_ahead_ms > 0 and deleted_at is null and not exists (
       select from project_jobs j where j.project_id = p.id and j.kind = ${clockAdvance.kind}
         and j.status in ('QUEUED', 'RUNNING'))
-    order by id limit ${SANDBOXES_MAX}`.execute(db);
+    order by id limit ${SANDBOXES_AT_ONCE}`.execute(db);
   return rows.map(({ id }) => id);
 };
 

@@ -2,13 +2,16 @@ import { isDeepStrictEqual } from "node:util";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
-import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
+import { type ConfigDocument, keyOf, REPORTS, sectionOf } from "./document.ts";
+
+/** Reports alone are deleted: nothing of players hangs on them, and nothing else is archived of them. */
+export const CONFIG_ACTIONS = ["CREATE", "UPDATE", "ARCHIVE", "DELETE"] as const;
 
 /** An import's change to one definition. `fields`: the differing ones. */
 export type ConfigChange = {
   section: string;
   key: string;
-  action: "CREATE" | "UPDATE" | "ARCHIVE";
+  action: (typeof CONFIG_ACTIONS)[number];
   fields: string[];
 };
 
@@ -17,13 +20,14 @@ export const SECTIONS: readonly string[] = [
   ...DEFINITION_KINDS.map(({ plural }) => plural),
   "leaderboards",
   "rules",
+  REPORTS,
 ];
 /** Parts of a document that are a single object. */
 const SINGLE = ["timezone", "settings", "levelCurve"] as const;
 
 /**
  * Computes the changes that turn a project in state `current` into what a document describes. Items that the
- * document does not name are archived only with `prune`. Computed in slices.
+ * document does not name are archived, and reports deleted, only with `prune`. Computed in slices.
  * @param current the result of `exportConfig`
  */
 export const diffConfig = async (
@@ -76,9 +80,11 @@ const diffSection = async (section: string, { wanted, now, prune }: Sections): P
   if (!prune) return changes;
   const named = new Set(wanted.map(keyOf));
   for (const key of known.keys())
-    if (!named.has(key)) changes.push({ section, key, action: "ARCHIVE", fields: [] });
+    if (!named.has(key)) changes.push({ section, key, action: goneBy(section), fields: [] });
   return changes;
 };
+
+const goneBy = (section: string): ConfigChange["action"] => (section === REPORTS ? "DELETE" : "ARCHIVE");
 
 /** Stored JSON has no undefined; parsed documents may have. */
 const plain = (value: Json): Json => JSON.parse(JSON.stringify(value)) as Json;
@@ -87,12 +93,18 @@ const plain = (value: Json): Json => JSON.parse(JSON.stringify(value)) as Json;
 export const itemFields = (wanted: Json, before: Json): string[] => {
   const [left, right] = [flat(wanted), flat(before)];
   if (wanted["leaderboard"]) left["period"] = zonedAs(left["period"] as Json, right["period"] as Json);
+  // Schedules of rules have no zone.
+  if (wanted["report"] && left["schedule"] && right["schedule"])
+    left["schedule"] = zonedAs(left["schedule"] as Json, right["schedule"] as Json);
   return [...new Set([...Object.keys(left), ...Object.keys(right)])].filter(
     (field) => !isDeepStrictEqual(left[field], right[field]),
   );
 };
 
-/** A board's time zone is chosen when it is created: a period that names none keeps that one. */
+/**
+ * The time zone of a board, or of a report's schedule, is chosen when that is made: a period or a schedule
+ * that names none keeps it.
+ */
 const zonedAs = (wanted: Json, before: Json): Json => ({ timezone: before["timezone"], ...wanted });
 
 /** `backfill` is an instruction and not a property: it makes no difference afterwards. */

@@ -1,9 +1,12 @@
 import { z } from "zod";
+import { withSecretsOf } from "../../economy/definitions/secrets.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { DEFINITION_MAX_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { findOversize, isLongJson, parseSized } from "../../kernel/oversize.ts";
 import { NewLeaderboard } from "../../evaluation/boards/definition.ts";
+import { ReportDocument } from "../../analytics/reports/documents.ts";
+import { REPORTS_MAX } from "../../analytics/reports/saved-reports.ts";
 import { CurveInput } from "../../evaluation/xp/levels.ts";
 import { SettingsPatch } from "../../accounts/projects/settings.ts";
 import { RuleDocument } from "../../evaluation/language/document.ts";
@@ -14,6 +17,8 @@ import { Zone } from "../../evaluation/language/syntax.ts";
 export const CONFIG_FORMAT = "laurel/1";
 /** Maximum number of items per section. */
 const SECTION_MAX = 2_000;
+/** The section of saved reports. */
+export const REPORTS = "analyticsReports";
 
 /** Characters that no valid item has: the largest one has half of them as bytes of JSON. */
 const ITEM_CHARS_MAX = 2 * Math.max(RULE_MAX_BYTES, DEFINITION_MAX_BYTES);
@@ -39,7 +44,10 @@ const ITEMS: Readonly<Record<string, z.ZodType>> = {
   ...Object.fromEntries(DEFINITION_KINDS.map(({ plural, schema }) => [plural, schema])),
   leaderboards: ExportedBoard,
   rules: ExportedRule,
+  [REPORTS]: ReportDocument,
 };
+
+const maxOf = (section: string): number => (section === REPORTS ? REPORTS_MAX : SECTION_MAX);
 
 const head = {
   format: z.literal(CONFIG_FORMAT),
@@ -56,7 +64,7 @@ export const ConfigDocument = z
   .strictObject({
     ...head,
     ...Object.fromEntries(
-      Object.entries(ITEMS).map(([name, item]) => [name, z.array(item).max(SECTION_MAX).optional()]),
+      Object.entries(ITEMS).map(([name, item]) => [name, z.array(item).max(maxOf(name)).optional()]),
     ),
   })
   .meta({ id: "ConfigDocument" });
@@ -68,6 +76,7 @@ export type ConfigDocument = {
   levelCurve?: CurveInput | undefined;
   leaderboards?: z.output<typeof ExportedBoard>[] | undefined;
   rules?: z.output<typeof ExportedRule>[] | undefined;
+  analyticsReports?: ReportDocument[] | undefined;
 } & Record<string, unknown>;
 
 type Issue = z.core.$ZodIssue;
@@ -139,3 +148,17 @@ export const keyOf = (item: Json): string => {
 /** Returns the definitions of one kind in a document; undefined when it leaves them unchanged. */
 export const sectionOf = (document: ConfigDocument, plural: string): readonly Json[] | undefined =>
   document[plural] as readonly Json[] | undefined;
+
+/**
+ * Returns a document with the secrets that its definitions leave out, as far as the project has them.
+ * @param current the result of `exportConfig`
+ */
+export const withSecretsFrom = (current: ConfigDocument, document: ConfigDocument): ConfigDocument => {
+  const completed = DEFINITION_KINDS.flatMap(({ kind, plural }): [string, Json[]][] => {
+    const section = sectionOf(document, plural);
+    if (!section) return [];
+    const known = new Map((sectionOf(current, plural) ?? []).map((item) => [keyOf(item), item]));
+    return [[plural, section.map((item) => withSecretsOf(kind, item, known.get(keyOf(item))))]];
+  });
+  return { ...document, ...Object.fromEntries(completed) };
+};

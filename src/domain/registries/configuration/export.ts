@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { withoutSecrets } from "../../economy/definitions/secrets.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 import { notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
@@ -10,7 +11,8 @@ import type { RuleDocument } from "../../evaluation/language/document.ts";
 import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
 import { nextSlice } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { CONFIG_FORMAT, type ConfigDocument } from "./document.ts";
+import { readReports } from "../../analytics/reports/documents.ts";
+import { CONFIG_FORMAT, type ConfigDocument, REPORTS } from "./document.ts";
 
 /**
  * Exports all definitions of a project, without archived ones. For a published rule the running version is
@@ -29,7 +31,18 @@ export const exportConfig = async (work: Work, projectId: string): Promise<Confi
     ...(await exportDefinitions(work, projectId)),
     leaderboards: await exportBoards(work, projectId),
     rules: await exportRules(work, projectId),
+    [REPORTS]: (await readReports(work, projectId)).map(({ document }) => document),
   };
+};
+
+/** As `exportConfig`, without secrets: what an answer shows. An import keeps those that the project has. */
+export const exportShown = async (work: Work, projectId: string): Promise<ConfigDocument> => {
+  const exported = await exportConfig(work, projectId);
+  const shown = DEFINITION_KINDS.map(({ kind, plural }): [string, Json[]] => [
+    plural,
+    (exported[plural] as Json[]).map((definition) => withoutSecrets(kind, definition)),
+  ]);
+  return { ...exported, ...Object.fromEntries(shown) };
 };
 
 /** Data that is only read stays out of the unit of work, which compares all its entities at each flush. */

@@ -1,8 +1,9 @@
 import { sql } from "kysely";
 import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/definitions.ts";
 import { type ProjectDefinitions, shareDefinitions } from "../../economy/definitions/project-definitions.ts";
+import { pausesOfArchived, pausesOfRestored } from "../../economy/definitions/archived-pauses.ts";
 import { refuseFull } from "../../economy/definitions/definitions.ts";
-import { createInUse } from "../../economy/definitions/in-use.ts";
+import { adventuresOf, createInUse, itemInUse } from "../../economy/definitions/in-use.ts";
 import type { DefinitionKind } from "../../economy/definitions/kind.ts";
 import type { Defined, Stored } from "../../evaluation/live.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
@@ -234,11 +235,27 @@ export const importDefinitions = async (
   await writeInParts(changed, signal, (json) =>
     sql`
       update definitions d set definition = r.definition, name = r.name, version = d.version + 1,
-        status = 'ACTIVE', updated_at = ${at}::timestamptz
+        status = 'ACTIVE', pauses = ${pausesOfRestored()}, updated_at = ${at}::timestamptz
       from json_to_recordset(${json}::json) as r(id uuid, name text, definition jsonb)
       where d.id = r.id and d.project_id = ${projectId}`.execute(work.db),
   );
   await auditDefinitions(work, draft.audited);
+};
+
+/** Refuses to archive quests of adventures that go on. @throws DomainError CONFLICT: IN_USE, as above */
+const refuseItems = async (
+  work: Work,
+  projectId: string,
+  changes: readonly ConfigChange[],
+): Promise<void> => {
+  const quests = changes.filter(({ section }) => KINDS.get(section)!.kind === "quest");
+  if (quests.length === 0) return;
+  const keys = quests.map(({ key }) => key);
+  const adventures = await adventuresOf(work, projectId, keys);
+  for (const change of quests) {
+    const inUse = itemInUse(adventures.get(change.key));
+    if (inUse) throw namedError(inUse, change);
+  }
 };
 
 /**
@@ -256,10 +273,16 @@ export const archiveDefinitions = async (
   const rows = changes.map(({ section, key }) => ({ kind: KINDS.get(section)!.kind, key }));
   for (const [i, row] of rows.entries()) await naming(changes[i]!, () => refuse(row));
   const found = await sql<{ id: string; kind: string; key: string }>`
-    update definitions d set status = 'ARCHIVED', updated_at = ${work.now.toISOString()}::timestamptz
+    update definitions d set status = 'ARCHIVED', pauses = ${pausesOfArchived()},
+      updated_at = ${work.now.toISOString()}::timestamptz
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(kind text, key text)
     where d.project_id = ${projectId} and d.kind = r.kind and d.key = r.key and d.status = 'ACTIVE'
     returning d.id, d.kind, d.key`.execute(work.db);
+  await refuseItems(work, projectId, changes);
+  for (const kind of KINDS.values()) {
+    const keys = found.rows.filter((row) => row.kind === kind.kind).map(({ key }) => key);
+    if (keys.length > 0) await kind.stopped?.(work, projectId, keys);
+  }
   const audited = found.rows.map(({ id, kind, key }) => {
     return { action: `${kind}.archived`, definition: { projectId, id, key } };
   });

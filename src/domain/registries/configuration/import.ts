@@ -24,21 +24,25 @@ import { inZone, windowsOf } from "../../evaluation/boards/period.ts";
 import { Leaderboard } from "../../progression/leaderboard.ts";
 import { putCurve } from "../../progression/level-curves.ts";
 import { changeProject } from "../../economy/levels/change-project.ts";
-import type { Work } from "../../kernel/work.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
 import { type ConfigChange, diffConfig, itemFields } from "./diff.ts";
-import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
+import { type ConfigDocument, keyOf, REPORTS, sectionOf, withSecretsFrom } from "./document.ts";
 import { exportConfig, exportedBoard } from "./export.ts";
 import { refuseForbidden } from "./permit.ts";
 import { archiveDefinitions, importDefinitions, isDefinitions } from "./import-definitions.ts";
+import { importReports, type ReportQuestions } from "./import-reports.ts";
 import { importRules, namedLoop } from "./import-rules.ts";
 import { naming } from "./named-error.ts";
+import type { ReportDocument } from "../../analytics/reports/documents.ts";
 
 export type ConfigImport = {
   document: ConfigDocument;
-  /** Archives items that a section does not name. */
+  questions: ReportQuestions;
+  /** Archives items that a section does not name, and deletes reports. */
   prune: boolean;
   tenantId: string;
-  caller: Caller;
+  /** Absent: whether anybody may make the changes is not asked. */
+  caller?: Caller | undefined;
   /** The actor recorded for the changes. */
   actor: string;
   /** Aborted when nobody waits for the response any more: then nothing is imported. */
@@ -56,15 +60,16 @@ export type ConfigImport = {
 export const importConfig = async (
   work: Work,
   projectId: string,
-  given: ConfigImport,
+  asked: ConfigImport,
 ): Promise<ConfigChange[]> => {
-  given.signal.throwIfAborted();
+  asked.signal.throwIfAborted();
   // First: the compared state must not change meanwhile.
   await changeConfig(work, projectId);
   const current = await exportConfig(work, projectId);
+  const given = { ...asked, document: withSecretsFrom(current, asked.document) };
   given.signal.throwIfAborted();
   const changes = await diffConfig(current, given);
-  refuseForbidden(given.caller, changes);
+  if (given.caller) refuseForbidden(given.caller, changes);
   if (changes.length === 0) return changes;
   // A unit of work compares all its entities at each flush.
   await forget(work);
@@ -85,6 +90,43 @@ export const importConfig = async (
   return changes;
 };
 
+/** Takes an import back that was only to be tried. */
+class TakenBack extends Error {
+  readonly changes: ConfigChange[];
+
+  constructor(changes: ConfigChange[]) {
+    super("an import was tried");
+    this.changes = changes;
+  }
+}
+
+/**
+ * Imports and takes everything back: what an import would refuse is refused in the same way. A document that
+ * differs in nothing is only compared, and locks nothing.
+ * @param transact one of its own: what joins another transaction cannot be taken back
+ * @returns the changes that an import would make
+ * @throws as `importConfig`
+ */
+export const tryImport = async (
+  transact: Transact,
+  projectId: string,
+  asked: ConfigImport,
+): Promise<ConfigChange[]> => {
+  const current = await transact((work) => exportConfig(work, projectId));
+  const given = { ...asked, document: withSecretsFrom(current, asked.document) };
+  if ((await diffConfig(current, given)).length === 0) return [];
+  try {
+    return await transact(async (work) => {
+      const changes = await importConfig(work, projectId, asked);
+      await work.em.flush();
+      throw new TakenBack(changes);
+    });
+  } catch (error) {
+    if (error instanceof TakenBack) return error.changes;
+    throw error;
+  }
+};
+
 const forget = async ({ em }: Work): Promise<void> => {
   await em.flush();
   em.clear();
@@ -99,11 +141,12 @@ const applyAll = async (
   { changes, given }: { changes: readonly ConfigChange[]; given: ConfigImport },
 ): Promise<void> => {
   const items = itemsOf(given.document, changes);
-  const isArchive = ({ action }: ConfigChange): boolean => action === "ARCHIVE";
+  const isArchive = ({ action }: ConfigChange): boolean => action === "ARCHIVE" || action === "DELETE";
   const [kept, archived] = [changes.filter((one) => !isArchive(one)), changes.filter(isArchive)];
   const boards = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "leaderboards");
   const rules = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "rules");
-  const { signal, actor } = given;
+  const reports = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === REPORTS);
+  const { signal, actor, questions } = given;
   const one = async (change: ConfigChange, apply: () => Promise<void>): Promise<void> => {
     signal.throwIfAborted();
     await naming(change, apply);
@@ -122,6 +165,9 @@ const applyAll = async (
   for (const change of boards(archived))
     await one(change, () => applyBoard(work, projectId, { change, item: undefined }));
   await archiveDefinitions(work, projectId, archived.filter(isDefinitions));
+  const saved = reports(kept).map((change) => ({ change, wanted: items.get(change) as ReportDocument }));
+  const deleted = reports(archived);
+  await importReports(work, projectId, { wanted: saved, deleted, questions, actor, signal });
 };
 
 /** An item of a section that is no definition of a kind. */

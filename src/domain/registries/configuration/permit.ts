@@ -1,7 +1,9 @@
 import { ADMINS } from "../../kernel/access.ts";
+import { approvalRequired } from "../../kernel/approval.ts";
 import type { Caller } from "../../kernel/caller.ts";
 import { forbidden } from "../../kernel/errors.ts";
 import type { ConfigChange } from "./diff.ts";
+import { REPORTS } from "./document.ts";
 
 /** Sections that only ADMINs may change, as with single changes. */
 const OF_ADMINS: ReadonlySet<string> = new Set(["settings", "timezone"]);
@@ -15,7 +17,7 @@ const SCOPES: Readonly<Record<string, string>> = {
 
 /**
  * Refuses changes that the caller could not make individually.
- * @throws DomainError FORBIDDEN: INSUFFICIENT_ROLE, INSUFFICIENT_SCOPE
+ * @throws DomainError FORBIDDEN: INSUFFICIENT_ROLE, INSUFFICIENT_SCOPE, APPROVAL_REQUIRED
  */
 export const refuseForbidden = (caller: Caller, changes: readonly ConfigChange[]): void => {
   const sections = new Set(changes.map(({ section }) => section));
@@ -24,6 +26,9 @@ export const refuseForbidden = (caller: Caller, changes: readonly ConfigChange[]
     if (above.length > 0)
       throw forbidden("INSUFFICIENT_ROLE", `Your role ${caller.role} may not change ${above.join(", ")}`);
   }
+  const isOfTenant = caller.kind === "user" || caller.kind === "key";
+  if (sections.has(REPORTS) && isOfTenant && caller.tenant.approvalStatus !== "APPROVED")
+    throw approvalRequired();
   if (caller.kind !== "key") return;
   const missing = [...sections].flatMap((section) => SCOPES[section] ?? []);
   const lacking = missing.filter((scope) => !caller.scopes.includes(scope));

@@ -24,6 +24,47 @@ import { Migration20261124000001 } from "./20261124000001-quests.ts";
 import { Migration20261124000016 } from "./20261124000016-at-rest.ts";
 import { Migration20261124000020 } from "./20261124000020-adventures.ts";
 import { Migration20261124000026 } from "./20261124000026-clocks.ts";
+import { Migration20261124000030 } from "./20261124000030-goal-indexes.ts";
+import { Migration20261124000031 } from "./20261124000031-quest-submissions.ts";
+import { Migration20261126000001 } from "./20261126000001-over-cycles.ts";
+import { Migration20261126000020 } from "./20261126000020-analytics-indexes.ts";
+import { Migration20261126000040 } from "./20261126000040-analytics-exports.ts";
+import { Migration20261126000050 } from "./20261126000050-analytics-rollups.ts";
+import { Migration20261126000060 } from "./20261126000060-second-factors.ts";
+import { Migration20261126000080 } from "./20261126000080-pauses.ts";
+import { Migration20261126000081 } from "./20261126000081-segment-spells.ts";
+import { Migration20261126000082 } from "./20261126000082-over-columns.ts";
+import { Migration20261126000100 } from "./20261126000100-sso.ts";
+import { Migration20261126000140 } from "./20261126000140-analytics-listed.ts";
+import { Migration20261126000160 } from "./20261126000160-usage.ts";
+import { Migration20261126000161 } from "./20261126000161-billing.ts";
+import { Migration20261126000170 } from "./20261126000170-scim.ts";
+import { Migration20261126000180 } from "./20261126000180-analytics-reports.ts";
+import { Migration20261126000190 } from "./20261126000190-warehouse.ts";
+import { Migration20261126000200 } from "./20261126000200-oauth-code-idp.ts";
+import { Migration20261126000300 } from "./20261126000300-custom-domains.ts";
+import { Migration20261126000400 } from "./20261126000400-usage-grants.ts";
+import { Migration20261126000401 } from "./20261126000401-billing-grace.ts";
+import { Migration20261126000600 } from "./20261126000600-analytics-gains.ts";
+import { Migration20261126000601 } from "./20261126000601-gained-badges.ts";
+import { Migration20261126000602 } from "./20261126000602-gained-amounts.ts";
+import { Migration20261127000100 } from "./20261127000100-oauth-code-session.ts";
+import { Migration20261127000101 } from "./20261127000101-released-links.ts";
+import { Migration20261127000200 } from "./20261127000200-warehouse-owed.ts";
+import { Migration20261127000201 } from "./20261127000201-billing-backoff.ts";
+import { Migration20261127000300 } from "./20261127000300-report-keys.ts";
+import { Migration20261127000400 } from "./20261127000400-sso-hosts.ts";
+import { Migration20261127000401 } from "./20261127000401-domain-caa.ts";
+import { Migration20261127000402 } from "./20261127000402-domain-silence.ts";
+import { Migration20261128000001 } from "./20261128000001-next-totp-secret.ts";
+import { Migration20261128000101 } from "./20261128000101-moved-ends.ts";
+import { Migration20261128000102 } from "./20261128000102-value-rankings.ts";
+import { Migration20261128000103 } from "./20261128000103-packed-lines.ts";
+import { Migration20261128000201 } from "./20261128000201-domain-clocks.ts";
+import { Migration20261128000301 } from "./20261128000301-warehouse-given.ts";
+import { Migration20261128000302 } from "./20261128000302-event-times.ts";
+import { Migration20261129000001 } from "./20261129000001-sso-failures.ts";
+import { Migration20261129000002 } from "./20261129000002-next-totp-expiry.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -53,4 +94,45 @@ export const migrations = [
   { name: "20261124000016-at-rest", class: Migration20261124000016 },
   { name: "20261124000020-adventures", class: Migration20261124000020 },
   { name: "20261124000026-clocks", class: Migration20261124000026 },
+  { name: "20261124000030-goal-indexes", class: Migration20261124000030 },
+  { name: "20261124000031-quest-submissions", class: Migration20261124000031 },
+  { name: "20261126000001-over-cycles", class: Migration20261126000001 },
+  { name: "20261126000020-analytics-indexes", class: Migration20261126000020 },
+  { name: "20261126000040-analytics-exports", class: Migration20261126000040 },
+  { name: "20261126000050-analytics-rollups", class: Migration20261126000050 },
+  { name: "20261126000060-second-factors", class: Migration20261126000060 },
+  { name: "20261126000080-pauses", class: Migration20261126000080 },
+  { name: "20261126000081-segment-spells", class: Migration20261126000081 },
+  { name: "20261126000082-over-columns", class: Migration20261126000082 },
+  { name: "20261126000100-sso", class: Migration20261126000100 },
+  { name: "20261126000140-analytics-listed", class: Migration20261126000140 },
+  { name: "20261126000160-usage", class: Migration20261126000160 },
+  { name: "20261126000161-billing", class: Migration20261126000161 },
+  { name: "20261126000170-scim", class: Migration20261126000170 },
+  { name: "20261126000180-analytics-reports", class: Migration20261126000180 },
+  { name: "20261126000190-warehouse", class: Migration20261126000190 },
+  { name: "20261126000200-oauth-code-idp", class: Migration20261126000200 },
+  { name: "20261126000300-custom-domains", class: Migration20261126000300 },
+  { name: "20261126000400-usage-grants", class: Migration20261126000400 },
+  { name: "20261126000401-billing-grace", class: Migration20261126000401 },
+  { name: "20261126000600-analytics-gains", class: Migration20261126000600 },
+  { name: "20261126000601-gained-badges", class: Migration20261126000601 },
+  { name: "20261126000602-gained-amounts", class: Migration20261126000602 },
+  { name: "20261127000100-oauth-code-session", class: Migration20261127000100 },
+  { name: "20261127000101-released-links", class: Migration20261127000101 },
+  { name: "20261127000200-warehouse-owed", class: Migration20261127000200 },
+  { name: "20261127000201-billing-backoff", class: Migration20261127000201 },
+  { name: "20261127000300-report-keys", class: Migration20261127000300 },
+  { name: "20261127000400-sso-hosts", class: Migration20261127000400 },
+  { name: "20261127000401-domain-caa", class: Migration20261127000401 },
+  { name: "20261127000402-domain-silence", class: Migration20261127000402 },
+  { name: "20261128000001-next-totp-secret", class: Migration20261128000001 },
+  { name: "20261128000101-moved-ends", class: Migration20261128000101 },
+  { name: "20261128000102-value-rankings", class: Migration20261128000102 },
+  { name: "20261128000103-packed-lines", class: Migration20261128000103 },
+  { name: "20261128000201-domain-clocks", class: Migration20261128000201 },
+  { name: "20261128000301-warehouse-given", class: Migration20261128000301 },
+  { name: "20261128000302-event-times", class: Migration20261128000302 },
+  { name: "20261129000001-sso-failures", class: Migration20261129000001 },
+  { name: "20261129000002-next-totp-expiry", class: Migration20261129000002 },
 ];

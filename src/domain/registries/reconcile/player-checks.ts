@@ -58,7 +58,9 @@ export const checkStream: Check = async (work, page) => {
     select p.id as player_id, format('the stream has %s lines, from %s to %s; the player''s seq is %s',
       coalesce(o.n, 0), coalesce(o.first, 0), coalesce(o.last, 0), p.seq) as message
     from players p left join (
-      select player_id, count(*) as n, min(player_seq) as first, max(player_seq) as last from outbox
+      select player_id, sum(coalesce(lines, 1)) as n, min(player_seq - coalesce(lines, 1) + 1) as first,
+        max(player_seq) as last
+      from outbox
       where project_id = ${page.projectId} and player_id = any(${idsOf(page)}::uuid[])
         and player_seq is not null group by player_id) o on o.player_id = p.id
     where p.project_id = ${page.projectId} and p.id = any(${idsOf(page)}::uuid[])

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { NIL_ID } from "../../kernel/ids.ts";
 import { notFound } from "../../kernel/errors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
+import { checkAdventures } from "./adventure-checks.ts";
 import { checkBadges } from "./badge-checks.ts";
 import type { Check, Finding, Page } from "./finding.ts";
 import { checkLedger } from "./ledger-checks.ts";
@@ -22,6 +23,7 @@ const CHECKS: readonly Check[] = [
   checkResults,
   checkBadges,
   checkQuests,
+  checkAdventures,
 ];
 
 export type Reconciliation = { projects: number; players: number; findings: number };
@@ -37,8 +39,8 @@ export type ReconcileOptions = {
 
 /**
  * Checks players' data against its invariants: ledger, balances, levels, stream, executions, XP boards,
- * results of closed periods, badges that follow counters, quests. Runs beside a server: each page of players
- * is locked during its check.
+ * results of closed periods, badges that follow counters, quests, adventures. Runs beside a server: each page
+ * of players is locked during its check.
  * @throws DomainError NOT_FOUND for an unknown project
  */
 export const reconcile = async (transact: Transact, options: ReconcileOptions): Promise<Reconciliation> => {

@@ -47,7 +47,7 @@ export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDef
   } finally {
     unshareDefinitions(work, sync.to);
   }
-  for (const pair of ended) end(work, { pair, synced });
+  for (const pair of ended) await end(work, sync, { pair, synced });
   await work.em.flush();
   for (const kind of DEFINITION_KINDS) await checkRoom(work, sync.to, kind);
   return synced;
@@ -90,10 +90,11 @@ const add = ({ em, now }: Work, { to, actor }: Sync, step: Step): void => {
 };
 
 /** Archives definitions that are archived in the source. */
-const end = ({ now }: Work, step: Step & { pair: OwnPair }): void => {
-  const { own } = step.pair;
+const end = async (work: Work, { to }: Sync, step: Step & { pair: OwnPair }): Promise<void> => {
+  const { own, kind } = step.pair;
   if (own.status === "ARCHIVED") return;
-  Object.assign(own, { status: "ARCHIVED", updatedAt: now });
+  Object.assign(own, { status: "ARCHIVED", updatedAt: work.now });
+  await kind.stopped?.(work, to, [own.key]);
   counted(step);
 };
 

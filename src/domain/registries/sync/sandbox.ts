@@ -3,6 +3,7 @@ import { audit } from "../../accounts/audit/audit.ts";
 import { awaitConfigLane, changeConfig, shareConfig } from "../../kernel/config-lock.ts";
 import { changeRunning } from "../../economy/definitions/running.ts";
 import { syncDefinitions } from "./definitions.ts";
+import { syncReports } from "../../analytics/reports/sync.ts";
 import { syncLeaderboards } from "../../leaderboards/sync.ts";
 import { getCurve, putCurve } from "../../progression/level-curves.ts";
 import type { CurveInput } from "../../evaluation/xp/levels.ts";
@@ -24,6 +25,7 @@ export type Synced = {
   rules: number;
   leaderboards: number;
   levelCurve: number;
+  analyticsReports: number;
   /** Of all other kinds, by the plural of the kind. */
   definitions: Record<string, number>;
   skipped: Skipped[];
@@ -33,11 +35,11 @@ export type Synced = {
 
 /**
  * Copies the definitions of a project to its sandbox: settings, level curve, definitions of every kind,
- * leaderboards and rules, by key. What only the sandbox has stays, as do its players and scores. No batch of
- * the sandbox evaluates meanwhile, and nobody changes the project's definitions: the copy is a consistent
- * snapshot.
- * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT, DEFINITION_LIMIT when the sandbox has too many of its own;
- * EndlessLoops when rules of its own and those of the project could trigger one another
+ * leaderboards, rules and saved reports, by key. What only the sandbox has stays, as do its players and
+ * scores. No batch of the sandbox evaluates meanwhile, and nobody changes the project's definitions: the copy
+ * is a consistent snapshot.
+ * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT, DEFINITION_LIMIT, REPORT_LIMIT when the sandbox has too
+ * many of its own; EndlessLoops when rules of its own and those of the project could trigger one another
  */
 export const syncSandbox = async (outer: Work, sync: Sync): Promise<Synced> => {
   const { from, to } = sync;
@@ -57,11 +59,19 @@ export const syncSandbox = async (outer: Work, sync: Sync): Promise<Synced> => {
   const { counts: definitions, ...others } = copied.economy;
   const { closedPeriodIds, ...boards } = copied.leaderboards;
   const { rules } = copied;
-  const counts = { rules: rules.count, leaderboards: boards.count, levelCurve, definitions };
+  const reports = await syncReports(work, sync);
+  const counts = {
+    rules: rules.count,
+    leaderboards: boards.count,
+    levelCurve,
+    analyticsReports: reports.count,
+    definitions,
+  };
   const skipped = [
     ...others.skipped.map(({ kind: type, ...one }) => ({ type, ...one })),
     ...boards.skipped.map((one) => ({ type: "leaderboard", ...one })),
     ...rules.skipped.map((one) => ({ type: "rule", ...one })),
+    ...reports.skipped.map((one) => ({ type: "analytics_report", ...one })),
   ];
   const { tenantId } = project;
   const target = { type: "project", id: to };

@@ -6,12 +6,8 @@ import { NIL_ID } from "../../kernel/ids.ts";
 import { type Owner, storedCounterById } from "../counters-without.ts";
 import { isSameCounter } from "../recount.ts";
 import type { QuestOutcome } from "../record.ts";
+import { remainderOf } from "../goal-rewards.ts";
 import type { Played, PlayedCycle } from "./replay.ts";
-
-const REWARD_KEY = /^(q:[^:]+:(?:complete|start|s:[^:~]+))[:~]?/;
-
-/** Returns the reward of a quest that a ledger, award or grant key belongs to, however often it was given. */
-export const rewardOfQuest = (key: string): string | undefined => REWARD_KEY.exec(key)?.[1];
 
 type Known = { quest: CompiledQuest; version: CompiledQuest; rows: readonly QuestRow[]; nowMs: number };
 
@@ -103,6 +99,19 @@ const rewardsLost = (
   return lost;
 };
 
+/** What players have submitted for the steps that they still come to stays as it is. */
+const withSubmitted = ({ version }: Known, stored: QuestRow, steps: QuestRow["steps"]): QuestRow["steps"] =>
+  Object.fromEntries(
+    Object.entries(steps).map(([key, played]) => {
+      const kind = version.steps.find(({ definition }) => definition.key === key)?.definition.kind;
+      const known = stored.steps[key];
+      if (kind === "EVENT" || kind === "STATE" || !known) return [key, played];
+      const { doneMs: _done, ...open } = known;
+      const kept = played.doneMs === undefined ? open : known;
+      return [key, played.startMs === undefined ? kept : { ...kept, startMs: played.startMs }];
+    }),
+  );
+
 type Cycle = { stored: QuestRow; all: PlayedCycle; rest: PlayedCycle | undefined };
 
 const withoutEvents = (known: Known, { stored, all, rest }: Cycle) => {
@@ -120,7 +129,7 @@ const withoutEvents = (known: Known, { stored, all, rest }: Cycle) => {
     ...base,
     ...times,
     ...(eventId === undefined ? {} : { eventId }),
-    steps,
+    steps: withSubmitted(known, stored, steps),
     percent,
     ...claimedOr(stored, rest.row),
   };
@@ -135,14 +144,6 @@ const differs = ({ all, rest }: Cycle): boolean =>
   all.row.percent !== rest.row.percent ||
   !sameSteps(all.row, rest.row) ||
   meaning(all.counts) !== meaning(rest.counts);
-
-const REMAINING = ["badges", "boosts", "streakFreezes", "addTags"] as const;
-
-const remainderOf = (bundle: RewardBundle, isOfReverted: boolean): string[] =>
-  REMAINING.filter((part) => {
-    const isThere = Object.keys(bundle[part] ?? {}).length > 0;
-    return isThere && !(isOfReverted && (part === "badges" || part === "boosts"));
-  });
 
 type Differing = Known & {
   all: Played;
@@ -184,6 +185,11 @@ const leftOf = (
   return left;
 };
 
+const completerOf = ({ completedBy }: Played, { cycleKey }: QuestRow): string | undefined => {
+  const id = completedBy.get(cycleKey);
+  return id === NIL_ID ? undefined : id;
+};
+
 /** Cycles that follow one another end with the last one that has begun. */
 const latestOf = ({ version, rows, rest }: Differing): QuestRow | undefined => {
   if (version.definition.repeat.mode !== "UNLIMITED") return undefined;
@@ -201,9 +207,11 @@ export const outcomeOf = (of: Differing): QuestOutcome => {
     quest,
     by,
     rows: [],
+    counters: rest.counters,
     latest: undefined,
     fewer: 0,
     lastCompletedMs: null,
+    completions: [],
     lost: new Set<string>(),
   };
   // A revert takes back, and gives nothing.
@@ -220,9 +228,23 @@ export const outcomeOf = (of: Differing): QuestOutcome => {
     quest,
     by,
     rows: changed.map(({ row, counts }) => ({ row, counts })),
+    counters: rest.counters,
     latest: latestOf(of),
     fewer,
     lastCompletedMs: rest.latest?.lastCompletedMs ?? null,
+    completions: without.flatMap(({ row, cycle: { stored } }) =>
+      stored.completedMs === null
+        ? []
+        : [
+            {
+              id: stored.id,
+              beforeMs: stored.completedMs,
+              afterMs: row.completedMs,
+              beforeBy: completerOf(all, stored),
+              afterBy: completerOf(rest, stored),
+            },
+          ],
+    ),
     lost: new Set(lost.keys()),
     left: leftOf(of, lost, cycles),
   };

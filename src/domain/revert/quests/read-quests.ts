@@ -3,10 +3,13 @@ import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import { type CompiledQuest, versionOf } from "../../evaluation/quests/compile.ts";
 import type { QuestRow } from "../../evaluation/quests/row.ts";
+import type { Pieces } from "../../kernel/pace.ts";
+import { mapInSlices } from "../../kernel/slices.ts";
+import type { StepBudget } from "../../kernel/step-budget.ts";
 import type { Work } from "../../kernel/work.ts";
+import type { HistoryEvent } from "../../rules/insight/history.ts";
 import { QUEST_ROW_JSON, readQuestRow, type StoredQuestRow } from "../../progression/parts/quests.ts";
 import type { Owner } from "../counters-without.ts";
-import type { HistoryVisitor } from "../read-history.ts";
 import type { CausedEvent, QuestOutcome, RevertedEvent } from "../record.ts";
 import type { CounterStarts } from "../reverse-counters.ts";
 import { isExplained, outcomeOf } from "./outcome.ts";
@@ -17,6 +20,8 @@ type Parts = readonly { event: RevertedEvent; isOwn: boolean; own: { emitted: re
 
 /** Maximum cycles of one quest that are played again; a quest with more keeps its progress. */
 const CYCLES_MAX = 100;
+/** Maximum cycles that are read for one revert; quests beyond them keep their progress. */
+const CYCLES_READ_MAX = 5_000;
 
 /** The quests that events may have changed, with the ids of these. */
 type Touched = Map<CompiledQuest, Set<string>>;
@@ -52,17 +57,20 @@ const readCycles = async ({ db }: Work, projectId: string, wanted: readonly Want
     select w.i, w.k, s.row
     from json_to_recordset(${JSON.stringify(of)}::json) as w(i uuid, k text, t timestamptz)
     cross join lateral (
-      select s.started_at, ${QUEST_ROW_JSON} as row from player_quests s
+      select s.started_at, s.cycle_key, ${QUEST_ROW_JSON} as row from player_quests s
       where s.project_id = ${projectId} and s.player_id = w.i and s.quest_key = w.k
         and s.state <> 'RESET'
         and s.started_at >= coalesce((
           select max(b.started_at) from player_quests b
           where b.project_id = ${projectId} and b.player_id = w.i and b.quest_key = w.k
             and b.started_at < w.t and b.state <> 'RESET'), '-infinity')
-      order by s.started_at, s.id limit ${CYCLES_MAX + 1}) s
-    order by s.started_at`.execute(db);
-  const found = Map.groupBy(rows, ({ i, k }) => nameOf(i, k));
-  return new Map([...found].map(([name, cycles]) => [name, cycles.map(({ row }) => readQuestRow(row))]));
+      order by s.started_at, length(s.cycle_key), s.cycle_key limit ${CYCLES_MAX + 1}) s
+    order by w.i, w.k, s.started_at, length(s.cycle_key), s.cycle_key
+    limit ${CYCLES_READ_MAX + 1}`.execute(db);
+  const read = await mapInSlices(rows, ({ i, k, row }) => ({ name: nameOf(i, k), row: readQuestRow(row) }));
+  const found = Map.groupBy(read, ({ name }) => name);
+  if (rows.length > CYCLES_READ_MAX) found.delete(read.at(-1)!.name);
+  return new Map([...found].map(([name, cycles]) => [name, cycles.map(({ row }) => row)]));
 };
 
 /** What is found about a player's quests. */
@@ -77,9 +85,10 @@ export type QuestsWithout = {
 export const NO_QUESTS: QuestsWithout = { outcomes: [], known: new Set(), keys: new Map() };
 
 /** Finds out what a player's quests are without events, from the player's others. */
-export type QuestGathering = HistoryVisitor & {
+export type QuestGathering = {
+  visit(event: HistoryEvent, steps: StepBudget): Pieces<void>;
   /** To be called after the last event. */
-  result(): QuestsWithout;
+  result(): Pieces<QuestsWithout>;
 };
 
 type Gathering = {
@@ -122,18 +131,28 @@ export const openQuests = (gathering: Gathering, cycles: CyclesOf): QuestGatheri
   });
   if (replays.length === 0) return undefined;
   return {
-    visit: (event, steps) => {
+    *visit(event, steps) {
       for (const { all, rest } of replays) {
         all.visit(event, steps);
         rest.visit(event, steps);
+        yield 0;
       }
     },
-    result: () => {
-      const known = replays.flatMap((one) => one.result(one.by) ?? []);
-      return { outcomes: known, known: new Set(known.map(({ quest }) => quest.key)), keys };
+    *result() {
+      const outcomes: QuestOutcome[] = [];
+      for (const one of replays) {
+        yield one.cost;
+        const outcome = one.result(one.by);
+        if (outcome) outcomes.push(outcome);
+      }
+      return { outcomes, known: new Set(outcomes.map(({ quest }) => quest.key)), keys };
     },
   };
 };
+
+/** Steps of comparing a cycle with what events give, and of each of its steps. */
+const CYCLE_STEPS = 20;
+const STEP_STEPS = 2;
 
 const openBoth = (
   { plan, player, parts, starts, nowMs }: Gathering,
@@ -154,6 +173,7 @@ const openBoth = (
   return {
     all,
     rest,
+    cost: rows.length * (CYCLE_STEPS + STEP_STEPS * version.steps.length),
     result: (by: ReadonlySet<string>): QuestOutcome | undefined => {
       const [played, left] = [all.result(), rest.result()];
       if (!isExplained(known, owner, played)) return undefined;

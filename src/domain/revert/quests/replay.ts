@@ -1,9 +1,10 @@
 import { changeEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
 import { addToCounter, type CounterState } from "../../evaluation/metrics/counters.ts";
 import { sampleOfEvent } from "../../evaluation/metrics/count.ts";
+import { asReceived, isInPause } from "../../evaluation/pauses.ts";
 import { type PlayerState, type StepCount, noHoldings, nothingDirty } from "../../evaluation/player-state.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
-import { beginsByEvent, firstSteps } from "../../evaluation/quests/advance.ts";
+import { beginsByEvent, firstSteps } from "../../evaluation/quests/begins.ts";
 import type { CompiledQuest, CompiledStep } from "../../evaluation/quests/compile.ts";
 import { isRested, type NextCycle, nextCycle, zoneFor } from "../../evaluation/quests/context.ts";
 import { cycleAt, hasPeriods } from "../../evaluation/quests/cycles.ts";
@@ -84,17 +85,17 @@ type Given = { eventId: string; bundle: RewardBundle };
 
 /** Whether the first steps can be done without an event, so that an event is not what begins the quest. */
 const beginsByState = (version: CompiledQuest): boolean =>
-  firstSteps(version).some(({ definition }) => definition.kind === "STATE");
+  firstSteps(version).some(({ definition }) => definition.kind !== "EVENT");
 
 /**
- * Of STATE steps only the time is known at which each was done: it is done again from then on, unless an
- * event that is left out has done it.
+ * Of steps without events only the time is known at which each was done: it is done again from then on,
+ * unless an event that is left out has done it.
  */
 const withKnownStates = ({ version, rows, without }: Replaying): CompiledQuest => {
   const left = new Set(without.values());
   const byCycle = new Map(rows.map((row) => [row.cycleKey, row]));
   const known = (step: CompiledStep): CompiledStep => {
-    if (!step.test) return step;
+    if (step.definition.kind === "EVENT") return step;
     return {
       ...step,
       test: ({ player, event }) => {
@@ -112,7 +113,7 @@ type Moment = { atMs: number; row: QuestRow | undefined };
 
 const momentsOf = ({ version, rows, without }: Replaying): Moment[] => {
   const isByState = beginsByState(version);
-  const states = version.steps.filter(({ definition }) => definition.kind === "STATE");
+  const states = version.steps.filter(({ definition }) => definition.kind !== "EVENT");
   /** What a rule has started falls with the rule's event. */
   const isStartedApart = ({ startedBy, eventId = "" }: QuestRow): boolean =>
     startedBy === "RULE" ? !without.has(eventId) : startedBy !== "AUTO" || isByState;
@@ -200,8 +201,9 @@ class QuestReplay implements Replay {
   }
 
   #play(turn: PlanTurn, start: () => void): void {
-    const quest = this.#quest;
+    const quest = asReceived(this.#quest, turn);
     settleQuest(turn, quest);
+    if (quest.phase === "PAUSED") return;
     if (!inProgress(turn, quest)) start();
     const running = inProgress(turn, quest);
     if (!running) return;
@@ -240,8 +242,11 @@ class QuestReplay implements Replay {
 
   /** Without the event that a cycle began with, those that arrived later may begin it. */
   #mayBegin({ event }: PlanTurn, row: QuestRow): boolean {
-    const { after } = this.#of;
-    return after ? after.hasBegun(row.cycleKey) : event.id === row.eventId;
+    const { after, owner } = this.#of;
+    if (!after) return event.id === row.eventId;
+    const adventures = owner.project.adventures.ofQuest(this.#quest.key);
+    const isShut = adventures.length > 0 && adventures.every(({ pauses }) => isInPause(pauses, event.id));
+    return !isShut && after.hasBegun(row.cycleKey);
   }
 
   #countForLife(event: HistoryEvent, steps: StepBudget): void {

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { invalid } from "../../kernel/errors.ts";
+import { type Interval, type Share, shareDifference } from "../../kernel/intervals.ts";
 import type { Work } from "../../kernel/work.ts";
 import { findRule } from "../rules.ts";
 
@@ -57,32 +58,11 @@ const groupOf = (row: Row | undefined): LiftGroup => {
   };
 };
 
-const Z_95 = 1.959964;
-
-/** Wilson's interval of a share. */
-const wilson = (hits: number, n: number): [low: number, high: number] => {
-  const p = hits / n;
-  const z2 = Z_95 * Z_95;
-  const middle = p + z2 / (2 * n);
-  const spread = Z_95 * Math.sqrt((p * (1 - p)) / n + z2 / (4 * n * n));
-  return [(middle - spread) / (1 + z2 / n), (middle + spread) / (1 + z2 / n)];
-};
-
-/** Returns the difference of two shares with its interval; null where a group is empty. */
-export const differenceOf = (
-  a: { hits: number; n: number },
-  b: { hits: number; n: number },
-): { value: number; low: number; high: number } | null => {
-  if (a.n === 0 || b.n === 0) return null;
-  const [pa, pb] = [a.hits / a.n, b.hits / b.n];
-  const [[la, ha], [lb, hb]] = [wilson(a.hits, a.n), wilson(b.hits, b.n)];
-  const value = pa - pb;
+/** Returns the difference of two shares and its interval, to four decimals; null where a group is empty. */
+export const differenceOf = (a: Share, b: Share): Interval | null => {
+  const found = shareDifference(a, b);
   const round = (x: number): number => Math.round(x * 1e4) / 1e4;
-  return {
-    value: round(value),
-    low: round(value - Math.hypot(pa - la, hb - pb)),
-    high: round(value + Math.hypot(ha - pa, pb - lb)),
-  };
+  return found ? { value: round(found.value), low: round(found.low), high: round(found.high) } : null;
 };
 
 const notesOf = (treated: LiftGroup, holdout: LiftGroup, hasHoldout: boolean): string[] => {

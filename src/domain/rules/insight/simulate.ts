@@ -12,6 +12,7 @@ import { evaluateEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts
 import { readPlayer } from "../../progression/load.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { loadPlan } from "../../progression/plan.ts";
+import type { Moment } from "../../evaluation/boards/list.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { RuleEvent } from "../../evaluation/rule-event.ts";
@@ -25,6 +26,7 @@ import { type PublishedRule, rulePieces } from "../../evaluation/running/compile
 import { RuleDocument } from "../../evaluation/language/document.ts";
 import { Rule } from "../rule.ts";
 import { loadPublishedInPages } from "../../progression/published-rules.ts";
+import { goalsOf } from "./simulated-goals.ts";
 import { imaginePlayer, Snapshot } from "./snapshot-player.ts";
 import { Key } from "../../evaluation/language/syntax.ts";
 import { createTrace, type EventTrace } from "../../evaluation/trace/trace.ts";
@@ -103,7 +105,7 @@ export const simulate = async (
   const plan = await loadPlan(work, projectId, rules);
   if (!plan) throw notFound("project");
   const event = eventOf(work, plan, simulation);
-  const found = await findPlayer(work, plan, simulation, event.at);
+  const found = await findPlayer(work, plan, simulation, event);
   const player = found ?? imagine(work, plan, simulation, event.at);
   const nowMs = work.now.getTime();
   const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
@@ -113,14 +115,11 @@ export const simulate = async (
     ignoreLimits: simulation.overrides.limits === "IGNORE",
   });
   const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
-  const before = standingOf(plan, player, nowMs);
+  const before = { ...standingOf(plan, player, nowMs), ...goalsOf(turn) };
   evaluateEvent(turn);
   const shown = truncateTrace(trace.result(), turn.root.accounts.explaining);
-  return {
-    ...shown,
-    playerExists: found !== undefined,
-    resultingState: changeOf(before, standingOf(plan, player, nowMs)),
-  };
+  const after = { ...standingOf(plan, player, nowMs), ...goalsOf(turn) };
+  return { ...shown, playerExists: found !== undefined, resultingState: changeOf(before, after) };
 };
 
 const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleEvent => {
@@ -176,7 +175,7 @@ const findPlayer = async (
   work: Work,
   plan: ProjectPlan,
   { player }: Simulation,
-  atMs: number,
+  moment: Moment,
 ): Promise<PlayerState | undefined> => {
   if ("snapshot" in player) return undefined;
   const { externalUserId } = player;
@@ -185,7 +184,7 @@ const findPlayer = async (
     if (!plan.settings.autoCreatePlayers) throw notFound("player");
     return undefined;
   }
-  found.timesMs = [atMs];
+  found.moments = [moment];
   await loadStates(work, [found], [plan]);
   return found;
 };
@@ -220,8 +219,22 @@ const standingOf = ({ settings }: ProjectPlan, player: PlayerState, nowMs: numbe
   })),
 });
 
+/** Fields that may hold much of which one event changes little: only the entries that change are shown. */
+const SHOWN_IN_PART: ReadonlySet<string> = new Set(["quests", "adventures"]);
+
+const entriesUnlike = (entries: Json, others: Json): Json =>
+  Object.fromEntries(
+    Object.entries(entries).filter(([key, value]) => !isDeepStrictEqual(value, others[key])),
+  );
+
 const changeOf = (before: Json, after: Json): Change => {
   const changed = Object.keys(after).filter((field) => !isDeepStrictEqual(before[field], after[field]));
-  const pick = (state: Json): Json => Object.fromEntries(changed.map((field) => [field, state[field]]));
-  return { changed, before: pick(before), after: pick(after) };
+  const pick = (state: Json, other: Json): Json =>
+    Object.fromEntries(
+      changed.map((field) => [
+        field,
+        SHOWN_IN_PART.has(field) ? entriesUnlike(state[field] as Json, other[field] as Json) : state[field],
+      ]),
+    );
+  return { changed, before: pick(before, after), after: pick(after, before) };
 };

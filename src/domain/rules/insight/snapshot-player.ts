@@ -105,6 +105,7 @@ export const imaginePlayer = (plan: ProjectPlan, snapshot: Snapshot, { now, atMs
     tags,
     createdAt: dateOf(snapshot.createdAt) ?? now,
     lastSeenAt: dateOf(snapshot.lastSeenAt) ?? null,
+    activeMonth: null,
     ...emptyHoldings(),
     ...holdingsOf(plan, snapshot, { atMs, zone, projectZone: firstZone(plan.timezone) }),
     ...(counters.length === 0 ? {} : { doc: { c: Object.fromEntries(counters) } }),

@@ -42,6 +42,7 @@ export type ChatContext = {
   listsVersion: string | null;
   /** Whether a webhook or a reader of the feed waits for messages. */
   isAwaited: boolean;
+  row: ContextRow;
 };
 
 /** Parameters of a context. */
@@ -56,7 +57,8 @@ export type ContextQuestion = {
 export const clientKey = (channelId: string, playerId: string | null, clientMsgId: string): string =>
   `${channelId.toLowerCase()}${playerId ?? ""}${clientMsgId}`;
 
-type Row = {
+/** A context as it is read: values of JSON. */
+export type ContextRow = {
   channel: ChannelRow | null;
   is_locked: boolean | null;
   senders: ContextSender[];
@@ -72,8 +74,8 @@ type Row = {
 const NOTHING = sql`'[]'::json`;
 
 /** Aggregates the rows of one branch to a single value. */
-const all = (value: RawBuilder<unknown>, from: RawBuilder<unknown>) =>
-  sql`(select coalesce(json_agg(${value}), '[]') from ${from})`;
+const all = (value: RawBuilder<unknown>, from: RawBuilder<unknown>, order = sql``) =>
+  sql`(select coalesce(json_agg(${value} ${order}), '[]') from ${from})`;
 
 /** Standing of the player `p` in the channel. */
 const standing = ({ projectId, channelId }: ChannelRef) => sql`
@@ -89,6 +91,7 @@ const sendersArm = (ref: ChannelRef) =>
       'isListed', m.player_id is not null and m.left_at is null, 'isInLobby', l.player_id is not null)`,
     sql`(select distinct p as id from s where p is not null) i
       join players p on p.project_id = ${ref.projectId} and p.id = i.id ${standing(ref)}`,
+    sql`order by p.id`,
   );
 
 /** One look-up in the index of client keys per send: `limit` keeps the planner from any other plan. */
@@ -140,37 +143,47 @@ const sanctionsArm = ({ projectId, channelId }: ChannelRef, now: Date) => {
 /** The channel whose row this transaction has locked. */
 const LOCKED = sql.lit("laurel.locked_channel");
 
-/** Reads everything in one statement, however many sends there are; undefined for an unknown channel. */
+/** SQL: `with` the channel and the senders, of which `contextFields` are. */
+export const contextParts = (ref: ChannelRef, { senders }: ContextQuestion): RawBuilder<unknown> => {
+  const asked = senders.map(({ playerId, clientMsgId }) => ({
+    p: playerId,
+    k: clientMsgId === undefined ? null : clientKey(ref.channelId, playerId, clientMsgId),
+  }));
+  return sql`
+    c as materialized (
+      select id, kind, key, name, lobby_id, settings, status, last_seq, read_only_at, created_at
+      from chat_channels where project_id = ${ref.projectId} and id = ${ref.channelId}),
+    s as materialized (
+      select distinct s.p, s.k from json_to_recordset(${JSON.stringify(asked)}::json) as s(p uuid, k text))`;
+};
+
+/** SQL: the fields of a ContextRow, however many sends there are; `channel` is null for an unknown one. */
+export const contextFields = (ref: ChannelRef, question: ContextQuestion, now: Date): RawBuilder<unknown> =>
+  sql`
+    (select row_to_json(c) from c) as channel,
+    current_setting(${LOCKED}, true) = (select id::text from c) as is_locked,
+    ${sendersArm(ref)} as senders, ${knownArm(ref)} as known,
+    ${repliesArm(ref, question.replies)} as replies, ${peopleArm(ref, question)} as people,
+    ${policyArm(ref)} as direct_policy, ${sanctionsArm(ref, now)} as sanctions,
+    ${listsVersion(ref.projectId)} as lists_version,
+    ${isAwaited(ref.projectId, "chat.message_sent", now)} as is_awaited`;
+
 const readRow = async (
   { db, now }: Work,
   ref: ChannelRef,
   question: ContextQuestion,
-): Promise<Row | undefined> => {
-  const asked = question.senders.map(({ playerId, clientMsgId }) => ({
-    p: playerId,
-    k: clientMsgId === undefined ? null : clientKey(ref.channelId, playerId, clientMsgId),
-  }));
+): Promise<ContextRow | undefined> => {
   const found = await kept(
     db,
-    sql<Row>`
-    with c as materialized (
-      select id, kind, key, name, lobby_id, settings, status, last_seq, read_only_at, created_at
-      from chat_channels where project_id = ${ref.projectId} and id = ${ref.channelId}),
-    s as materialized (
-      select distinct s.p, s.k from json_to_recordset(${JSON.stringify(asked)}::json) as s(p uuid, k text))
-    select (select row_to_json(c) from c) as channel,
-      current_setting(${LOCKED}, true) = (select id::text from c) as is_locked,
-      ${sendersArm(ref)} as senders, ${knownArm(ref)} as known,
-      ${repliesArm(ref, question.replies)} as replies, ${peopleArm(ref, question)} as people,
-      ${policyArm(ref)} as direct_policy, ${sanctionsArm(ref, now)} as sanctions,
-      ${listsVersion(ref.projectId)} as lists_version,
-      ${isAwaited(ref.projectId, "chat.message_sent", now)} as is_awaited`,
+    sql<ContextRow>`
+    with ${contextParts(ref, question)} select ${contextFields(ref, question, now)}`,
   );
   const row = found.rows[0]!;
   return row.channel === null ? undefined : row;
 };
 
-const contextOf = (projectId: string, row: Row): ChatContext => ({
+/** Returns the context of a row whose channel exists. */
+export const contextOf = (projectId: string, row: ContextRow): ChatContext => ({
   channel: channelOf(projectId, row.channel!),
   senders: new Map(row.senders.map((sender) => [sender.id, sender])),
   known: new Map(row.known.map(({ k, seq }) => [k, seq])),
@@ -180,6 +193,7 @@ const contextOf = (projectId: string, row: Row): ChatContext => ({
   sanctions: sanctionsByPlayer(row.sanctions),
   listsVersion: row.lists_version,
   isAwaited: row.is_awaited,
+  row,
 });
 
 /** Reads the current context, without a lock. @throws DomainError NOT_FOUND */
@@ -193,14 +207,18 @@ export const readContext = async (
   return contextOf(ref.projectId, row);
 };
 
+/** SQL: locks the channel's row until the transaction ends. */
+export const lockForSends = ({ projectId, channelId }: ChannelRef): RawBuilder<unknown> => sql`
+  select set_config(${LOCKED}, id::text, true) from chat_channels
+  where project_id = ${projectId} and id = ${channelId} for update`;
+
 /** Both statements are sent at once; the second sees what was committed before the first had the lock. */
-const lockRow = async (work: Work, ref: ChannelRef, question: ContextQuestion): Promise<Row | undefined> => {
-  await unansweredKept(
-    work.db,
-    sql`
-    select set_config(${LOCKED}, id::text, true) from chat_channels
-    where project_id = ${ref.projectId} and id = ${ref.channelId} for update`,
-  );
+const lockRow = async (
+  work: Work,
+  ref: ChannelRef,
+  question: ContextQuestion,
+): Promise<ContextRow | undefined> => {
+  await unansweredKept(work.db, lockForSends(ref));
   return readRow(work, ref, question);
 };
 

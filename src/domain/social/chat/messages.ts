@@ -14,7 +14,8 @@ import {
 } from "./message-view.ts";
 import type { ChatActor, ChatMessage } from "../../kernel/events/chat-views.ts";
 
-export { sendMessages, type Sending, type Sent } from "./send.ts";
+export { sendMessages } from "./send.ts";
+export type { Sending, Sent } from "./send-decisions.ts";
 
 export type HistoryQuery = {
   /** Messages before or after this seq; without either, the newest. */

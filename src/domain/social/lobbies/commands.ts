@@ -19,10 +19,11 @@ export type { LobbyRef } from "./state.ts";
 export { createLobby, NewLobby } from "./create.ts";
 export { joinLobby } from "./join.ts";
 export { checkPasscode } from "./passcodes.ts";
-export { connectMember, disconnectMember } from "./presence.ts";
+export { type Door, readDoor } from "./door.ts";
+export { connectMember, disconnectMember, enterMember } from "./presence.ts";
 export { answerInvite } from "./invites.ts";
 export { quickplay, Quickplay } from "./quickplay.ts";
-export { findLobbyId, readLobby, readLobbyVersions } from "./read.ts";
+export { readLobby, readLobbyVersions } from "./read.ts";
 export { advanceLobby } from "./timers.ts";
 
 /** A change of one lobby, the same by REST and by room. Throws DomainError if it is not allowed. */

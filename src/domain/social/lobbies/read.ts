@@ -8,22 +8,13 @@ import { readPeople, showLobby } from "./show.ts";
 import { getLobby, type LobbyRef, readLobbies } from "./state.ts";
 import type { LobbyActor, LobbyStatus, LobbyView, LobbyVisibility } from "../../kernel/events/lobby-views.ts";
 
-/** Maximum number of reads of a constantly changing lobby for one response. */
-const READS_MAX = 5;
-
 /**
  * Returns the lobby as `actor` may see it: a private one is visible to everybody who knows its id, but only
  * members and servers see `privateData`.
  * @throws DomainError NOT_FOUND
  */
 export const readLobby = async (work: Work, ref: LobbyRef, actor: LobbyActor): Promise<LobbyView> => {
-  let lobby = await getLobby(work, ref);
-  // The row and the members are two statements: they do not match if a change was committed in between.
-  for (let tries = 1; tries < READS_MAX; tries++) {
-    const versions = await readLobbyVersions(work, [ref]);
-    if (versions.get(ref.lobbyId) === lobby.version) break;
-    lobby = await getLobby(work, ref);
-  }
+  const lobby = await getLobby(work, ref);
   const people = await readPeople(work, [lobby]);
   return lobbyFor(showLobby(lobby, { people, isPrivate: true }), actor);
 };

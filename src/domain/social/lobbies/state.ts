@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
+import { kept, unansweredKept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 import type {
   LobbyCloseReason,
@@ -85,30 +86,27 @@ const COLUMNS = sql`l.project_id as "projectId", l.id, l.code, l.name, l.mode, l
 
 const TIMES = ["startsAt", "startedAt", "endedAt", "dueAt", "expiresAt", "createdAt", "updatedAt"] as const;
 
-type Row = Omit<LobbyState, "members">;
+type MemberRow = Omit<Member, "graceUntil" | "joinedAt"> & { graceUntil: string | null; joinedAt: string };
+type Row = Omit<LobbyState, "members"> & { members: MemberRow[] };
 
 const asDate = (value: unknown): Date | null => (value === null ? null : new Date(value as string));
 
-const lobbyOf = (row: Row): LobbyState => {
+const lobbyOf = (found: Row & { isLocked?: unknown }): LobbyState => {
+  const { isLocked: _, members, ...row } = found;
   const times = Object.fromEntries(TIMES.map((name) => [name, asDate(row[name])]));
-  return { ...row, ...times, members: [] };
+  return { ...row, ...times, members: members.map(memberIn) };
 };
 
-/** Reads lobbies, in the order of `rest`, with their members: two statements. */
-export const readLobbies = async (work: Work, rest: RawBuilder<unknown>): Promise<LobbyState[]> => {
-  const { rows } = await sql<Row>`select ${COLUMNS} from lobbies l ${rest}`.execute(work.db);
-  const lobbies = rows.map(lobbyOf);
-  await readMembers(work, lobbies);
-  return lobbies;
-};
+const memberIn = ({ graceUntil, joinedAt, ...row }: MemberRow): Member => ({
+  ...row,
+  graceUntil: asDate(graceUntil),
+  joinedAt: new Date(joinedAt),
+});
 
 /** Whether rows locked by other transactions are waited for or skipped. */
 export type Lock = "wait" | "skip";
 
-const LOCKS: Readonly<Record<Lock, RawBuilder<unknown>>> = {
-  wait: sql`for update of l`,
-  skip: sql`for update of l skip locked`,
-};
+const ID = sql.lit("laurel.locked_lobby");
 
 /**
  * Locks a lobby and reads it. The members are read by a later statement, so that they match the locked row.
@@ -116,49 +114,62 @@ const LOCKS: Readonly<Record<Lock, RawBuilder<unknown>>> = {
  */
 export const lockLobby = async (
   work: Work,
-  { projectId, lobbyId }: LobbyRef,
+  ref: LobbyRef,
   lock: Lock = "wait",
 ): Promise<LobbyState | undefined> => {
-  const where = sql`where l.project_id = ${projectId} and l.id = ${lobbyId}`;
-  return (await readLobbies(work, sql`${where} ${LOCKS[lock]}`))[0];
+  const skip = lock === "skip" ? sql`skip locked` : sql``;
+  await unansweredKept(
+    work.db,
+    sql`
+    select set_config(${ID}, id::text, true) from lobbies
+    where project_id = ${ref.projectId} and id = ${ref.lobbyId} for update ${skip}`,
+  );
+  const found = await readOne(work, ref);
+  if (!found || found.isLocked === true) return found && lobbyOf(found);
+  // One that was made between the two statements could not be locked.
+  return lock === "skip" ? undefined : lockLobby(work, ref);
 };
 
 /** Reads a lobby without a lock. @throws DomainError NOT_FOUND */
-export const getLobby = async (work: Work, { projectId, lobbyId }: LobbyRef): Promise<LobbyState> => {
-  const [lobby] = await readLobbies(work, sql`where l.project_id = ${projectId} and l.id = ${lobbyId}`);
-  if (!lobby) throw notFound("lobby");
-  return lobby;
+export const getLobby = async (work: Work, ref: LobbyRef): Promise<LobbyState> => {
+  const found = await readOne(work, ref);
+  if (!found) throw notFound("lobby");
+  return lobbyOf(found);
 };
 
-type MemberRow = Omit<Member, "graceUntil" | "joinedAt"> & {
-  lobbyId: string;
-  graceUntil: Date | string | null;
-  joinedAt: Date | string;
+/** Active members of the lobby `l`, with the rating by which its teams are balanced. */
+const MEMBERS = sql`
+  (select coalesce(json_agg(json_build_object('playerId', m.player_id, 'seatKey', m.mode,
+      'externalUserId', p.external_user_id, 'displayName', p.display_name, 'status', m.status,
+      'role', m.role, 'isReady', m.is_ready, 'team', m.team, 'slot', m.slot, 'data', m.data,
+      'presence', m.presence, 'graceUntil', m.grace_until, 'joinedAt', m.joined_at,
+      'rating', case when jsonb_typeof(p.attributes -> (l.settings #>> '{teams,balanceBy}')) = 'number'
+        then (p.attributes ->> (l.settings #>> '{teams,balanceBy}'))::float8 else 0 end)
+      order by m.joined_at, m.player_id), '[]')
+    from lobby_members m join players p on p.project_id = m.project_id and p.id = m.player_id
+    where l.status <> 'CLOSED' and m.project_id = l.project_id and m.lobby_id = l.id
+      and m.status in ${ACTIVE})`;
+
+/** Reads a lobby with its members; `isLocked` by `lockLobby`. */
+const readOne = async (
+  { db }: Work,
+  { projectId, lobbyId }: LobbyRef,
+): Promise<(Row & { isLocked: boolean | null }) | undefined> => {
+  const { rows } = await kept(
+    db,
+    sql<Row & { isLocked: boolean | null }>`
+    select ${COLUMNS}, ${MEMBERS} as members,
+      current_setting(${ID}, true) = l.id::text as "isLocked"
+    from lobbies l where l.project_id = ${projectId} and l.id = ${lobbyId}`,
+  );
+  return rows[0];
 };
 
-const readMembers = async ({ db }: Work, lobbies: readonly LobbyState[]): Promise<void> => {
-  const open = lobbies.filter(({ status }) => status !== "CLOSED");
-  if (open.length === 0) return;
-  const keys = open.map(({ id, settings: { teams } }) => ({ l: id, k: teams?.balanceBy ?? null }));
-  const { rows } = await sql<MemberRow>`
-    select m.lobby_id as "lobbyId", m.player_id as "playerId", m.mode as "seatKey",
-      p.external_user_id as "externalUserId",
-      p.display_name as "displayName", m.status, m.role, m.is_ready as "isReady", m.team, m.slot, m.data,
-      m.presence, m.grace_until as "graceUntil", m.joined_at as "joinedAt",
-      case when jsonb_typeof(p.attributes -> x.k) = 'number' then (p.attributes ->> x.k)::float8 else 0 end
-        as rating
-    from json_to_recordset(${JSON.stringify(keys)}::json) as x(l uuid, k text)
-    join lobby_members m on m.project_id = ${open[0]!.projectId} and m.lobby_id = x.l
-      and m.status in ${ACTIVE}
-    join players p on p.project_id = m.project_id and p.id = m.player_id
-    order by m.joined_at, m.player_id`.execute(db);
-  const byId = new Map(open.map((lobby) => [lobby.id, lobby]));
-  for (const { lobbyId, graceUntil, joinedAt, ...row } of rows)
-    byId.get(lobbyId)!.members.push({
-      ...row,
-      graceUntil: asDate(graceUntil),
-      joinedAt: new Date(joinedAt),
-    });
+/** Reads lobbies, in the order of `rest`, with their members. */
+export const readLobbies = async ({ db }: Work, rest: RawBuilder<unknown>): Promise<LobbyState[]> => {
+  const { rows } = await sql<Row>`
+    select ${COLUMNS}, ${MEMBERS} as members from lobbies l ${rest}`.execute(db);
+  return rows.map(lobbyOf);
 };
 
 /** Returns the members with a seat. */

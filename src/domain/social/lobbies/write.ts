@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { unansweredKept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 import { type LobbyState, type Member, playersOf } from "./state.ts";
 
@@ -48,7 +49,9 @@ const lobbyRow = (lobby: LobbyState) => ({
 export const writeLobby = async ({ work, lobby, touched, match }: Written): Promise<void> => {
   const members = [...touched.values()].map((member) => memberRow(member, work.now));
   const { projectId, id } = lobby;
-  await sql`
+  await unansweredKept(
+    work.db,
+    sql`
     with m as (
       insert into lobby_members as m (project_id, lobby_id, player_id, mode, status, role, is_ready, team,
         slot, data, presence, grace_until, joined_at, left_at)
@@ -77,5 +80,6 @@ export const writeLobby = async ({ work, lobby, touched, match }: Written): Prom
       "matchId" uuid, seed text, "startsAt" timestamptz, "startedAt" timestamptz, "endedAt" timestamptz,
       "closeReason" text, results json, "dueAt" timestamptz, "expiresAt" timestamptz,
       "updatedAt" timestamptz)
-    where l.project_id = ${projectId} and l.id = ${id}`.execute(work.db);
+    where l.project_id = ${projectId} and l.id = ${id}`,
+  );
 };

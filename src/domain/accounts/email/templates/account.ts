@@ -1,9 +1,10 @@
 import { type MailContent, nameOf, oneLine } from "../layout.ts";
-import type { MailValues } from "../mail.ts";
+import type { FactorChange, MailValues } from "../mail.ts";
 import { PROVIDER_NAMES } from "../../oauth/provider.ts";
 import type { Links } from "./template.ts";
 
 const greet = (name: string): string => `Hello ${nameOf(name)}`;
+const NOT_YOU_THERE = "If this was not you, tell the owner of your account at once.";
 const NOT_YOU = "If this was not you, change your password at once and tell the owner of your account.";
 
 export const verifyEmail = ({ name, token }: MailValues["verify-email"], links: Links): MailContent => ({
@@ -35,6 +36,18 @@ export const emailChanged = ({ name, newEmail }: MailValues["email-changed"]): M
   remark: "You get this mail because this was the address of your account.",
 });
 
+export const emailReleased = ({ loginName }: MailValues["email-released"]): MailContent => ({
+  subject: "An account has given up your email address",
+  paragraphs: [
+    "Somebody had set up an account under your email address, and nobody had ever verified it. The " +
+      "organisation that owns the domain has now made an account for you, so the earlier one has given the " +
+      "address up.",
+    `If the earlier one was yours too, nothing of it is lost: log in as ${oneLine(loginName)} with its ` +
+      "password, and give it another email address. If it was not, there is nothing to do.",
+  ],
+  remark: "You get this mail because this was the email address of that account.",
+});
+
 export const resetPassword = ({ name, token }: MailValues["reset-password"], links: Links): MailContent => ({
   subject: "Reset your password",
   greeting: greet(name),
@@ -54,12 +67,60 @@ export const passwordChanged = ({ name }: MailValues["password-changed"]): MailC
 });
 
 export const identityLinked = ({ name, provider }: MailValues["identity-linked"]): MailContent => {
-  const shown = PROVIDER_NAMES[provider];
+  const isSso = provider === "sso";
+  const shown = isSso ? "Your company's single sign-on" : PROVIDER_NAMES[provider];
   return {
     subject: `${shown} was linked to your account`,
     greeting: greet(name),
-    paragraphs: [`You can now sign in with ${shown}.`, NOT_YOU],
+    paragraphs: isSso
+      ? ["You can now sign in through your company's identity provider.", NOT_YOU_THERE]
+      : [`You can now sign in with ${shown}.`, NOT_YOU],
     remark: "You get this mail because a way to sign in was added to your account.",
+  };
+};
+
+type FactorText = { subject: string; text: string };
+
+const FACTOR_TEXTS: Readonly<Record<FactorChange, FactorText> & Record<string, FactorText | undefined>> = {
+  TOTP_ENABLED: {
+    subject: "Codes of an app were switched on for your account",
+    text: "From now on your account asks for a code of your authenticator app when you sign in.",
+  },
+  TOTP_DISABLED: {
+    subject: "Codes of an app were switched off for your account",
+    text: "Your account no longer asks for codes of an authenticator app.",
+  },
+  PASSKEY_ADDED: {
+    subject: "A passkey was added to your account",
+    text: "You can now sign in with a new passkey.",
+  },
+  PASSKEY_REMOVED: {
+    subject: "A passkey was removed from your account",
+    text: "One of your passkeys was removed and no longer signs you in.",
+  },
+  RECOVERY_CODES_REPLACED: {
+    subject: "Your recovery codes were replaced",
+    text: "Your account has new recovery codes; those of before no longer work.",
+  },
+  RECOVERY_CODE_USED: {
+    subject: "A recovery code of your account was used",
+    text: "Somebody proved to be you with a recovery code, which works only once.",
+  },
+  RESET: {
+    subject: "The second factor of your account was reset",
+    text:
+      "Somebody who may do so removed your authenticator app, your passkeys and your recovery codes, and " +
+      "your sessions were ended. You can sign in with your password and set up a second factor again.",
+  },
+};
+
+export const secondFactorChanged = (values: MailValues["second-factor-changed"]): MailContent => {
+  const { subject, text } = FACTOR_TEXTS[values.change] ?? FACTOR_TEXTS.RESET;
+  return {
+    subject,
+    greeting: greet(values.name),
+    paragraphs: [text, NOT_YOU],
+    remark: "You get this mail because the second factor of your account changed or was used.",
   };
 };
 

@@ -5,12 +5,18 @@ import {
   apiKeyCreated,
   changeEmail,
   emailChanged,
+  emailReleased,
   identityLinked,
   passwordChanged,
   resetPassword,
+  secondFactorChanged,
   verifyEmail,
 } from "./account.ts";
-import { type Links, linksTo } from "./template.ts";
+import { customDomain, domainCertificateExpiring } from "./domain.ts";
+import { reportFailed, reportReady } from "./report.ts";
+import { paymentFailed, planChanged, subscriptionDuplicate, usage100, usage80 } from "./billing.ts";
+import { ssoBreakGlassUsed, ssoCertificateExpiring, ssoChanged } from "./sso.ts";
+import { type LinkBases, type Links, linksTo } from "./template.ts";
 import {
   invitation,
   memberPending,
@@ -27,9 +33,11 @@ const TEMPLATES: Templates = {
   "verify-email": verifyEmail,
   "change-email": changeEmail,
   "email-changed": emailChanged,
+  "email-released": emailReleased,
   "reset-password": resetPassword,
   "password-changed": passwordChanged,
   "identity-linked": identityLinked,
+  "second-factor-changed": secondFactorChanged,
   invitation,
   "member-pending": memberPending,
   "tenant-approved": tenantApproved,
@@ -37,8 +45,20 @@ const TEMPLATES: Templates = {
   "tenant-suspended": tenantSuspended,
   "tenant-deleted": tenantDeleted,
   "api-key-created": apiKeyCreated,
+  "sso-changed": ssoChanged,
+  "sso-certificate-expiring": ssoCertificateExpiring,
+  "sso-break-glass-used": ssoBreakGlassUsed,
+  "custom-domain": customDomain,
+  "domain-certificate-expiring": domainCertificateExpiring,
+  "report-ready": reportReady,
+  "report-failed": reportFailed,
   "webhook-failing": webhookFailing,
   "webhook-disabled": webhookDisabled,
+  "usage-80": usage80,
+  "usage-100": usage100,
+  "payment-failed": paymentFailed,
+  "plan-changed": planChanged,
+  "subscription-duplicate": subscriptionDuplicate,
 };
 
 const SUBJECT_CHARACTERS_MAX = 200;
@@ -47,9 +67,9 @@ const SUBJECT_CHARACTERS_MAX = 200;
 export const renderMail = <T extends MailTemplate>(
   template: T,
   values: MailValues[T],
-  consoleUrl: string,
+  bases: LinkBases,
 ): Pick<RenderedMail, "subject" | "text" | "html"> => {
-  const content = TEMPLATES[template](values, linksTo(consoleUrl));
+  const content = TEMPLATES[template](values, linksTo(bases));
   const subject = oneLine(content.subject, SUBJECT_CHARACTERS_MAX);
   return { subject, text: renderText(content), html: renderHtml({ ...content, subject }) };
 };

@@ -7,6 +7,7 @@ import { EXAMPLES } from "./examples.ts";
 import { leaderboardTypes } from "./leaderboard.ts";
 import { lobbyTypes } from "./lobby.ts";
 import { chatTypes, ruleTypes } from "./other.ts";
+import { reportTypes } from "./report.ts";
 import { playerTypes } from "./player.ts";
 import { adventureTypes } from "./adventure.ts";
 import { questTypes } from "./quest.ts";
@@ -44,6 +45,7 @@ const ENTRIES: Readonly<Record<string, Entry>> = {
   ...lobbyTypes,
   ...chatTypes,
   ...ruleTypes,
+  ...reportTypes,
   [CUSTOM_TYPE]: customType,
 };
 

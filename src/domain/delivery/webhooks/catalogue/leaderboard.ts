@@ -57,6 +57,30 @@ export const leaderboardTypes: EntriesOf<BoardType> = {
       closedAt: Time,
     }),
   },
+  "leaderboard.values_ranked": {
+    occurs:
+      "a period of a leaderboard with a breakdown was closed for all of its values: their order is final",
+    data: z.object({
+      leaderboardKey: LIST.leaderboardKey,
+      leaderboardId: LIST.leaderboardId,
+      periodKey: LIST.periodKey,
+      by: z.enum(["total", "best"]).meta({ description: "What they are ranked by" }),
+      values: z.int().meta({ description: "How many there are" }),
+      top: z
+        .array(
+          z.object({
+            rank: z.int(),
+            value: Text,
+            players: z.int(),
+            total: z.number(),
+            average: z.number(),
+            best: z.number(),
+          }),
+        )
+        .meta({ description: "The first ten" }),
+      closedAt: Time,
+    }),
+  },
   "leaderboard.score_held": {
     occurs: "a submitted score broke a bound and waits for a review",
     data: z.object({ ...PLAYER, ...LIST, score: z.number(), violation: Text, reviewId: Id }),

@@ -6,6 +6,13 @@ import { CauseShape, Data, Id, PLAYER, Text, Time } from "./shapes.ts";
 type QuestType = Exclude<Extract<EventType, `quest.${string}`>, "quest.updated">;
 
 const subject = { ...PLAYER, playerQuestId: Id, questKey: Text, cycleKey: Text };
+const decided = {
+  ...subject,
+  questId: Id,
+  stepKey: Text,
+  submissionId: Id.meta({ description: "As in `GET /quest-reviews`" }),
+  note: Text.nullable().meta({ description: "What the reviewer has written for the player" }),
+};
 const percent = z.int().meta({ description: "0 to 100" });
 
 export const questTypes: EntriesOf<QuestType> = {
@@ -62,6 +69,25 @@ export const questTypes: EntriesOf<QuestType> = {
   "quest.expired": {
     occurs: "the time of a quest, or to claim its rewards, was over",
     data: z.object({ ...subject, percent }),
+  },
+  "quest.approval_requested": {
+    occurs: "a player submitted a step that somebody has to approve",
+    data: z.object({
+      ...subject,
+      questId: Id,
+      stepKey: Text,
+      submissionId: Id.meta({ description: "As in `GET /quest-reviews`" }),
+      evidenceType: z.enum(["TEXT", "URL"]).nullable(),
+      evidence: Text.nullable().meta({ description: "What the player has written: show it as text" }),
+    }),
+  },
+  "quest.submission_approved": {
+    occurs: "somebody approved what a player had submitted; the player is told too",
+    data: z.object(decided),
+  },
+  "quest.submission_rejected": {
+    occurs: "somebody rejected what a player had submitted; the player is told too, and may submit again",
+    data: z.object(decided),
   },
   "quest.failed": {
     occurs: "a quest failed",

@@ -8,6 +8,7 @@ const KEPT_MAX = 2_000;
 export const cacheOpened = (box: SecretBox): SecretBox => {
   const opened = createSizedCache<string>({ items: KEPT_MAX });
   return {
+    mark: box.mark,
     seal: box.seal,
     open: (sealed, context) => {
       const key = `${context} ${sealed}`;

@@ -27,6 +27,13 @@ const sizeOf = (owner: string, { bytes }: { bytes: number }) => ({ owner, bytes 
 /** Returns the lists of a project as this process last knew them: a guess at what `readFilter` will find. */
 export const guessFilter = (projectId: string): WordFilter => kept.get(projectId) ?? NO_LISTS;
 
+/** Returns the filter of a version of a project's lists, if this process has it. */
+export const knownFilter = (projectId: string, version: string | null): WordFilter | undefined => {
+  if (version === null) return NO_LISTS;
+  const known = kept.get(projectId);
+  return known?.version === version ? known : undefined;
+};
+
 type ListHead = { key: string; version: string };
 type ListRow = ListHead & { action: ListAction; match: ListMatch; words: string[] };
 

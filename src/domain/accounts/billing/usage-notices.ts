@@ -1,0 +1,103 @@
+import { sql } from "kysely";
+import { eventsTakenOf, limitsOf, type Plan, type PlanLimits } from "../../kernel/plans.ts";
+import { monthOf, monthStart, noteUsageChange } from "../../kernel/usage-counters.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { Mail } from "../email/mail.ts";
+import { notifyAdmins } from "../tenants/notify-owners.ts";
+import { percentOf } from "./usage.ts";
+
+/** Percents of a limit at which a tenant is told, the largest first. */
+const NOTICES = [100, 80] as const;
+const METRICS = { eventsPerMonth: "events", activePlayersPerMonth: "active players" } as const;
+
+/** Most changes looked at by one transaction; the rest wait for the next. */
+const LOOK_MAX = 5_000;
+
+type Row = {
+  id: string;
+  plan: Plan;
+  planOverrides: Partial<PlanLimits>;
+  events: string | number;
+  players: string | number;
+  reserved: string | number;
+};
+
+/**
+ * Mails the OWNERs and ADMINs of tenants that have used 80 or 100 percent of their events or active players
+ * of this month: once each a month, however often it runs and whatever is used meanwhile. Who passes both at
+ * once is told of 100 alone. Looks at nothing but tenants that were noted in `usage_changes`: for each active
+ * player that is new, each change of the plan, and each time that counters of events were given room, which
+ * comes before they can pass a limit.
+ * @returns whether more wait
+ */
+export const tellUsage = async (work: Work, mail: Mail): Promise<boolean> => {
+  const { rows: changes } = await sql<{ tenant_id: string }>`
+    delete from usage_changes where id in (
+      select id from usage_changes order by id limit ${LOOK_MAX} for update skip locked)
+    returning tenant_id`.execute(work.db);
+  if (changes.length === 0) return false;
+  const ids = `{${[...new Set(changes.map(({ tenant_id }) => tenant_id))].join(",")}}`;
+  const { rows } = await sql<Row>`
+    select t.id, t.plan, t.plan_overrides as "planOverrides", sum(u.events) as events,
+      sum(u.players) as players, sum(greatest(u.events, u.granted)) as reserved
+    from usage_counters u join tenants t on t.id = u.tenant_id
+    where u.month = ${monthOf(work.serverNow)}::int and u.tenant_id = any(${ids}::uuid[])
+      and t.deleted_at is null
+    group by t.id order by t.id`.execute(work.db);
+  for (const row of rows) {
+    await tellTenant(work, mail, row);
+    if (mayPass(row)) await noteUsageChange(work, row.id);
+  }
+  return changes.length === LOOK_MAX;
+};
+
+/** Whether the tenant may pass another percentage of its events within the room that was given already. */
+const mayPass = (row: Row): boolean => {
+  const limit = limitsOf(row).eventsPerMonth;
+  const used = percentOf(Number(row.events), limit) ?? 0;
+  const reserved = percentOf(Number(row.reserved), limit) ?? 0;
+  return NOTICES.some((percent) => used < percent && reserved >= percent);
+};
+
+const tellTenant = async (work: Work, mail: Mail, row: Row): Promise<void> => {
+  const limits = limitsOf(row);
+  const all = { eventsPerMonth: Number(row.events), activePlayersPerMonth: Number(row.players) };
+  for (const metric of ["eventsPerMonth", "activePlayersPerMonth"] as const) {
+    const [used, limit] = [all[metric], limits[metric]];
+    const percent = percentOf(used, limit) ?? 0;
+    const notice = NOTICES.find((one) => percent >= one);
+    if (!notice || !(await isFirst(work, row.id, { metric, percent: notice }))) continue;
+    const values = {
+      what: METRICS[metric],
+      used: String(used),
+      limit: String(limit),
+      plan: row.plan,
+      periodEnd: monthStart(work.serverNow, 1).toISOString(),
+    };
+    const refusedAbove = metric === "eventsPerMonth" ? String(eventsTakenOf(row)) : "";
+    await notifyAdmins(
+      mail,
+      work,
+      row.id,
+      notice === 80
+        ? { template: "usage-80", values }
+        : { template: "usage-100", values: { ...values, refusedAbove } },
+    );
+  }
+};
+
+/** Records a notice, and those of less; false if it was sent before. */
+const isFirst = async (
+  { db, serverNow }: Work,
+  tenantId: string,
+  { metric, percent }: { metric: string; percent: number },
+): Promise<boolean> => {
+  const percents = NOTICES.filter((one) => one <= percent);
+  const { rows } = await sql<{ percent: number }>`
+    insert into usage_notices (tenant_id, month, metric, percent, sent_at)
+    select ${tenantId}::uuid, ${monthOf(serverNow)}::int, ${metric}, p::int,
+      ${serverNow.toISOString()}::timestamptz
+    from json_array_elements_text(${JSON.stringify(percents)}::json) as p
+    on conflict do nothing returning percent`.execute(db);
+  return rows.some((row) => row.percent === percent);
+};

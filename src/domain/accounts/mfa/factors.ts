@@ -1,0 +1,199 @@
+import { sql } from "kysely";
+import { endLogins } from "../admin/admins.ts";
+import { audit } from "../audit/audit.ts";
+import { revokeSessions } from "../auth/session-list.ts";
+import type { FactorChange, Mail } from "../email/mail.ts";
+import { conflict } from "../../kernel/errors.ts";
+import type { Challenge } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
+import { announce } from "./announce.ts";
+import { type FactorOwner, targetOf, tenantIdOf } from "./owner.ts";
+import { deletePasskeys, listPasskeys, type ShownPasskey } from "./passkeys.ts";
+import { countCodes, deleteCodes, replaceCodes } from "./recovery-codes.ts";
+import { deleteTotp, totpSince } from "./totp.ts";
+import { isBreakGlass } from "../sso/enforcement.ts";
+import { Tenant } from "../tenants/tenant.ts";
+
+/** The second factor of an account in the API. */
+export type ShownFactors = {
+  enabled: boolean;
+  required: boolean;
+  totp: { enabledAt: string } | null;
+  passkeys: ShownPasskey[];
+  recoveryCodesLeft: number;
+};
+
+/** Whether the tenant, or the server for super-admins, requires a second factor of the account. */
+export type FactorRules = { isSuperadminMfaRequired: boolean };
+
+/** Returns why the account must have one, as an error says it; undefined where it need not. */
+const whyRequired = async (
+  work: Work,
+  rules: FactorRules,
+  owner: FactorOwner,
+): Promise<string | undefined> => {
+  if (owner.kind === "admin")
+    return rules.isSuperadminMfaRequired ? "This server requires a second factor" : undefined;
+  const tenant = await work.em.findOne(Tenant, { id: owner.row.tenantId });
+  if (tenant?.secondFactorRequired) return "Your tenant requires a second factor";
+  if (owner.row.role === "OWNER" && (await isBreakGlass(work, owner.row)))
+    return "The break-glass OWNER (breakGlassUserId of single sign-on) needs a second factor";
+  return undefined;
+};
+
+/** Returns what the account has. */
+export const showFactors = async (
+  work: Work,
+  rules: FactorRules,
+  owner: FactorOwner,
+): Promise<ShownFactors> => {
+  const since = await totpSince(work, owner);
+  return {
+    enabled: owner.row.mfaEnabled,
+    required: (await whyRequired(work, rules, owner)) !== undefined,
+    totp: since ? { enabledAt: since.toISOString() } : null,
+    passkeys: await listPasskeys(work, owner),
+    recoveryCodesLeft: await countCodes(work, owner),
+  };
+};
+
+/** Returns with what the account can prove its second factor. */
+export const methodsOf = async (work: Work, owner: FactorOwner): Promise<Challenge["methods"]> => {
+  const { rows } = await sql<{ totp: boolean; passkey: boolean; code: boolean }>`
+    select
+      exists (select from totp_secrets where owner_id = ${owner.row.id}::uuid and confirmed_at is not null)
+        as totp,
+      exists (select from passkeys where owner_id = ${owner.row.id}::uuid) as passkey,
+      exists (select from recovery_codes where owner_id = ${owner.row.id}::uuid) as code`.execute(work.db);
+  const { totp = false, passkey = false, code = false } = rows[0] ?? {};
+  return [
+    ...(totp ? (["TOTP"] as const) : []),
+    ...(passkey ? (["PASSKEY"] as const) : []),
+    ...(code ? (["RECOVERY_CODE"] as const) : []),
+  ];
+};
+
+type Change = {
+  change: FactorChange;
+  /** The session that goes on; a super-admin's logins all end. */
+  sessionId: string | undefined;
+  data?: Record<string, unknown>;
+};
+
+const ACTIONS: Readonly<Record<FactorChange, string>> = {
+  TOTP_ENABLED: "totp_enabled",
+  TOTP_DISABLED: "totp_disabled",
+  PASSKEY_ADDED: "passkey_added",
+  PASSKEY_REMOVED: "passkey_removed",
+  RECOVERY_CODES_REPLACED: "recovery_codes_replaced",
+  RECOVERY_CODE_USED: "recovery_code_used",
+  RESET: "mfa_reset",
+};
+
+/** Records a change in the audit log and by mail. */
+export const recordChange = async (
+  work: Work,
+  mail: Mail | undefined,
+  owner: FactorOwner,
+  { change, data }: Pick<Change, "change" | "data">,
+): Promise<void> => {
+  const target = targetOf(owner);
+  const action = `${target.type}.${ACTIONS[change]}`;
+  await audit(work, { action, target, tenantId: tenantIdOf(owner), ...(data ? { data } : {}) });
+  if (mail) await announce(work, mail, owner, change);
+};
+
+/** Ends the account's sessions, except the one given. */
+const endSessions = async (work: Work, owner: FactorOwner, sessionId: string | undefined): Promise<void> => {
+  if (owner.kind === "admin") return endLogins(work, owner.row);
+  const except = sessionId === undefined ? {} : { except: sessionId };
+  await revokeSessions(work, owner.row.id, { reason: "MFA_CHANGED", ...except });
+};
+
+/**
+ * Completes the addition of a factor. With the first one, sessions that began without it end, and recovery
+ * codes are made and returned.
+ */
+export const factorAdded = async (
+  work: Work,
+  mail: Mail,
+  owner: FactorOwner,
+  added: Change,
+): Promise<string[] | undefined> => {
+  await recordChange(work, mail, owner, added);
+  if (owner.row.mfaEnabled) return undefined;
+  owner.row.mfaEnabled = true;
+  // Before the sessions end: a login that waits for this row must see the factor.
+  await work.em.flush();
+  await endSessions(work, owner, added.sessionId);
+  return replaceCodes(work, owner);
+};
+
+/** Completes the replacement of an app by another one: sessions that the old one may have begun end. */
+export const factorReplaced = async (
+  work: Work,
+  mail: Mail,
+  owner: FactorOwner,
+  replaced: Change,
+): Promise<void> => {
+  await recordChange(work, mail, owner, replaced);
+  await endSessions(work, owner, replaced.sessionId);
+};
+
+const hasNone = async (work: Work, owner: FactorOwner): Promise<boolean> =>
+  (await methodsOf(work, owner)).every((method) => method === "RECOVERY_CODE");
+
+const refuseRequired = async (work: Work, rules: FactorRules, owner: FactorOwner): Promise<void> => {
+  const why = await whyRequired(work, rules, owner);
+  if (why !== undefined) throw conflict("INVALID_STATE", `${why}: set up another one first`);
+};
+
+/**
+ * Refuses to switch codes off where they are the only factor and one is required: before a proof is asked
+ * for, which may use a recovery code up. @throws CONFLICT INVALID_STATE
+ */
+export const refuseLastTotp = async (work: Work, rules: FactorRules, owner: FactorOwner): Promise<void> => {
+  const methods = await methodsOf(work, owner);
+  if (methods.includes("TOTP") && !methods.includes("PASSKEY")) await refuseRequired(work, rules, owner);
+};
+
+/**
+ * Completes the removal of a factor: other sessions end, and with the last factor the recovery codes go.
+ * @throws CONFLICT INVALID_STATE for the last one where one is required
+ */
+export const factorRemoved = async (
+  work: Work,
+  { mail, rules }: { mail: Mail; rules: FactorRules },
+  owner: FactorOwner,
+  removed: Change,
+): Promise<void> => {
+  const isLast = await hasNone(work, owner);
+  if (isLast) await refuseRequired(work, rules, owner);
+  await recordChange(work, mail, owner, removed);
+  if (isLast) {
+    await deleteCodes(work, owner);
+    owner.row.mfaEnabled = false;
+    await work.em.flush();
+  }
+  await endSessions(work, owner, removed.sessionId);
+};
+
+/**
+ * Removes every factor of an account and ends its sessions, for somebody who has lost them.
+ * @throws CONFLICT INVALID_STATE when it has none
+ */
+export const resetFactors = async (
+  work: Work,
+  mail: Mail | undefined,
+  owner: FactorOwner,
+  data?: Record<string, unknown>,
+): Promise<void> => {
+  if (!owner.row.mfaEnabled) throw conflict("INVALID_STATE", "The account has no second factor");
+  await deleteTotp(work, owner);
+  await deletePasskeys(work, owner);
+  await deleteCodes(work, owner);
+  owner.row.mfaEnabled = false;
+  await work.em.flush();
+  await endSessions(work, owner, undefined);
+  await recordChange(work, mail, owner, { change: "RESET", ...(data ? { data } : {}) });
+};

@@ -1,0 +1,226 @@
+import { sql } from "kysely";
+import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+import { type FactorOwner, type LoginRef, ownerColumns, type OwnerRef } from "./owner.ts";
+import {
+  challengeIn,
+  type ChallengePurpose,
+  type ChallengeParts,
+  newPasskeyChallenge,
+  usePasskeyChallenge,
+} from "./passkey-challenges.ts";
+import type {
+  Assertion,
+  KnownCredential,
+  NewCredential,
+  PasskeyOptions,
+  PasskeyVerifier,
+  VerifiedCredential,
+} from "./passkey-verifier.ts";
+
+/** Maximum passkeys of an account. */
+export const PASSKEYS_MAX = 20;
+
+export type ShownPasskey = {
+  id: string;
+  name: string;
+  /** Whether it is kept in a cloud, so that it outlives the device. */
+  isBackedUp: boolean;
+  createdAt: string;
+  lastUsedAt: string | null;
+};
+
+type Row = Omit<ShownPasskey, "createdAt" | "lastUsedAt"> &
+  KnownCredential & { createdAt: Date | string; lastUsedAt: Date | string | null };
+
+const COLUMNS = sql`id, name, is_backed_up as "isBackedUp", created_at as "createdAt",
+  last_used_at as "lastUsedAt", credential_id as "credentialId", public_key as "publicKey",
+  counter::float8 as counter, transports`;
+
+const show = ({ id, name, isBackedUp, createdAt, lastUsedAt }: Row): ShownPasskey => ({
+  id,
+  name,
+  isBackedUp,
+  createdAt: new Date(createdAt).toISOString(),
+  lastUsedAt: lastUsedAt === null ? null : new Date(lastUsedAt).toISOString(),
+});
+
+const rowsOf = async ({ db }: Work, { row }: FactorOwner): Promise<Row[]> => {
+  const { rows } = await sql<Row>`
+    select ${COLUMNS} from passkeys where owner_id = ${row.id}::uuid order by created_at, id`.execute(db);
+  return rows;
+};
+
+/** Returns the account's passkeys, oldest first. */
+export const listPasskeys = async (work: Work, owner: FactorOwner): Promise<ShownPasskey[]> =>
+  (await rowsOf(work, owner)).map(show);
+
+/**
+ * Refuses a page of an origin at which no browser would use a passkey of this server, such as one at a custom
+ * domain; who sends no Origin is no page. @throws FORBIDDEN ORIGIN_NOT_ALLOWED, which says where they work
+ */
+export const requirePasskeyOrigin = (
+  { origins }: { origins: readonly string[] },
+  origin: string | undefined,
+): void => {
+  if (origin === undefined || origins.includes(origin)) return;
+  const message =
+    `Passkeys work on pages of ${origins.join(", ")}, as browsers keep them for that host; ` +
+    "use one there, or sign in here by other ways";
+  throw forbidden("ORIGIN_NOT_ALLOWED", message);
+};
+
+export type PasskeyParts = ChallengeParts & { passkeys: PasskeyVerifier };
+
+/** Returns options for the browser to prove any passkey, valid five minutes. */
+export const passkeyRequest = (
+  { tokens, passkeys }: Pick<PasskeyParts, "tokens" | "passkeys">,
+  now: Date,
+): Promise<PasskeyOptions> => passkeys.requestOptions(newPasskeyChallenge(tokens, "get", now));
+
+const full = () =>
+  conflict("LIMIT_REACHED", `An account has at most ${PASSKEYS_MAX} passkeys; remove one first`);
+
+/** A passkey is made by the login that has asked for it. */
+const creationOf = ({ id, sessionId, loginVersion }: LoginRef): ChallengePurpose =>
+  `create:${id}:${sessionId ?? loginVersion ?? ""}`;
+
+/**
+ * Returns options for the browser to make a passkey, valid five minutes for this login.
+ * @throws CONFLICT LIMIT_REACHED
+ */
+export const passkeyCreation = async (
+  work: Work,
+  { tokens, passkeys }: Pick<PasskeyParts, "tokens" | "passkeys">,
+  { owner, self }: { owner: FactorOwner; self: LoginRef },
+): Promise<PasskeyOptions> => {
+  const known = await rowsOf(work, owner);
+  if (known.length >= PASSKEYS_MAX) throw full();
+  const { id, email, name } = owner.row;
+  const challenge = newPasskeyChallenge(tokens, creationOf(self), work.now);
+  return passkeys.creationOptions(challenge, { id, email, name }, known);
+};
+
+/**
+ * Verifies a new passkey of an account. Its challenge is used up whatever comes of it.
+ * @throws VALIDATION_ERROR PASSKEY_INVALID
+ */
+export const verifyNewPasskey = async (
+  parts: PasskeyParts,
+  self: LoginRef,
+  credential: NewCredential,
+): Promise<VerifiedCredential> => {
+  const challenge = challengeIn(credential.response.clientDataJSON);
+  const isOurs = challenge !== undefined && (await usePasskeyChallenge(parts, creationOf(self), challenge));
+  const verified = isOurs ? await parts.passkeys.verifyNew(credential, challenge) : undefined;
+  if (verified) return verified;
+  const message = "is not a passkey for this server, or answers a challenge that has ended; begin again";
+  throw invalid("credential", message, "PASSKEY_INVALID");
+};
+
+/** Adds a verified passkey. @throws CONFLICT ALREADY_EXISTS for one that is known, LIMIT_REACHED */
+export const insertPasskey = async (
+  work: Work,
+  owner: FactorOwner,
+  { name, verified }: { name: string; verified: VerifiedCredential },
+): Promise<ShownPasskey> => {
+  const { db, now } = work;
+  if ((await rowsOf(work, owner)).length >= PASSKEYS_MAX) throw full();
+  const { credentialId, publicKey, counter, transports, isBackedUp } = verified;
+  const { rows } = await sql<Row>`
+    insert into passkeys (id, owner_id, user_id, admin_id, tenant_id, name, credential_id, public_key,
+      counter, transports, is_backed_up, created_at)
+    values (${newId()}::uuid, ${ownerColumns(owner)}, ${name}, ${credentialId}, ${publicKey},
+      ${counter}::bigint, (select coalesce(array_agg(t), '{}')
+        from json_array_elements_text(${JSON.stringify(transports)}::json) as j(t)),
+      ${isBackedUp}, ${now.toISOString()}::timestamptz)
+    on conflict (credential_id) do nothing
+    returning ${COLUMNS}`.execute(db);
+  if (!rows[0]) throw conflict("ALREADY_EXISTS", "This passkey belongs to an account already");
+  return show(rows[0]);
+};
+
+/** Renames a passkey of the account. @throws NOT_FOUND */
+export const renamePasskey = async (
+  { db }: Work,
+  { row }: FactorOwner,
+  { passkeyId, name }: { passkeyId: string; name: string },
+): Promise<ShownPasskey> => {
+  if (!isId(passkeyId)) throw notFound("Passkey");
+  const { rows } = await sql<Row>`
+    update passkeys set name = ${name}
+    where id = ${passkeyId}::uuid and owner_id = ${row.id}::uuid returning ${COLUMNS}`.execute(db);
+  if (!rows[0]) throw notFound("Passkey");
+  return show(rows[0]);
+};
+
+/** Deletes a passkey of the account and returns it. @throws NOT_FOUND */
+export const deletePasskey = async (
+  { db }: Work,
+  { row }: FactorOwner,
+  passkeyId: string,
+): Promise<ShownPasskey> => {
+  if (!isId(passkeyId)) throw notFound("Passkey");
+  const { rows } = await sql<Row>`
+    delete from passkeys where id = ${passkeyId}::uuid and owner_id = ${row.id}::uuid
+    returning ${COLUMNS}`.execute(db);
+  if (!rows[0]) throw notFound("Passkey");
+  return show(rows[0]);
+};
+
+/** Deletes all passkeys of the account. */
+export const deletePasskeys = async ({ db }: Work, { row }: FactorOwner): Promise<void> => {
+  await sql`delete from passkeys where owner_id = ${row.id}::uuid`.execute(db);
+};
+
+/** A passkey that was proved; its counter is stored by `usePasskey`. */
+export type ProvedPasskey = { passkeyId: string; owner: OwnerRef; counter: number; isBackedUp: boolean };
+
+type Found = KnownCredential & { id: string; userId: string | null; adminId: string | null };
+
+const findCredential = async ({ db }: Work, credentialId: string): Promise<Found | undefined> => {
+  const { rows } = await sql<Found>`
+    select ${COLUMNS}, user_id as "userId", admin_id as "adminId" from passkeys
+    where credential_id = ${credentialId}`.execute(db);
+  return rows[0];
+};
+
+/** The account that the authenticator has the passkey for, as told when it was made. */
+const isHandleOf = (handle: string | null | undefined, ownerId: string): boolean =>
+  handle == null || Buffer.from(handle, "base64url").toString() === ownerId;
+
+/** Verifies the proof of a passkey, whosever it is; its challenge is used up whatever comes of it. */
+export const provePasskey = async (
+  parts: PasskeyParts,
+  assertion: Assertion,
+): Promise<ProvedPasskey | undefined> => {
+  const challenge = challengeIn(assertion.response.clientDataJSON);
+  if (challenge === undefined || !(await usePasskeyChallenge(parts, "get", challenge))) return undefined;
+  const found = await parts.accounts((work) => findCredential(work, assertion.id));
+  if (!found) return undefined;
+  const { id: passkeyId, userId, adminId, ...known } = found;
+  const owner: OwnerRef =
+    userId === null ? { kind: "admin", id: adminId ?? "" } : { kind: "user", id: userId };
+  if (!isHandleOf(assertion.response.userHandle, owner.id)) return undefined;
+  const proved = await parts.passkeys.verify(assertion, known, challenge);
+  return proved && { passkeyId, owner, ...proved };
+};
+
+/**
+ * Records the use of a proved passkey. False when it was removed meanwhile, belongs to another account, or
+ * its counter did not grow: then somebody has a copy of it.
+ */
+export const usePasskey = async (
+  { db, now }: Work,
+  { row }: FactorOwner,
+  { passkeyId, counter, isBackedUp }: ProvedPasskey,
+): Promise<boolean> => {
+  const { rows } = await sql`
+    update passkeys set counter = ${counter}::bigint, is_backed_up = ${isBackedUp},
+      last_used_at = ${now.toISOString()}::timestamptz
+    where id = ${passkeyId}::uuid and owner_id = ${row.id}::uuid
+      and (counter < ${counter}::bigint or (counter = 0 and ${counter}::bigint = 0))
+    returning 1`.execute(db);
+  return rows.length === 1;
+};

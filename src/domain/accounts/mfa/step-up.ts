@@ -1,0 +1,143 @@
+import { sql } from "kysely";
+import { type DomainError, forbidden, invalid } from "../../kernel/errors.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import { provePassword } from "../auth/prove-password.ts";
+import { hasPasswords } from "../sso/enforcement.ts";
+import type { Passwords } from "../auth/passwords.ts";
+import { orRefuse } from "./attempts.ts";
+import { type FactorOwner, type LoginRef, type OwnerRef, readOwner } from "./owner.ts";
+import { type GivenFactor, type ProofParts, proveFactor } from "./proof.ts";
+
+/** How long the proof of a second factor, or a sign-in, counts for what is asked again. */
+export const RECENT_MINUTES = 10;
+
+/** Somebody who is signed in; a super-admin's logins have no session, but a version. */
+export type SignedInOwner = LoginRef & { sessionId: string | undefined; ip: string };
+
+/** Builds the error for a factor that a signed-in account did not prove. */
+export const wrongFactor = (): DomainError =>
+  forbidden("MFA_CODE_INVALID", "The code is wrong or was used before, or the passkey is not valid");
+
+const askAgain = (message: string): DomainError => forbidden("REAUTHENTICATION_REQUIRED", message);
+
+const againFor = ({ kind }: OwnerRef): DomainError =>
+  askAgain(
+    kind === "admin"
+      ? "Prove your second factor too: send code, or passkey"
+      : "Prove your second factor with POST /auth/mfa/verify, then try again within 10 minutes",
+  );
+
+const recently = (now: Date): string => new Date(now.getTime() - RECENT_MINUTES * 60_000).toISOString();
+
+/** Whether the session proved the second factor a short while ago. What is cached may be old. */
+const hasProvedRecently = async ({ db, now }: Work, sessionId: string | undefined): Promise<boolean> => {
+  if (sessionId === undefined) return false;
+  const { rows } = await sql`
+    select 1 from sessions
+    where id = ${sessionId}::uuid and mfa_at >= ${recently(now)}::timestamptz`.execute(db);
+  return rows.length === 1;
+};
+
+const isNewSession = async ({ db, now }: Work, sessionId: string | undefined): Promise<boolean> => {
+  if (sessionId === undefined) return false;
+  const { rows } = await sql`
+    select 1 from sessions
+    where id = ${sessionId}::uuid and created_at >= ${recently(now)}::timestamptz`.execute(db);
+  return rows.length === 1;
+};
+
+/** Records that a session has proved its second factor now. */
+export const noteProof = async ({ db, now }: Work, sessionId: string | undefined): Promise<void> => {
+  if (sessionId === undefined) return;
+  await sql`
+    update sessions set mfa_at = ${now.toISOString()}::timestamptz
+    where id = ${sessionId}::uuid`.execute(db);
+};
+
+/**
+ * Requires that a session of an account with a second factor has proved it within 10 minutes: for what
+ * destroys. @throws FORBIDDEN REAUTHENTICATION_REQUIRED
+ */
+export const requireRecentProof = async (
+  { transact }: { transact: Transact },
+  self: SignedInOwner,
+): Promise<void> => {
+  const isFine = await transact(async (work) => {
+    const owner = await readOwner(work, self);
+    return !owner.row.mfaEnabled || hasProvedRecently(work, self.sessionId);
+  });
+  if (!isFine) throw againFor(self);
+};
+
+/**
+ * Proves the second factor of a session anew.
+ * @returns until when that counts
+ * @throws FORBIDDEN MFA_CODE_INVALID, RateLimited LOGIN_THROTTLED, VALIDATION_ERROR
+ */
+export const verifyAgain = (parts: ProofParts, self: SignedInOwner, given: GivenFactor): Promise<Date> => {
+  const known = self.sessionId === undefined ? `admin:${self.id}` : `session:${self.sessionId}`;
+  return orRefuse(
+    () =>
+      proveFactor(parts, { owner: self, ip: self.ip, known }, given, async (work) => {
+        await noteProof(work, self.sessionId);
+        return new Date(work.now.getTime() + RECENT_MINUTES * 60_000);
+      }),
+    wrongFactor,
+  );
+};
+
+/** What is asked before a change of how an account is signed in to, and before what is hard to undo. */
+export type ChangeProof = GivenFactor & { currentPassword?: string | undefined };
+
+export type ChangeParts = ProofParts & { passwords: Passwords };
+
+/**
+ * Requires before a change of how an account is signed in to, or what is hard to undo: the password, if the
+ * account has one that it may sign in with; the second factor, if it has one, by code or passkey, or by its
+ * session a short while ago; and of an account that has neither, a sign-in a short while ago. Not to be
+ * called in a transaction.
+ *
+ * @throws FORBIDDEN INVALID_CREDENTIALS, MFA_CODE_INVALID, REAUTHENTICATION_REQUIRED, RateLimited
+ * LOGIN_THROTTLED, VALIDATION_ERROR
+ */
+export const requireChangeProof = async (
+  parts: ChangeParts,
+  self: SignedInOwner,
+  { currentPassword, ...given }: ChangeProof,
+): Promise<void> => {
+  const seen = await parts.transact(async (work) => {
+    const owner = await readOwner(work, self);
+    return {
+      owner,
+      hasProved: await hasProvedRecently(work, self.sessionId),
+      isNew: await isNewSession(work, self.sessionId),
+      asksPassword: currentPassword !== undefined || (await hasUsablePassword(work, owner)),
+    };
+  });
+  const { owner } = seen;
+  const { passwordHash, mfaEnabled } = owner.row;
+  if (passwordHash != null && seen.asksPassword) await proveOwnPassword(parts, self, owner, currentPassword);
+  else if (!mfaEnabled && !seen.isNew)
+    throw askAgain("Log in again first: this needs a sign-in of the last 10 minutes");
+  if (!mfaEnabled) return;
+  if (given.code !== undefined || given.passkey !== undefined) await verifyAgain(parts, self, given);
+  else if (!seen.hasProved) throw againFor(self);
+};
+
+/** A password of before single sign-on was enforced can neither be used nor be set anew. */
+const hasUsablePassword = async (work: Work, { kind, row }: FactorOwner): Promise<boolean> =>
+  row.passwordHash != null && (kind === "admin" || hasPasswords(work, row));
+
+const proveOwnPassword = async (
+  parts: ChangeParts,
+  { id, sessionId, ip }: SignedInOwner,
+  { kind, row }: FactorOwner,
+  currentPassword: string | undefined,
+): Promise<void> => {
+  if (currentPassword === undefined) throw invalid("currentPassword", "is needed");
+  // Counted with the logins of the account, as a super-admin's are.
+  const email = kind === "admin" ? `superadmin:${row.email}` : row.email;
+  const account = { email, passwordHash: row.passwordHash };
+  const proof = { currentPassword, ip, sessionId: sessionId ?? id };
+  await provePassword(parts, account, proof, () => askAgain("Set a password first"));
+};

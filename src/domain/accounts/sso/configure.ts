@@ -1,0 +1,262 @@
+import { LockMode } from "@mikro-orm/core";
+import { sql } from "kysely";
+import { audit } from "../audit/audit.ts";
+import { User } from "../auth/user.ts";
+import type { Mail } from "../email/mail.ts";
+import { isActiveOwner } from "../team/lock-team.ts";
+import { lockTenant } from "../tenants/lock-tenant.ts";
+import { notifyOwners } from "../tenants/notify-owners.ts";
+import { conflict, forbidden, notFound } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
+import type { SecretBox } from "../../kernel/secret-box.ts";
+import type { Work } from "../../kernel/work.ts";
+import { RECENT_MINUTES } from "../mfa/step-up.ts";
+import { SsoConfiguration, secretContext } from "./configuration.ts";
+import { SsoDomain } from "./domain.ts";
+import { endTenantSessions } from "./end-sessions.ts";
+import { configInvalid, domainsOf, type IdpFields, idpOf, type SsoInput } from "./input.ts";
+
+/** The OWNER who configures, by which session. */
+export type SsoActor = { tenantId: string; userId: string; sessionId: string };
+
+export type ConfigureParts = { mail: Mail; secretBox: SecretBox; isLocal: boolean };
+
+/** @throws NOT_FOUND */
+export const getSso = async ({ em }: Work, tenantId: string): Promise<SsoConfiguration> => {
+  const found = await em.findOne(SsoConfiguration, { tenantId });
+  if (!found) throw notFound("SSO configuration");
+  return found;
+};
+
+/** Fields whose change makes it another identity provider, for whom nothing of the old one counts. */
+const IDENTITY = ["provider", "samlEntityId", "oidcIssuer", "oidcClientId"] as const;
+
+const isOther = (known: IdpFields, next: IdpFields): boolean =>
+  IDENTITY.some((field) => (known[field] ?? null) !== (next[field] ?? null));
+
+/**
+ * Creates or replaces a tenant's configuration. What the input leaves out has its default, but for the
+ * client secret, which stays as long as issuer and client do: so a stored secret is never sent elsewhere.
+ *
+ * @throws UNPROCESSABLE_ENTITY SSO_CONFIG_INVALID, CERTIFICATE_INVALID; CONFLICT INVALID_STATE; FORBIDDEN
+ * REAUTHENTICATION_REQUIRED, INSUFFICIENT_ROLE
+ */
+export const putSso = async (
+  work: Work,
+  parts: ConfigureParts,
+  actor: SsoActor,
+  input: SsoInput,
+): Promise<SsoConfiguration> => {
+  const { em, now } = work;
+  const idp = idpOf(input, parts.isLocal, now);
+  const allowedDomains = domainsOf(input);
+  await lockTenant(work, actor.tenantId);
+  await requireOwner(work, actor);
+  const known = await em.findOne(SsoConfiguration, { tenantId: actor.tenantId }, { refresh: true });
+  const isNew = !known || isOther(known, idp);
+  await checkProvisioning(work, actor.tenantId, input);
+  const breakGlassUserId = await checkEnforcement(work, actor, { input, known, isNew });
+  const id = known?.id ?? newId();
+  const oidcClientSecret = secretOf(parts.secretBox, { id, input, known, isNew });
+  const sso = known ?? em.create(SsoConfiguration, { ...blank(work, actor.tenantId, id), ...idp });
+  const { displayName, samlIdpInitiated, autoProvision, defaultRole, enforceSso, status } = input;
+  const changed = { displayName, samlIdpInitiated, autoProvision, defaultRole, enforceSso, status };
+  const before = standingOf(known);
+  Object.assign(sso, idp, changed, { allowedDomains, breakGlassUserId, oidcClientSecret, updatedAt: now });
+  // What began through it before it was disabled stays ended when it is enabled again.
+  const isClosed = before.isOpen && status === "DISABLED";
+  if (isNew || isClosed) sso.idpChangedAt = now;
+  await em.flush();
+  await endSessions(work, sso, {
+    isNew: isNew && known !== null,
+    isEnforcedAnew: allowsOthers(before, sso),
+  });
+  await record(work, parts.mail, sso, "UPDATED");
+  return sso;
+};
+
+const standingOf = (known: SsoConfiguration | null) => ({
+  isEnforced: known?.enforceSso === true,
+  breakGlassUserId: known?.breakGlassUserId ?? null,
+  isOpen: known?.status === "ACTIVE",
+});
+
+/** Whether others than before may sign in by a password from now on. */
+const allowsOthers = (before: ReturnType<typeof standingOf>, sso: SsoConfiguration): boolean =>
+  sso.enforceSso && !(before.isEnforced && before.breakGlassUserId === (sso.breakGlassUserId ?? null));
+
+const blank = ({ now }: Work, tenantId: string, id: string) => ({
+  id,
+  tenantId,
+  displayName: "",
+  samlIdpInitiated: false,
+  oidcClientSecret: null,
+  autoProvision: false,
+  defaultRole: "VIEWER" as const,
+  allowedDomains: [],
+  enforceSso: false,
+  breakGlassUserId: null,
+  status: "ACTIVE" as const,
+  idpChangedAt: now,
+  lastTestedAt: null,
+  createdAt: now,
+  updatedAt: now,
+});
+
+/** Reads the row: the role of the request may be 5 s old. */
+const requireOwner = async ({ em }: Work, { userId, tenantId }: SsoActor): Promise<void> => {
+  const user = await em.findOne(User, { id: userId, tenantId }, { refresh: true });
+  if (!user || !isActiveOwner(user))
+    throw forbidden("INSUFFICIENT_ROLE", "This operation needs one of the roles OWNER");
+};
+
+type Known = { input: SsoInput; known: SsoConfiguration | null; isNew: boolean };
+
+const secretOf = (
+  secretBox: SecretBox,
+  { id, input, known, isNew }: Known & { id: string },
+): string | null => {
+  if (input.provider === "SAML") return null;
+  if (input.oidcClientSecret !== undefined)
+    return secretBox.seal(input.oidcClientSecret, secretContext({ id }));
+  const kept = isNew ? null : known?.oidcClientSecret;
+  if (kept != null) return kept;
+  throw configInvalid("oidcClientSecret", "is needed for a new issuer or client");
+};
+
+const checkProvisioning = async (
+  { em }: Work,
+  tenantId: string,
+  { autoProvision, defaultRole }: SsoInput,
+): Promise<void> => {
+  if (defaultRole === "OWNER")
+    throw configInvalid("defaultRole", "must not be OWNER: nobody becomes one by signing in");
+  if (!autoProvision) return;
+  if ((await em.count(SsoDomain, { tenantId, verifiedAt: { $ne: null } })) > 0) return;
+  throw configInvalid(
+    "autoProvision",
+    "needs a verified domain, else the provider could make accounts for any address: see " +
+      "POST /enterprise/sso/domains",
+  );
+};
+
+/**
+ * Checks that nobody is locked out: the break-glass OWNER can sign in, and the provider has just proved to
+ * work. @returns the id of the break-glass user
+ */
+const checkEnforcement = async (
+  work: Work,
+  actor: SsoActor,
+  { input, known, isNew }: Known,
+): Promise<string | null> => {
+  const { enforceSso, breakGlassUserId = null } = input;
+  const breakGlass = breakGlassUserId === null ? null : await readBreakGlass(work, actor, breakGlassUserId);
+  if (!enforceSso) return breakGlassUserId;
+  requireWayIn(input, breakGlass);
+  if (known?.enforceSso === true) {
+    if (!isNew) return breakGlassUserId;
+    const message =
+      "Set enforceSso to false before you change the identity provider; sign in through the new one, then " +
+      "enforce it again";
+    throw conflict("INVALID_STATE", message);
+  }
+  if (isNew || !(await hasJustSignedIn(work, actor, known!))) throw signInFirst();
+  return breakGlassUserId;
+};
+
+const requireWayIn = ({ status }: SsoInput, breakGlass: User | null): void => {
+  if (status !== "ACTIVE") throw configInvalid("enforceSso", "needs the status ACTIVE");
+  if (!breakGlass) throw configInvalid("breakGlassUserId", "is needed to enforce single sign-on");
+  if (!breakGlass.mfaEnabled)
+    throw configInvalid("breakGlassUserId", "must have a second factor: POST /auth/mfa/totp/setup");
+};
+
+const signInFirst = () =>
+  forbidden(
+    "REAUTHENTICATION_REQUIRED",
+    "Sign in through this identity provider first, then enforce it in that session within " +
+      `${RECENT_MINUTES} minutes`,
+  );
+
+const readBreakGlass = async ({ em }: Work, { tenantId }: SsoActor, id: string): Promise<User> => {
+  // Who takes their second factor away holds the row too.
+  const lock = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
+  const user = await em.findOne(User, { id, tenantId }, lock);
+  if (!user) throw notFound("breakGlassUserId");
+  if (!isActiveOwner(user)) throw configInvalid("breakGlassUserId", "must be an active OWNER");
+  return user;
+};
+
+/** Whether the session began through this very provider a short while ago. */
+const hasJustSignedIn = async (
+  { db, now }: Work,
+  { sessionId, userId }: SsoActor,
+  { idpChangedAt }: SsoConfiguration,
+): Promise<boolean> => {
+  const since = new Date(Math.max(now.getTime() - RECENT_MINUTES * 60_000, idpChangedAt.getTime()));
+  const { rows } = await sql`
+    select 1 from sessions where id = ${sessionId}::uuid and user_id = ${userId}::uuid and method = 'SSO'
+      and revoked_at is null and created_at >= ${since.toISOString()}::timestamptz`.execute(db);
+  return rows.length === 1;
+};
+
+/**
+ * Ends the sessions that could not begin any more. Sign-ins hold the row of the configuration: those that
+ * began before it was written have ended by now, and are seen.
+ */
+const endSessions = async (
+  work: Work,
+  { tenantId, status }: SsoConfiguration,
+  { isNew, isEnforcedAnew }: { isNew: boolean; isEnforcedAnew: boolean },
+): Promise<void> => {
+  if (isEnforcedAnew) await endTenantSessions(work, tenantId, "OTHERS");
+  if (isNew || status === "DISABLED") await endTenantSessions(work, tenantId, "SSO");
+  if (isNew) await forgetIdentities(work, tenantId);
+};
+
+/** Forgets who signed in as whom, and sign-ins in progress. */
+const forgetIdentities = async ({ db }: Work, tenantId: string): Promise<void> => {
+  await sql`delete from sso_identities where tenant_id = ${tenantId}::uuid`.execute(db);
+  await sql`delete from sso_flows where tenant_id = ${tenantId}::uuid`.execute(db);
+};
+
+const record = async (
+  work: Work,
+  mail: Mail,
+  sso: SsoConfiguration,
+  change: "UPDATED" | "DELETED",
+): Promise<void> => {
+  const { id, tenantId, provider, displayName, enforceSso, autoProvision, defaultRole, status } = sso;
+  await audit(work, {
+    action: change === "UPDATED" ? "sso.updated" : "sso.deleted",
+    target: { type: "sso_configuration", id },
+    tenantId,
+    data: { provider, displayName, enforceSso, autoProvision, defaultRole, status },
+  });
+  const told = change === "UPDATED" && enforceSso ? "ENFORCED" : change;
+  const values = { displayName, change: told } as const;
+  await notifyOwners(mail, work, tenantId, { template: "sso-changed", values });
+};
+
+/**
+ * Removes the configuration, and with it who signed in as whom; sessions that began through it end. Accounts
+ * stay, and their people sign in by a password that they set by mail.
+ *
+ * @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE
+ */
+export const deleteSso = async (work: Work, { mail }: { mail: Mail }, actor: SsoActor): Promise<void> => {
+  const { tenantId } = actor;
+  await lockTenant(work, tenantId);
+  await requireOwner(work, actor);
+  const sso = await getSso(work, tenantId);
+  await work.em.remove(sso).flush();
+  await endTenantSessions(work, tenantId, "SSO");
+  await forgetIdentities(work, tenantId);
+  await record(work, mail, sso, "DELETED");
+};
+
+/** Records when the configuration was tested. */
+export const noteTest = async (work: Work, tenantId: string): Promise<void> => {
+  const sso = await getSso(work, tenantId);
+  sso.lastTestedAt = work.now;
+};

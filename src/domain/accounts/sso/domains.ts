@@ -1,0 +1,128 @@
+import { UniqueConstraintViolationException } from "@mikro-orm/core";
+import { audit } from "../audit/audit.ts";
+import { newRandomSecret } from "../auth/random-secret.ts";
+import { lockTenant } from "../tenants/lock-tenant.ts";
+import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import type { SsoClients } from "./clients.ts";
+import { SSO_DOMAINS_MAX, SsoConfiguration } from "./configuration.ts";
+import { SsoDomain } from "./domain.ts";
+import { domainProblem, normaliseDomain } from "./domain-name.ts";
+
+const TXT_PREFIX = "_laurel-challenge";
+
+const txtValueOf = ({ token }: SsoDomain): string => `laurel-domain-verification=${token}`;
+const txtNameOf = ({ domain }: Pick<SsoDomain, "domain">): string => `${TXT_PREFIX}.${domain}`;
+
+/** Converts a domain to the API representation, with the TXT record that proves it. */
+export const showDomain = (domain: SsoDomain) => ({
+  id: domain.id,
+  domain: domain.domain,
+  status: domain.verifiedAt ? ("VERIFIED" as const) : ("PENDING" as const),
+  txtName: txtNameOf(domain),
+  txtValue: txtValueOf(domain),
+  verifiedAt: domain.verifiedAt?.toISOString() ?? null,
+  createdAt: domain.createdAt.toISOString(),
+});
+
+/** Returns all domains that a tenant claims, in alphabetical order: at most SSO_DOMAINS_MAX. */
+export const listDomains = ({ em }: Work, tenantId: string): Promise<SsoDomain[]> =>
+  em.find(SsoDomain, { tenantId }, { orderBy: { domain: "asc" } });
+
+/**
+ * Claims a domain of email addresses, which counts once it is verified.
+ * @throws VALIDATION_ERROR, CONFLICT DOMAIN_ALREADY_CLAIMED for one that the tenant has, INVALID_STATE for
+ * too many
+ */
+export const addDomain = async (work: Work, tenantId: string, text: string): Promise<SsoDomain> => {
+  const { em, now } = work;
+  const domain = normaliseDomain(text);
+  const problem = domainProblem(domain);
+  if (problem !== undefined) throw invalid("domain", problem);
+  await lockTenant(work, tenantId);
+  const known = await em.find(SsoDomain, { tenantId });
+  if (known.some((one) => one.domain === domain))
+    throw conflict("DOMAIN_ALREADY_CLAIMED", "The tenant has this domain already");
+  if (known.length >= SSO_DOMAINS_MAX)
+    throw conflict("INVALID_STATE", `A tenant has at most ${SSO_DOMAINS_MAX} domains; remove one first`);
+  const made = em.create(SsoDomain, {
+    id: newId(),
+    tenantId,
+    domain,
+    token: newRandomSecret(),
+    verifiedAt: null,
+    createdAt: now,
+  });
+  await em.flush();
+  await record(work, made, "sso_domain.added");
+  return made;
+};
+
+const record = (work: Work, { id, tenantId, domain }: SsoDomain, action: string): Promise<void> =>
+  audit(work, { action, target: { type: "sso_domain", id }, tenantId, data: { domain } });
+
+const findDomain = async ({ em }: Work, tenantId: string, id: string): Promise<SsoDomain> => {
+  const found = isId(id) ? await em.findOne(SsoDomain, { id, tenantId }) : null;
+  if (!found) throw notFound("Domain");
+  return found;
+};
+
+/**
+ * Looks for a domain's TXT record. Not to be called in a transaction.
+ * @throws NOT_FOUND, UNPROCESSABLE_ENTITY DNS_NOT_READY
+ */
+export const checkDomain = async (
+  { transact, sso }: { transact: Transact; sso: SsoClients },
+  tenantId: string,
+  id: string,
+): Promise<void> => {
+  const domain = await transact((work) => findDomain(work, tenantId, id));
+  const [name, value] = [txtNameOf(domain), txtValueOf(domain)];
+  const found = await sso.txt(name);
+  if (found.includes(value)) return;
+  const seen = found.length === 0 ? "has no TXT record" : "has only other TXT records";
+  throw new DomainError(
+    "UNPROCESSABLE_ENTITY",
+    `${name} ${seen} so far: it must be ${value}. New records can take an hour to be seen.`,
+    { reason: "DNS_NOT_READY" },
+  );
+};
+
+/**
+ * Marks a domain as verified; `checkDomain` has just found its record.
+ * @throws NOT_FOUND, CONFLICT DOMAIN_ALREADY_CLAIMED when another tenant has verified it
+ */
+export const verifyDomain = async (work: Work, tenantId: string, id: string): Promise<SsoDomain> => {
+  await lockTenant(work, tenantId);
+  const domain = await findDomain(work, tenantId, id);
+  if (domain.verifiedAt) return domain;
+  domain.verifiedAt = work.now;
+  try {
+    await work.em.flush();
+  } catch (error) {
+    if (!(error instanceof UniqueConstraintViolationException)) throw error;
+    throw conflict("DOMAIN_ALREADY_CLAIMED", "Another tenant of this server has verified this domain");
+  }
+  await record(work, domain, "sso_domain.verified");
+  return domain;
+};
+
+/**
+ * Gives a domain up. @throws NOT_FOUND, CONFLICT INVALID_STATE for the last verified one of a tenant that
+ * makes accounts for its addresses
+ */
+export const removeDomain = async (work: Work, tenantId: string, id: string): Promise<void> => {
+  await lockTenant(work, tenantId);
+  const domain = await findDomain(work, tenantId, id);
+  const others = await work.em.count(SsoDomain, { tenantId, verifiedAt: { $ne: null }, id: { $ne: id } });
+  const needed = { tenantId, autoProvision: true, status: "ACTIVE" as const };
+  if (domain.verifiedAt && others === 0 && (await work.em.count(SsoConfiguration, needed)) > 0)
+    throw conflict("INVALID_STATE", "autoProvision needs a verified domain: switch it off first");
+  await record(work, domain, "sso_domain.removed");
+  work.em.remove(domain);
+};
+
+/** Whether the tenant has proved that a domain is its own. */
+export const isVerified = async ({ em }: Work, tenantId: string, domain: string): Promise<boolean> =>
+  (await em.count(SsoDomain, { tenantId, domain, verifiedAt: { $ne: null } })) > 0;

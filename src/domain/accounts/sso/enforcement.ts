@@ -1,0 +1,114 @@
+import { sql } from "kysely";
+import type { SignInMethod } from "../auth/session.ts";
+import type { Role } from "../../kernel/caller.ts";
+import { conflict, type DomainError, forbidden } from "../../kernel/errors.ts";
+import { PLAN_FEATURES, PLANS } from "../../kernel/plans.ts";
+import type { Work } from "../../kernel/work.ts";
+
+/** Plans with single sign-on. A tenant that loses it is not locked out: nothing is enforced then. */
+export const SSO_PLANS = PLANS.filter((plan) => PLAN_FEATURES[plan].includes("sso"));
+const IN_PLANS = sql.join(SSO_PLANS.map((plan) => sql.lit(plan)));
+
+type Enforced = { breakGlassUserId: string | null };
+
+/**
+ * Returns what a tenant enforces now; undefined for nothing.
+ * @param isHeld it stays so until the commit: who changes it waits, and sees the session that begins here
+ */
+export const enforcedIn = async (
+  { db }: Work,
+  tenantId: string,
+  { isHeld = false }: { isHeld?: boolean } = {},
+): Promise<Enforced | undefined> => {
+  if (isHeld && !(await hold(db, tenantId))) return undefined;
+  const { rows } = await sql<{ break_glass_user_id: string | null; is_enforced: boolean }>`
+    select c.break_glass_user_id,
+      c.enforce_sso and c.status = 'ACTIVE' and t.plan in (${IN_PLANS}) as is_enforced
+    from sso_configurations c join tenants t on t.id = c.tenant_id
+    where c.tenant_id = ${tenantId}::uuid`.execute(db);
+  const [row] = rows;
+  return row?.is_enforced === true ? { breakGlassUserId: row.break_glass_user_id } : undefined;
+};
+
+/**
+ * Holds the row, whatever it says: what it is changed to counts as well. Only a statement after this one sees
+ * also the plan as it is then. @returns false where there is none
+ */
+const hold = async (db: Work["db"], tenantId: string): Promise<boolean> => {
+  const { rows } = await sql`
+    select 1 from sso_configurations where tenant_id = ${tenantId}::uuid for share`.execute(db);
+  return rows.length > 0;
+};
+
+/** An invitation that is refused for this counts at the sign-in that it names. */
+const ssoRequired = (tenantId: string): DomainError =>
+  forbidden(
+    "SSO_REQUIRED",
+    `This tenant requires single sign-on: open /api/v1/auth/sso/${tenantId} with redirect_uri in a ` +
+      "browser. An invitation counts there too",
+  );
+
+/** Ways that prove a break-glass user, with their second factor. */
+const BREAK_GLASS_METHODS: ReadonlySet<SignInMethod> = new Set(["PASSWORD", "PASSKEY"]);
+
+type SignIn = { method: SignInMethod; mfaAt?: Date | undefined };
+type Member = { id: string; tenantId: string };
+
+/**
+ * Refuses a sign-in that is none through the identity provider, where the tenant enforces that: but for the
+ * break-glass user, with a second factor. @throws FORBIDDEN SSO_REQUIRED
+ */
+export const requireSso = async (
+  work: Work,
+  { id, tenantId }: Member,
+  { method, mfaAt }: SignIn,
+): Promise<void> => {
+  if (method === "SSO") return;
+  const enforced = await enforcedIn(work, tenantId, { isHeld: true });
+  if (!enforced) return;
+  const isBreakGlass = enforced.breakGlassUserId === id && BREAK_GLASS_METHODS.has(method);
+  if (!isBreakGlass || mfaAt === undefined) throw ssoRequired(tenantId);
+};
+
+type Standing = { id: string; idpChangedAt: Date };
+
+/** Tells an identity provider of a tenant from the one before it. */
+export const idpMark = ({ id, idpChangedAt }: Standing): string => `${id} ${idpChangedAt.toISOString()}`;
+
+/**
+ * Returns the mark of the identity provider through which a tenant's people sign in; undefined for none. It
+ * stays so until the commit: who changes it waits, and ends the session that begins here.
+ */
+export const holdIdp = async ({ db }: Work, tenantId: string): Promise<string | undefined> => {
+  const { rows } = await sql<{ id: string; idp_changed_at: Date | string }>`
+    select c.id::text as id, c.idp_changed_at from sso_configurations c join tenants t on t.id = c.tenant_id
+    where c.tenant_id = ${tenantId}::uuid and c.status = 'ACTIVE' and t.plan in (${IN_PLANS})
+    for share of c`.execute(db);
+  return rows[0] && idpMark({ id: rows[0].id, idpChangedAt: new Date(rows[0].idp_changed_at) });
+};
+
+/** Whether the user is the one who may still sign in by a password while single sign-on is enforced. */
+export const isBreakGlass = async (work: Work, { id, tenantId }: Member): Promise<boolean> =>
+  (await enforcedIn(work, tenantId))?.breakGlassUserId === id;
+
+/** Whether the user can sign in with a password at all. */
+export const hasPasswords = async (work: Work, { id, tenantId }: Member): Promise<boolean> => {
+  const enforced = await enforcedIn(work, tenantId);
+  return enforced === undefined || enforced.breakGlassUserId === id;
+};
+
+/** Refuses a new password where nobody could sign in with it. @throws FORBIDDEN SSO_REQUIRED */
+export const requirePasswords = async (work: Work, member: Member): Promise<void> => {
+  if (!(await hasPasswords(work, member))) throw ssoRequired(member.tenantId);
+};
+
+/**
+ * Refuses what would leave nobody to sign in without the identity provider.
+ * @throws CONFLICT INVALID_STATE
+ */
+export const refuseForBreakGlass = async (work: Work, member: Member & { role: Role }): Promise<void> => {
+  if (member.role !== "OWNER" || !(await isBreakGlass(work, member))) return;
+  const message =
+    "They are breakGlassUserId of single sign-on: name another one by PUT /enterprise/sso first";
+  throw conflict("INVALID_STATE", message);
+};

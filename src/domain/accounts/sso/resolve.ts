@@ -1,0 +1,281 @@
+import { LockMode } from "@mikro-orm/core";
+import { sql } from "kysely";
+import { audit } from "../audit/audit.ts";
+import type { Mail } from "../email/mail.ts";
+import { mailVerification } from "../auth/email-verification.ts";
+import { User } from "../auth/user.ts";
+import { OAuthError } from "../oauth/errors.ts";
+import { provisionalName } from "../oauth/profile.ts";
+import { findActive } from "../oauth/sign-in.ts";
+import { consumeInvitationOf, type Invited } from "../team/accept.ts";
+import { endInvitations } from "../team/invitations.ts";
+import { requireSeat } from "../team/seats.ts";
+import type { Role } from "../../kernel/caller.ts";
+import { lockTenant } from "../tenants/lock-tenant.ts";
+import { addUser } from "../tenants/open-tenant.ts";
+import { DomainError } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { SsoClaims } from "./clients.ts";
+import type { SsoConfiguration } from "./configuration.ts";
+import { isClaimed } from "./discover.ts";
+import { domainOf } from "./domain-name.ts";
+import { isVerified } from "./domains.ts";
+import { keepLink } from "./links.ts";
+import { disownStranger } from "./strangers.ts";
+import { releaseUnproved } from "./unproved.ts";
+
+/** Somebody at the door of a tenant. */
+type Arrival = { sso: SsoConfiguration; claims: SsoClaims };
+type Addressed = Arrival & { email: string; isDomainOurs: boolean };
+
+const refused = (code: OAuthError["code"], message: string, reason?: string): OAuthError =>
+  new OAuthError(
+    code,
+    message,
+    undefined,
+    reason === undefined ? reason : { text: reason, isAnybodys: false },
+  );
+
+/** The same whether nobody has the address, or somebody of another tenant, who is not to be told of. */
+const unknownAccount = ({ sso, isDomainOurs }: Addressed): OAuthError => {
+  const why = sso.autoProvision && !isDomainOurs ? "its domain is not verified" : "autoProvision is off";
+  return refused(
+    "account_not_found",
+    "Your tenant has no account with your address; ask an OWNER or ADMIN to invite you",
+    `no member has the address, no invitation counts for it, and ${why}`,
+  );
+};
+
+/**
+ * Returns the user who may have a session now. In this order: whom the identity is linked to; else the
+ * address, which the provider or the tenant's verified domain must vouch for, and whose domain must be
+ * allowed; else, if they are invited or the tenant wants that, a new user. Users of other tenants are never
+ * signed in, nor those who are linked to another person of the provider.
+ *
+ * @throws OAuthError
+ */
+export const resolveSsoUser = async (work: Work, mail: Mail, arrival: Arrival): Promise<User> => {
+  checkOrganisation(arrival);
+  const user = (await findLinked(work, arrival)) ?? (await findByAddress(work, mail, arrival));
+  if (!(await findActive(work, user.id)))
+    throw refused("account_disabled", "This account is disabled; ask the operator of this server");
+  return user;
+};
+
+/** Everybody can have a Google account: only those of the Workspace count. */
+const checkOrganisation = ({ sso, claims: { hostedDomain = "" } }: Arrival): void => {
+  if (sso.provider !== "GOOGLE_WORKSPACE" || sso.allowedDomains.includes(hostedDomain)) return;
+  const told = hostedDomain === "" ? "no organisation" : `the organisation ${hostedDomain.slice(0, 100)}`;
+  throw refused(
+    "email_domain_not_allowed",
+    "This Google account is not of your organisation",
+    `it is of ${told}, which allowedDomains does not name`,
+  );
+};
+
+const findLinked = async (
+  work: Work,
+  { sso: { tenantId }, claims: { issuer, subject } }: Arrival,
+): Promise<User | undefined> => {
+  const { db, em } = work;
+  const { rows } = await sql<{ user_id: string; is_released: boolean }>`
+    select user_id, released_at is not null as is_released from sso_identities
+    where tenant_id = ${tenantId}::uuid and issuer = ${issuer} and subject = ${subject}`.execute(db);
+  const user = rows[0] && (await em.findOneOrFail(User, { id: rows[0].user_id, tenantId }));
+  if (user && rows[0]!.is_released && user.status === "ACTIVE") {
+    // First of all, as whoever changes the provider does, and then takes its links.
+    await lockTenant(work, tenantId);
+    await keepLink(work, { issuer, subject }, user);
+  }
+  return user;
+};
+
+const findByAddress = async (work: Work, mail: Mail, arrival: Arrival): Promise<User> => {
+  const addressed = await checkAddress(work, arrival);
+  // Locked, so that two sign-ins of a new person make one account, and seats are counted.
+  await lockTenant(work, arrival.sso.tenantId);
+  const linked = await findLinked(work, arrival);
+  if (linked) return linked;
+  const known = await findKnown(work, mail, addressed);
+  const user = known
+    ? await adopt(work, await lockKnown(work, known, addressed), addressed)
+    : await provision(work, addressed);
+  await link(work, arrival, user);
+  if (known) await tellOfLink(work, mail, user);
+  else if (!user.emailVerified) await mailVerification(work, { mail }, user);
+  return user;
+};
+
+/**
+ * Returns the member who has the address. An account of another tenant is never signed in; one that has
+ * never proved the address gives it up, where it is of the tenant's own domain.
+ */
+const findKnown = async (work: Work, mail: Mail, addressed: Addressed): Promise<User | undefined> => {
+  const { email, isDomainOurs } = addressed;
+  const { tenantId } = addressed.sso;
+  const known = await work.em.findOne(User, { email });
+  if (!known || known.tenantId === tenantId) return known ?? undefined;
+  if (await releaseUnproved(work, mail, { tenantId, email })) return undefined;
+  // The tenant's own provider may name any address: who has an account is told for its own domains alone.
+  throw isDomainOurs
+    ? refused("email_of_other_tenant", "Your address belongs to an account of another tenant")
+    : unknownAccount(addressed);
+};
+
+/** Locks the user, who may be changing the address; refuses one who is not to be linked. */
+const lockKnown = async (work: Work, { id, email }: User, addressed: Addressed): Promise<User> => {
+  const lock = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
+  const user = await work.em.findOne(User, { id, email }, lock);
+  if (!user) throw unknownAccount(addressed);
+  return user;
+};
+
+/**
+ * Refuses another person of the provider: addresses change hands, and people may choose their own. Members
+ * who are suspended get no other link.
+ */
+const requireUnlinked = async ({ db }: Work, { claims }: Arrival, { id, status }: User): Promise<void> => {
+  if (status === "SUSPENDED")
+    throw refused("account_disabled", "Your membership is suspended; ask an OWNER or ADMIN of your tenant");
+  // Some providers name people by their address, in any case of its letters.
+  const { rows } = await sql`
+    select 1 from sso_identities
+    where user_id = ${id}::uuid and issuer = ${claims.issuer} and released_at is null
+      and not (position('@' in subject) > 0 and lower(subject) = lower(${claims.subject}))`.execute(db);
+  if (rows.length === 0) return;
+  throw refused(
+    "identity_already_linked",
+    "Another person of the identity provider signs in to the account with your address; if you are that " +
+      "person, ask an OWNER or ADMIN to suspend the account and let it in again",
+  );
+};
+
+/** Takes the invitation that the address has, if it has one; as OWNER only by a provider's express word. */
+const takeInvitation = (
+  work: Work,
+  { sso: { tenantId }, email, claims: { isEmailVerified } }: Addressed,
+): Promise<Invited | undefined> =>
+  consumeInvitationOf(work, { tenantId, email, isEligible: (role) => role !== "OWNER" || isEmailVerified });
+
+const tellOfLink = async (work: Work, mail: Mail, user: User): Promise<void> => {
+  const { id: userId, tenantId, name, email: to } = user;
+  const values = { name, provider: "sso" } as const;
+  await mail.queue(work, { template: "identity-linked", to, values, tenantId, userId });
+};
+
+const checkAddress = async (work: Work, arrival: Arrival): Promise<Addressed> => {
+  const { sso, claims } = arrival;
+  const { email } = claims;
+  if (email === undefined)
+    throw refused(
+      "email_missing",
+      "The identity provider gives no email address; it must for the first time",
+    );
+  if (claims.isEmailUnproved)
+    throw refused(
+      "email_not_verified",
+      "The identity provider says that your address is not verified: verify it there first",
+    );
+  const domain = domainOf(email);
+  const isDomainOurs = await isVerified(work, sso.tenantId, domain);
+  if (!claims.isEmailVerified && !isDomainOurs)
+    throw refused(
+      "email_not_verified",
+      "Neither has the identity provider verified your address, nor your tenant its domain",
+    );
+  if (sso.allowedDomains.length > 0 && !sso.allowedDomains.includes(domain))
+    throw refused(
+      "email_domain_not_allowed",
+      "Addresses of your domain may not sign in here",
+      `allowedDomains does not name ${domain}`,
+    );
+  return { ...arrival, email, isDomainOurs };
+};
+
+/**
+ * Lets somebody in who has an account. One that nobody has accepted, with an address that nobody has
+ * verified, may be a stranger's: then everything that signs in to it goes. The tenant's provider verifies
+ * addresses of the tenant's own domains alone: by others people sign in elsewhere on this server.
+ */
+const adopt = async (work: Work, user: User, addressed: Addressed): Promise<User> => {
+  await requireUnlinked(work, addressed, user);
+  if (!user.emailVerified && user.status !== "ACTIVE") await disownStranger(work, user);
+  if (addressed.isDomainOurs) user.emailVerified = true;
+  if (user.status === "PENDING") {
+    const role = await roleOfNew(work, addressed);
+    if (role !== undefined) {
+      Object.assign(user, { status: "ACTIVE", role, updatedAt: work.now });
+      await recordMember(work, user, "member.accepted");
+    }
+  }
+  await work.em.flush();
+  return user;
+};
+
+/** No word of a provider makes a member of somebody whose company signs in elsewhere on this server. */
+const refuseClaimed = async (work: Work, { sso: { tenantId }, email }: Addressed): Promise<void> => {
+  if (await isClaimed(work, email, tenantId))
+    throw refused("email_domain_not_allowed", "People of your domain sign in through another tenant");
+};
+
+/**
+ * Takes a seat for a new member: that of their invitation, with its role; else, if the tenant wants that and
+ * has proved that the address is of its own domain, another one.
+ *
+ * @returns undefined for nobody who may have one
+ */
+const roleOfNew = async (work: Work, addressed: Addressed): Promise<Role | undefined> => {
+  const { sso, email, isDomainOurs } = addressed;
+  const invited = await takeInvitation(work, addressed);
+  if (invited) {
+    if (!isDomainOurs) await refuseClaimed(work, addressed);
+    return invited.role;
+  }
+  if (!sso.autoProvision || !isDomainOurs) return undefined;
+  await endInvitations(work, { tenantId: sso.tenantId, email }, "sso");
+  await takeSeat(work, sso.tenantId);
+  // Never an OWNER, whatever the row says.
+  return sso.defaultRole === "OWNER" ? "VIEWER" : sso.defaultRole;
+};
+
+/** Makes an account, of somebody who is invited, or whom the tenant lets in by its own domain. */
+const provision = async (work: Work, addressed: Addressed): Promise<User> => {
+  const { sso, claims, email, isDomainOurs } = addressed;
+  const role = await roleOfNew(work, addressed);
+  if (role === undefined) throw unknownAccount(addressed);
+  const user = await addUser(work, sso.tenantId, {
+    email,
+    name: claims.name ?? provisionalName(email),
+    passwordHash: null,
+    emailVerified: isDomainOurs,
+    profileCompleted: claims.name !== undefined,
+    role,
+    status: "ACTIVE",
+  });
+  await recordMember(work, user, "member.provisioned");
+  return user;
+};
+
+const takeSeat = async (work: Work, tenantId: string): Promise<void> => {
+  try {
+    await requireSeat(work, await lockTenant(work, tenantId));
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+    throw refused("seat_limit", "Your tenant has no room for another member; ask an OWNER");
+  }
+};
+
+const recordMember = (work: Work, { id, tenantId, email, role }: User, action: string): Promise<void> =>
+  audit(work, { action, target: { type: "user", id }, tenantId, data: { email, role, by: "sso" } });
+
+const link = async (work: Work, { claims }: Arrival, user: User): Promise<void> => {
+  const { id, tenantId } = user;
+  await sql`
+    insert into sso_identities (id, tenant_id, user_id, issuer, subject, email, created_at)
+    values (${newId()}::uuid, ${tenantId}::uuid, ${id}::uuid, ${claims.issuer}, ${claims.subject},
+      ${claims.email ?? null}, ${work.now.toISOString()}::timestamptz)`.execute(work.db);
+  await keepLink(work, claims, user);
+  const data = { provider: "sso", issuer: claims.issuer };
+  await audit(work, { action: "identity.linked", target: { type: "user", id }, tenantId, data });
+};

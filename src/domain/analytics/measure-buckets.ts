@@ -1,0 +1,266 @@
+import { sql } from "kysely";
+import type { Work } from "../kernel/work.ts";
+import { activityOf, firstsOf } from "./activity.ts";
+import { bucketOf, type Buckets, dayBuckets } from "./buckets.ts";
+import { localDay } from "./calendar.ts";
+import { EFFECTS, effectsOf } from "./effects.ts";
+import { instant } from "./events.ts";
+import { sumGains } from "./measure-effects.ts";
+import { withIndexes } from "./indexes.ts";
+import { MONTH_DAYS, WEEK_DAYS } from "./measure-players.ts";
+import type { Part, Whole } from "./metrics.ts";
+import { periodAt } from "./periods.ts";
+import { type Frame, type Range, untilAsOf } from "./range.ts";
+import { eachFirstTime, eachRolledPlayer } from "./rollups/players.ts";
+import { areDivisible, type Stretches } from "./rollups/quarters.ts";
+import { openRolled, type Rolled } from "./rollups/rolled.ts";
+
+type Measuring = { work: Work; frame: Frame; range: Range; buckets: Buckets };
+
+const zero = (): Whole => ({
+  activity: { active: 0, events: 0 },
+  windows: { wau: 0, mau: 0, dau: 0, monthlyDau: 0 },
+  newcomers: { fresh: 0, total: 0 },
+  returning: 0,
+  effects: {
+    sums: Object.fromEntries(EFFECTS.map((name) => [name, 0])) as never,
+    currencies: {},
+    senders: 0,
+  },
+  quests: { started: 0, completed: 0 },
+});
+
+/** What is measured: by bucket, and of the whole range. */
+type Measured = { wholes: Whole[]; total: Whole };
+
+/**
+ * Measures activity from rollups, which are read once for the buckets and for the whole. Returns whether they
+ * could tell.
+ */
+const addRolledActivity = async (
+  { work, frame, range, buckets }: Measuring,
+  { wholes, total }: Measured,
+  areCounted: boolean,
+): Promise<boolean> => {
+  const rolled = await openRolled(work, frame);
+  const stretches = { cutsMs: buckets.startsMs, untilMs: untilAsOf(frame, range).endMs, areCounted };
+  if (!rolled || !areDivisible(stretches)) return false;
+  const [active, events] = [wholes.map(() => 0), wholes.map(() => 0)];
+  await eachRolledPlayer(work, rolled, stretches, ({ size, stretches: those, counts }) => {
+    if (size > 0) total.activity.active++;
+    for (let i = 0; i < size; i++) {
+      active[those[i]!]! += 1;
+      if (areCounted) events[those[i]!]! += counts[i]!;
+    }
+  });
+  for (const [i, { activity }] of wholes.entries()) {
+    activity.active = active[i]!;
+    activity.events = events[i]!;
+    total.activity.events += events[i]!;
+  }
+  return true;
+};
+
+const addActivity = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
+  const { startMs, endMs } = untilAsOf(frame, range);
+  const activity = activityOf(frame, { buckets, startMs, untilMs: endMs });
+  const { rows } = await sql<{ d: number; active: string; events: string }>`
+    select d, count(distinct player_id) as active, sum(events) as events
+    from (${activity}) a group by d`.execute(work.db);
+  for (const { d, active, events } of rows)
+    wholes[d]!.activity = { active: Number(active), events: Number(events) };
+};
+
+/** The local days of each bucket, as numbers. */
+const daysOfBuckets = (
+  { timezone }: Frame,
+  { startsMs, endMs }: Buckets,
+): { first: number; last: number }[] =>
+  startsMs.map((start, i) => ({
+    first: localDay(timezone, start),
+    last: localDay(timezone, (startsMs[i + 1] ?? endMs) - 1),
+  }));
+
+/** Counts active players by day, and by the week and the month that end with each, from rollups. */
+const countDays = async (work: Work, rolled: Rolled, stretches: Stretches) => {
+  const days = stretches.cutsMs.length;
+  // By day: the active ones of the days before it; and how many more, or fewer, the windows have than before.
+  const before = new Float64Array(days + 1);
+  const [week, month] = [new Int32Array(days + 1), new Int32Array(days + 1)];
+  const addWindow = (changes: Int32Array, length: number, from: number, last: number): void => {
+    // A window that began with the active day before goes on.
+    changes[Math.min(days, Math.max(from, last + length))]! += 1;
+    changes[Math.min(days, from + length)]! -= 1;
+  };
+  await eachRolledPlayer(work, rolled, stretches, ({ size, stretches: those }) => {
+    let last = -Infinity;
+    for (let i = 0; i < size; i++) {
+      const day = those[i]!;
+      before[day + 1]! += 1;
+      addWindow(week, WEEK_DAYS, day, last);
+      addWindow(month, MONTH_DAYS, day, last);
+      last = day;
+    }
+  });
+  for (let day = 1; day <= days; day++) {
+    before[day]! += before[day - 1]!;
+    week[day]! += week[day - 1]!;
+    month[day]! += month[day - 1]!;
+  }
+  return {
+    week,
+    month,
+    activeWithin: (first: number, last: number): number => before[last + 1]! - before[Math.max(0, first)]!,
+  };
+};
+
+/** Players of the days that end with each bucket. Days that are not over count as far as they have come. */
+const addWindows = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
+  const spans = daysOfBuckets(frame, buckets);
+  const firstDay = Math.min(range.firstDay, spans[0]!.last - MONTH_DAYS + 1);
+  const days = dayBuckets(frame, firstDay, range.lastDay);
+  const windows = spans.map(({ first, last }, i) => ({ i, f: first - firstDay, l: last - firstDay }));
+  const untilMs = untilAsOf(frame, range).endMs;
+  const rolled = await openRolled(work, frame);
+  const stretches = { cutsMs: days.startsMs, untilMs, areCounted: false };
+  if (rolled && areDivisible(stretches)) {
+    const counts = await countDays(work, rolled, stretches);
+    for (const { i, f, l } of windows)
+      wholes[i]!.windows = {
+        wau: counts.week[l]!,
+        mau: counts.month[l]!,
+        dau: counts.activeWithin(f, l) / (l - f + 1),
+        monthlyDau: counts.activeWithin(l - MONTH_DAYS + 1, l) / MONTH_DAYS,
+      };
+    return;
+  }
+  const activity = activityOf(frame, { buckets: days, startMs: days.startsMs[0]!, untilMs });
+  const { rows } = await sql<{ i: number; wau: string; mau: string; days: string; month_days: string }>`
+    with a as materialized (select distinct player_id, d from (${activity}) x)
+    select w.i, count(distinct a.player_id) filter (where a.d > w.l - ${WEEK_DAYS}::int) as wau,
+      count(distinct a.player_id) filter (where a.d > w.l - ${MONTH_DAYS}::int) as mau,
+      count(*) filter (where a.d >= w.f) as days,
+      count(*) filter (where a.d > w.l - ${MONTH_DAYS}::int) as month_days
+    from json_to_recordset(${JSON.stringify(windows)}::json) as w(i int, f int, l int)
+    join a on a.d <= w.l and a.d >= least(w.f, w.l - ${MONTH_DAYS - 1}::int)
+    group by w.i`.execute(work.db);
+  for (const { i, wau, mau, days: active, month_days: month } of rows) {
+    const { first, last } = spans[i]!;
+    wholes[i]!.windows = {
+      wau: Number(wau),
+      mau: Number(mau),
+      dau: Number(active) / (last - first + 1),
+      monthlyDau: Number(month) / MONTH_DAYS,
+    };
+  }
+};
+
+const addNewcomers = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
+  const { endMs } = untilAsOf(frame, range);
+  const rolled = await openRolled(work, frame);
+  const byBucket = rolled
+    ? await newcomersFromRollups(work, rolled, { buckets, endMs })
+    : await newcomersFromEvents(work, frame, { buckets, endMs });
+  let total = byBucket.get(-1) ?? 0;
+  for (const [i, whole] of wholes.entries()) {
+    const fresh = byBucket.get(i) ?? 0;
+    total += fresh;
+    whole.newcomers = { fresh, total };
+  }
+};
+
+type Until = { buckets: Buckets; endMs: number };
+
+/** New players by bucket, -1 for all time before, of those whose first event ever was before an instant. */
+const newcomersFromRollups = async (
+  work: Work,
+  rolled: Rolled,
+  { buckets, endMs }: Until,
+): Promise<Map<number, number>> => {
+  const found = new Map<number, number>();
+  await eachFirstTime(work, rolled, (firstMs) => {
+    if (firstMs >= endMs) return;
+    const bucket = firstMs < buckets.startsMs[0]! ? -1 : periodAt(buckets, firstMs);
+    found.set(bucket, (found.get(bucket) ?? 0) + 1);
+  });
+  return found;
+};
+
+/** As above, from events. */
+const newcomersFromEvents = async (
+  work: Work,
+  frame: Frame,
+  { buckets, endMs }: Until,
+): Promise<Map<number, number>> => {
+  const { rows } = await sql<{ d: number; n: string }>`
+    select greatest(${bucketOf(buckets, sql`first_at`)}, -1) as d, count(*) as n
+    from (${firstsOf(frame)}) f where first_at < ${instant(endMs)} group by 1`.execute(work.db);
+  return new Map(rows.map(({ d, n }) => [d, Number(n)]));
+};
+
+const addEffects = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
+  const { startMs, endMs } = untilAsOf(frame, range);
+  const { gains, others } = await sumGains(work, frame, { startsMs: buckets.startsMs, startMs, endMs });
+  const effects = effectsOf(frame, others, { fromMs: startMs, untilMs: endMs });
+  const query = sql<{
+    metric: (typeof EFFECTS)[number];
+    key: string;
+    d: number;
+    amount: number;
+    players: string;
+  }>`
+    select metric, case when metric = 'currencyGranted' then key else '' end as key, d, sum(amount) as amount,
+      count(distinct player_id) filter (where metric = 'messages') as players
+    from (select metric, key, player_id, amount, ${bucketOf(buckets, sql`at`)} as d from (${effects}) x) e
+    group by 1, 2, 3`;
+  const { rows } = await withIndexes(work, () => query.execute(work.db));
+  for (const { metric, key, d, amount, players } of rows) {
+    const { effects: found } = wholes[d]!;
+    found.sums[metric] += amount;
+    if (metric === "currencyGranted") found.currencies[key] = amount;
+    if (metric === "messages") found.senders = Number(players);
+  }
+  for (const { metric, key, sums } of gains)
+    for (const [d, amount] of sums.entries()) {
+      const { effects: found } = wholes[d]!;
+      found.sums[metric] += amount;
+      if (metric === "currencyGranted" && amount !== 0) found.currencies[key] = amount;
+    }
+};
+
+const addQuests = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
+  const { startMs, endMs } = untilAsOf(frame, range);
+  const { rows } = await sql<{ d: number; started: string; completed: string }>`
+    select ${bucketOf(buckets, sql`started_at`)} as d, count(*) as started,
+      count(*) filter (where completed_at < ${instant(frame.asOfMs)}) as completed
+    from player_quests where project_id = ${frame.projectId}::uuid
+      and started_at >= ${instant(startMs)} and started_at < ${instant(endMs)} group by 1`.execute(work.db);
+  for (const { d, started, completed } of rows)
+    wholes[d]!.quests = { started: Number(started), completed: Number(completed) };
+};
+
+const ADD: Readonly<Record<Part, (measuring: Measuring, wholes: Whole[]) => Promise<void>>> = {
+  activity: addActivity,
+  events: async () => undefined,
+  windows: addWindows,
+  newcomers: addNewcomers,
+  effects: addEffects,
+  quests: addQuests,
+};
+
+/** Measures parts of each bucket of a range, and of the range: a few statements for each, however many. */
+export const measureBuckets = async (measuring: Measuring, needs: ReadonlySet<Part>): Promise<Measured> => {
+  const { range } = measuring;
+  const measured: Measured = { wholes: measuring.buckets.startsMs.map(zero), total: zero() };
+  const all = { ...measuring, buckets: { startsMs: [range.startMs], endMs: range.endMs } };
+  for (const part of needs) {
+    const isRolled =
+      part === "activity" && (await addRolledActivity(measuring, measured, needs.has("events")));
+    if (isRolled) continue;
+    await ADD[part](measuring, measured.wholes);
+    await ADD[part](all, [measured.total]);
+  }
+  for (const whole of [...measured.wholes, measured.total])
+    whole.returning = whole.activity.active - whole.newcomers.fresh;
+  return measured;
+};

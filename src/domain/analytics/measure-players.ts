@@ -1,0 +1,204 @@
+import { sql } from "kysely";
+import type { Work } from "../kernel/work.ts";
+import { type ActiveEvents, activityOf, firstsOf } from "./activity.ts";
+import { bucketOf, type Buckets, dayBuckets } from "./buckets.ts";
+import { instant } from "./events.ts";
+import { periodAt } from "./periods.ts";
+import { eachFirstTime, eachRolledPlayer } from "./rollups/players.ts";
+import { areDivisible } from "./rollups/quarters.ts";
+import { openRolled, type Rolled } from "./rollups/rolled.ts";
+import { daysOf, type Frame, type Range, untilAsOf } from "./range.ts";
+
+/** Windows of active players that end with a range, in days. */
+export const WEEK_DAYS = 7;
+export const MONTH_DAYS = 30;
+
+/** Whose players are measured, when, and by which events they are active. */
+export type Measuring = { work: Work; frame: Frame; range: Range; activeEvents: ActiveEvents };
+
+/** What players did in a range. Series have a value for each of its local days. */
+export type Activity = {
+  active: number;
+  events: number;
+  /** Active in the 7 and 30 days that end with the range. */
+  wau: number;
+  mau: number;
+  dailyActive: number[];
+  dailyEvents: number[];
+  /** The mean of daily active players: of the range, and of the 30 days that end with it. */
+  dau: number;
+  monthlyDau: number;
+};
+
+const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, n) => sum + n, 0);
+
+type ActivityRow = {
+  /** The number of the day; null in the row of all days. */
+  d: number | null;
+  active: string;
+  month: string;
+  week: string;
+  events: string | null;
+};
+
+/** Measures what players did in a range. */
+export const measureActivity = async (measuring: Measuring): Promise<Activity> => {
+  const { work, frame, range, activeEvents } = measuring;
+  const firstDay = Math.min(range.firstDay, range.lastDay - MONTH_DAYS + 1);
+  const days = range.lastDay - firstDay + 1;
+  const buckets = dayBuckets(frame, firstDay, range.lastDay);
+  const rolled = activeEvents === undefined ? await openRolled(work, frame) : undefined;
+  const found = rolled && (await activityFromRollups(measuring, rolled, { buckets, days }));
+  if (found) return found;
+  const activity = activityOf(frame, {
+    buckets,
+    startMs: range.startMs,
+    untilMs: untilAsOf(frame, range).endMs,
+    activeEvents,
+  });
+  const counts = sql`
+    count(distinct player_id) filter (where active > 0 and in_range) as active,
+    count(distinct player_id) filter (where active > 0 and d >= ${days - MONTH_DAYS}::int) as month,
+    count(distinct player_id) filter (where active > 0 and d >= ${days - WEEK_DAYS}::int) as week,
+    sum(events) filter (where in_range) as events`;
+  const { rows } = await sql<ActivityRow>`
+    with a as materialized (${activity})
+    select d, ${counts} from a group by d union all select null, ${counts} from a`.execute(work.db);
+  const byDay = new Map(rows.map((row) => [row.d, row]));
+  const all = byDay.get(null)!;
+  const series = (count: number, read: (row: ActivityRow) => string | null): number[] =>
+    Array.from({ length: count }, (_, i) => {
+      const row = byDay.get(days - count + i);
+      return row === undefined ? 0 : Number(read(row) ?? 0);
+    });
+  const monthly = series(MONTH_DAYS, ({ month }) => month);
+  const dailyActive = series(daysOf(range), ({ active }) => active);
+  return {
+    active: Number(all.active),
+    events: Number(all.events ?? 0),
+    wau: Number(all.week),
+    mau: Number(all.month),
+    dailyActive,
+    dau: sumOf(dailyActive) / daysOf(range),
+    dailyEvents: series(daysOf(range), ({ events }) => events),
+    monthlyDau: sumOf(monthly) / MONTH_DAYS,
+  };
+};
+
+/** Measures what players did by rollups; undefined where the days divide quarters of an hour. */
+const activityFromRollups = async (
+  { work, frame, range }: Measuring,
+  rolled: Rolled,
+  { buckets, days }: { buckets: Buckets; days: number },
+): Promise<Activity | undefined> => {
+  const untilMs = untilAsOf(frame, range).endMs;
+  // The range may begin within a day.
+  const cutsMs = [...new Set([...buckets.startsMs, range.startMs])].toSorted((a, b) => a - b);
+  const dayOf = Int32Array.from(cutsMs, (ms) => buckets.startsMs.findLastIndex((start) => start <= ms));
+  const firstInRange = cutsMs.indexOf(range.startMs);
+  const stretches = { cutsMs, untilMs };
+  if (!areDivisible(stretches)) return undefined;
+  const dayActive = new Int32Array(days);
+  const dayEvents = new Float64Array(days);
+  const monthActive = new Int32Array(days);
+  let [active, month, week] = [0, 0, 0];
+  await eachRolledPlayer(work, rolled, stretches, ({ size, stretches: those, counts }) => {
+    let [last, lastInRange] = [-1, -1];
+    for (let i = 0; i < size; i++) {
+      const day = dayOf[those[i]!]!;
+      if (day !== last && day >= days - MONTH_DAYS) monthActive[day]! += 1;
+      last = day;
+      if (those[i]! < firstInRange) continue;
+      dayEvents[day]! += counts[i]!;
+      if (day !== lastInRange) dayActive[day]! += 1;
+      lastInRange = day;
+    }
+    if (lastInRange >= 0) active++;
+    if (last >= days - MONTH_DAYS) month++;
+    if (last >= days - WEEK_DAYS) week++;
+  });
+  const dailyActive = [...dayActive.subarray(days - daysOf(range))];
+  const dailyEvents = [...dayEvents.subarray(days - daysOf(range))];
+  return {
+    active,
+    events: sumOf(dailyEvents),
+    wau: week,
+    mau: month,
+    dailyActive,
+    dau: sumOf(dailyActive) / daysOf(range),
+    dailyEvents,
+    monthlyDau: sumOf([...monthActive.subarray(days - MONTH_DAYS)]) / MONTH_DAYS,
+  };
+};
+
+/** Players whose first event ever was in a range, and before its end. */
+export type Newcomers = { fresh: number; total: number; daily: number[] };
+
+/** Measures the new players of ranges by rollups. */
+const newcomersFromRollups = async (
+  { work, frame, rolled }: { work: Work; frame: Frame; rolled: Rolled },
+  ranges: readonly Range[],
+): Promise<Newcomers[]> => {
+  const measures = ranges.map((range) => ({
+    ...untilAsOf(frame, range),
+    starts: dayBuckets(frame, range.firstDay, range.lastDay).startsMs,
+    found: { fresh: 0, total: 0, daily: Array.from({ length: daysOf(range) }, () => 0) },
+  }));
+  await eachFirstTime(work, rolled, (firstMs) => {
+    for (const { startMs, endMs, starts, found } of measures) {
+      if (firstMs >= endMs) continue;
+      found.total++;
+      if (firstMs < startMs) continue;
+      found.fresh++;
+      found.daily[periodAt({ startsMs: starts }, firstMs)]! += 1;
+    }
+  });
+  return measures.map(({ found }) => found);
+};
+
+/** Measures the new players of ranges: each by the range's own days. */
+export const measureNewcomers = async (
+  work: Work,
+  frame: Frame,
+  ranges: readonly Range[],
+): Promise<Newcomers[]> => {
+  const rolled = await openRolled(work, frame);
+  if (rolled) return newcomersFromRollups({ work, frame, rolled }, ranges);
+  const parts = ranges.map((range, i) => {
+    const { startMs, endMs } = untilAsOf(frame, range);
+    const day = bucketOf(dayBuckets(frame, range.firstDay, range.lastDay), sql`first_at`);
+    return sql`
+      select ${i}::int as r, case when first_at >= ${instant(startMs)} then ${day} end as d, count(*) as n
+      from f where first_at < ${instant(endMs)} group by 2`;
+  });
+  const { rows } = await sql<{ r: number; d: number | null; n: string }>`
+    with f as materialized (${firstsOf(frame)})
+    ${sql.join(parts, sql` union all `)}`.execute(work.db);
+  return ranges.map((range, i) => {
+    const daily = Array.from({ length: daysOf(range) }, () => 0);
+    let [fresh, total] = [0, 0];
+    for (const { r, d, n } of rows) {
+      if (r !== i) continue;
+      total += Number(n);
+      if (d === null) continue;
+      fresh += Number(n);
+      daily[d] = Number(n);
+    }
+    return { fresh, total, daily };
+  });
+};
+
+/** Counts the players who were active in a range and had their first event before it. */
+export const countReturning = async ({ work, frame, range, activeEvents }: Measuring): Promise<number> => {
+  const { startMs, endMs } = untilAsOf(frame, range);
+  const activity = activityOf(frame, {
+    buckets: { startsMs: [startMs], endMs },
+    startMs,
+    untilMs: endMs,
+    activeEvents,
+  });
+  const { rows } = await sql<{ n: string }>`
+    select count(distinct a.player_id) as n from (${activity}) a join (${firstsOf(frame)}) f using (player_id)
+    where a.active > 0 and f.first_at < ${instant(startMs)}`.execute(work.db);
+  return Number(rows[0]!.n);
+};

@@ -1,0 +1,127 @@
+import { type RawBuilder, sql } from "kysely";
+import type { Filter } from "../evaluation/metrics/filter.ts";
+import type { OperatorName } from "../evaluation/language/operators.ts";
+import type { Scalar } from "../evaluation/language/syntax.ts";
+import { groupOf, visitLeaves } from "../evaluation/language/trees.ts";
+import { invalid } from "../kernel/errors.ts";
+import { textList } from "./events.ts";
+
+/**
+ * Properties of events in SQL: conditions as rules and metrics have them, over `e.properties`. Paths and
+ * values are parameters only.
+ */
+
+type Leaf = { path: string; op: OperatorName; value?: Scalar | Scalar[] | undefined };
+type Sql = RawBuilder<unknown>;
+
+/** Values of a breakdown that are longer are cut. */
+const VALUE_MAX = 100;
+
+const json = (value: unknown): Sql => sql`${JSON.stringify(value)}::jsonb`;
+
+/** The value at a path, as jsonb; null where there is none. */
+const at = (path: readonly string[]): Sql => sql`(e.properties #> array${textList(path)})`;
+
+const typeIs = (actual: Sql, type: "array" | "number" | "string"): Sql =>
+  sql`jsonb_typeof(${actual}) = ${sql.lit(type)}`;
+
+const textOf = (actual: Sql): Sql => sql`((${actual} #>> '{}') collate "C")`;
+
+const isScalar = (actual: Sql): Sql => sql`jsonb_typeof(${actual}) not in ('array', 'object')`;
+
+/** Texts compare by code point, as everywhere; numbers as numbers, and nothing else compares. */
+const ordered = (actual: Sql, operator: "<" | "<=" | ">" | ">=", operand: unknown): Sql => {
+  const than = sql.raw(operator);
+  return typeof operand === "number"
+    ? sql`(${typeIs(actual, "number")} and ${actual} ${than} ${json(operand)})`
+    : sql`(${typeIs(actual, "string")} and ${textOf(actual)} ${than} ${operand})`;
+};
+
+const isOneOf = (actual: Sql, list: unknown): Sql =>
+  sql`(${isScalar(actual)} and ${json(list)} @> ${actual})`;
+
+const contains = (actual: Sql, operand: unknown): Sql => {
+  const inList = sql`(${typeIs(actual, "array")} and ${actual} @> ${json([operand])})`;
+  if (typeof operand !== "string") return inList;
+  return sql`(${inList} or (${typeIs(actual, "string")} and position(${operand} in ${textOf(actual)}) > 0))`;
+};
+
+const containsAny = (actual: Sql, list: unknown): Sql => sql`exists (
+  select 1 from jsonb_array_elements(case when ${typeIs(actual, "array")} then ${actual} else '[]' end) i
+  where jsonb_typeof(i) not in ('array', 'object') and ${json(list)} @> i)`;
+
+/** Each may be null where the value is missing: a missing value matches nothing. */
+const CONDITIONS: Partial<Record<OperatorName, (actual: Sql, operand: never) => Sql>> = {
+  eq: (actual, operand) => sql`${actual} = ${json(operand)}`,
+  gt: (actual, operand) => ordered(actual, ">", operand),
+  gte: (actual, operand) => ordered(actual, ">=", operand),
+  lt: (actual, operand) => ordered(actual, "<", operand),
+  lte: (actual, operand) => ordered(actual, "<=", operand),
+  between: (actual, [low, high]: [unknown, unknown]) =>
+    sql`(${ordered(actual, ">=", low)} and ${ordered(actual, "<=", high)})`,
+  in: isOneOf,
+  contains,
+  contains_any: containsAny,
+  contains_all: (actual, list) => sql`(${typeIs(actual, "array")} and ${actual} @> ${json(list)})`,
+  starts_with: (actual, operand) =>
+    sql`(${typeIs(actual, "string")} and starts_with(${textOf(actual)}, ${operand}))`,
+  ends_with: (actual, operand: string) =>
+    sql`(${typeIs(actual, "string")} and right(${textOf(actual)}, ${[...operand].length}) = ${operand})`,
+  exists: (actual) => sql`${actual} is not null`,
+};
+
+const NEGATIONS: Partial<Record<OperatorName, OperatorName>> = {
+  neq: "eq",
+  not_in: "in",
+  not_contains: "contains",
+  not_exists: "exists",
+};
+
+const isKnown = (op: OperatorName): boolean => (NEGATIONS[op] ?? op) in CONDITIONS;
+
+/** @throws DomainError VALIDATION_ERROR for operators that compare with the time of an event, or patterns */
+export const checkFilter = (field: string, filter: Filter): void =>
+  visitLeaves<Leaf>(filter, ({ op }, path) => {
+    if (!isKnown(op)) throw invalid(`${field}.${path}`, `the operator ${op} is not available in questions`);
+  });
+
+const leafCondition = ({ path, op, value }: Leaf): Sql => {
+  const positive = NEGATIONS[op];
+  const condition = sql`coalesce(${CONDITIONS[positive ?? op]!(at(path.split(".")), value as never)}, false)`;
+  return positive === undefined ? condition : sql`(not ${condition})`;
+};
+
+/** Returns the condition of a filter that passes `checkFilter` on `e.properties`; it is never null. */
+export const filterCondition = (filter: Filter): Sql => {
+  const group = groupOf(filter as Leaf);
+  if (!group) return leafCondition(filter as Leaf);
+  const members = group.members.map((member) => filterCondition(member as Filter));
+  if (members.length === 0) return sql`true`;
+  if (group.key === "all") return sql`(${sql.join(members, sql` and `)})`;
+  const anyOf = sql`(${sql.join(members, sql` or `)})`;
+  return group.key === "any" ? anyOf : sql`(not ${anyOf})`;
+};
+
+/** What a breakdown calls the events that lack the property. */
+export const NONE = "(none)";
+/** What a breakdown calls the values beyond its limit. */
+export const OTHER = "(other)";
+
+/** The text of a property: null where there is none, or a list or an object. */
+export const propertyText = (path: readonly string[]): Sql =>
+  sql`(case when ${isScalar(at(path))} then left(${at(path)} #>> '{}', ${sql.lit(VALUE_MAX)}) end)`;
+
+/** Numbers farther from 0 count as none, so that neither sums nor the squares of differences overflow. */
+const NUMBER_MAX = sql.lit("1e60");
+
+const numberAs = (type: "numeric" | "float8", path: readonly string[]): Sql => {
+  const number = sql`(${at(path)})::${sql.raw(type)}`;
+  return sql`(case when ${typeIs(at(path), "number")} then
+    case when abs(${number}) <= ${NUMBER_MAX}::${sql.raw(type)} then ${number} end end)`;
+};
+
+/** A property as an exact number; null where it is none, or beyond 1e60. */
+export const propertyNumber = (path: readonly string[]): Sql => numberAs("numeric", path);
+
+/** As `propertyNumber`, in half the time: in double precision. */
+export const propertyFloat = (path: readonly string[]): Sql => numberAs("float8", path);

@@ -1,0 +1,261 @@
+import { type RawBuilder, sql } from "kysely";
+import { auditDefinition } from "../../accounts/audit/definitions.ts";
+import { countRows, type Total } from "../../kernel/counting.ts";
+import { conflict, notFound } from "../../kernel/errors.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { lockRoom } from "../../kernel/room-lock.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import type { Work } from "../../kernel/work.ts";
+import { slugOf } from "../exports/plan.ts";
+import type { SavedKindName, StoredQuestion } from "./kinds.ts";
+import { checkMembers } from "./members.ts";
+import type { RelativeRange } from "./relative-range.ts";
+import { zoneOfProject } from "./resolve.ts";
+import { type GivenSchedule, nextDueMs, type Schedule } from "./schedule.ts";
+
+/** Maximum saved reports of a project. */
+export const REPORTS_MAX = 100;
+
+/** A saved report in the API. */
+export type SavedReport = {
+  id: string;
+  /** Names it in every project that has it. */
+  key: string;
+  name: string;
+  description: string | null;
+  report: SavedKindName;
+  /** Those of the report's operation, as they were given. */
+  parameters: Readonly<Record<string, unknown>>;
+  range: RelativeRange | null;
+  schedule: Schedule | null;
+  /** When it is run next by its schedule. */
+  nextRunAt: string | null;
+  createdBy: string;
+  createdAt: string;
+  updatedAt: string;
+};
+
+/** What is asked by a report. `question`: its parameters, as its operation has parsed them. */
+export type SavedQuestion = Pick<SavedReport, "report" | "parameters" | "range"> & {
+  question: StoredQuestion;
+};
+
+/** A saved report that can be asked. */
+export type AskableReport = SavedReport & { question: StoredQuestion };
+
+type Row = {
+  id: string;
+  key: string;
+  name: string;
+  description: string | null;
+  report: SavedKindName;
+  parameters: Readonly<Record<string, unknown>>;
+  range: RelativeRange | null;
+  question: StoredQuestion;
+  schedule: Schedule | null;
+  next_at: Date | string | null;
+  created_by: string;
+  created_at: Date | string;
+  updated_at: Date | string;
+};
+
+const SHOWN = sql`
+  id, key, name, description, report, parameters, "range", schedule, next_at, created_by, created_at,
+  updated_at`;
+
+const iso = (time: Date | string): string => new Date(time).toISOString();
+
+const show = (row: Omit<Row, "question">): SavedReport => ({
+  id: row.id,
+  key: row.key,
+  name: row.name,
+  description: row.description,
+  report: row.report,
+  parameters: row.parameters,
+  range: row.range,
+  schedule: row.schedule,
+  nextRunAt: row.next_at === null ? null : iso(row.next_at),
+  createdBy: row.created_by,
+  createdAt: iso(row.created_at),
+  updatedAt: iso(row.updated_at),
+});
+
+export type ReportRef = { projectId: string; id: string };
+
+const one = ({ projectId, id }: ReportRef): RawBuilder<unknown> =>
+  sql`project_id = ${projectId}::uuid and id = ${id}::uuid`;
+
+/** @throws DomainError NOT_FOUND */
+const findRow = async ({ db }: Work, ref: ReportRef, lock = sql``): Promise<Row> => {
+  const { rows } = isId(ref.id)
+    ? await sql<Row>`
+        select ${SHOWN}, question from analytics_reports where ${one(ref)} ${lock}`.execute(db)
+    : { rows: [] };
+  if (!rows[0]) throw notFound("report");
+  return rows[0];
+};
+
+/** @throws DomainError NOT_FOUND */
+export const getReport = async (work: Work, ref: ReportRef): Promise<SavedReport> =>
+  show(await findRow(work, ref));
+
+/** As `getReport`, with its question. @param lock what is locked of it @throws DomainError NOT_FOUND */
+export const getAskable = async (work: Work, ref: ReportRef, lock = sql``): Promise<AskableReport> => {
+  const row = await findRow(work, ref, lock);
+  return { ...show(row), question: row.question };
+};
+
+/** A text as JSON for a column of it; null stays null. */
+const json = (value: unknown): string | null =>
+  value === null || value === undefined ? null : JSON.stringify(value);
+
+export type NewReport = SavedQuestion & {
+  key?: string | undefined;
+  name: string;
+  description: string | null;
+  schedule: GivenSchedule | null;
+};
+
+/** A schedule as it is stored, and when it is due next. */
+type Planned = { schedule: Schedule | null; nextAt: string | null };
+
+/**
+ * Plans a schedule from now on: in its own zone, else that of the question, else the project's.
+ * @throws DomainError VALIDATION_ERROR for those to be told who are not members
+ */
+const plan = async (
+  work: Work,
+  projectId: string,
+  { schedule, question }: { schedule: GivenSchedule | null; question: StoredQuestion },
+): Promise<Planned> => {
+  if (schedule === null) return { schedule, nextAt: null };
+  await checkMembers(work, projectId, schedule.mailTo);
+  const timezone = schedule.timezone ?? question.timezone ?? (await zoneOfProject(work, projectId));
+  const planned: Schedule = { ...schedule, timezone };
+  return {
+    schedule: planned,
+    nextAt: new Date(nextDueMs(planned, work.serverNow.getTime())).toISOString(),
+  };
+};
+
+/**
+ * Returns the key of a new report: the one that is wanted, else one like its name.
+ * @throws DomainError CONFLICT KEY_TAKEN
+ */
+const keyOf = (keys: readonly string[], { key, name }: Pick<NewReport, "key" | "name">): string => {
+  const taken = new Set(keys);
+  if (key !== undefined) {
+    if (taken.has(key)) throw conflict("KEY_TAKEN", `there is a report ${key} already`);
+    return key;
+  }
+  const like = slugOf(name) || "report";
+  for (let n = 1; ; n++) {
+    const made = n === 1 ? like : `${like}-${n}`;
+    if (!taken.has(made)) return made;
+  }
+};
+
+/** Saves a report. @throws DomainError CONFLICT REPORT_LIMIT, KEY_TAKEN */
+export const createReport = async (
+  work: Work,
+  projectId: string,
+  { createdBy, ...made }: NewReport & { createdBy: string },
+): Promise<SavedReport> => {
+  await lockRoom(work, projectId, "reports");
+  const kept = await sql<{ key: string }>`
+    select key from analytics_reports where project_id = ${projectId}::uuid`.execute(work.db);
+  if (kept.rows.length >= REPORTS_MAX)
+    throw conflict("REPORT_LIMIT", `a project has at most ${REPORTS_MAX} saved reports: delete one`);
+  const key = keyOf(
+    kept.rows.map((row) => row.key),
+    made,
+  );
+  const id = newId();
+  const { schedule, nextAt } = await plan(work, projectId, made);
+  const now = work.serverNow.toISOString();
+  const { rows } = await sql<Row>`
+    insert into analytics_reports
+      (project_id, id, key, name, description, report, parameters, "range", question, schedule, next_at,
+        created_by, created_at, updated_at)
+    values (${projectId}::uuid, ${id}::uuid, ${key}, ${made.name}, ${made.description}, ${made.report},
+      ${json(made.parameters)}::jsonb, ${json(made.range)}::jsonb, ${json(made.question)}::jsonb,
+      ${json(schedule)}::jsonb, ${nextAt}::timestamptz, ${createdBy},
+      ${now}::timestamptz, ${now}::timestamptz)
+    returning ${SHOWN}`.execute(work.db);
+  await auditDefinition(work, "analytics_report.created", { projectId, id, key });
+  return show(rows[0]!);
+};
+
+/** What a change may have; what it leaves out stays. */
+export type ReportChange = Partial<SavedQuestion> & {
+  name?: string | undefined;
+  description?: string | null | undefined;
+  schedule?: GivenSchedule | null | undefined;
+};
+
+/** Changes a report. @throws DomainError NOT_FOUND */
+export const updateReport = async (
+  work: Work,
+  ref: ReportRef,
+  change: ReportChange,
+): Promise<SavedReport> => {
+  const row = await findRow(work, ref, sql`for update`);
+  const next = {
+    ...row,
+    ...Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)),
+  };
+  const planned: Planned =
+    change.schedule === undefined
+      ? { schedule: row.schedule, nextAt: row.next_at === null ? null : iso(row.next_at) }
+      : await plan(work, ref.projectId, { ...next, schedule: change.schedule });
+  const { rows } = await sql<Row>`
+    update analytics_reports set name = ${next.name}, description = ${next.description},
+      report = ${next.report}, parameters = ${json(next.parameters)}::jsonb,
+      "range" = ${json(next.range)}::jsonb, question = ${json(next.question)}::jsonb,
+      schedule = ${json(planned.schedule)}::jsonb, next_at = ${planned.nextAt}::timestamptz,
+      updated_at = ${work.serverNow.toISOString()}::timestamptz
+    where ${one(ref)} returning ${SHOWN}`.execute(work.db);
+  await auditDefinition(work, "analytics_report.updated", ref);
+  return show(rows[0]!);
+};
+
+/** Deletes a report with its runs, and ends those before their next step. @throws DomainError NOT_FOUND */
+export const deleteReport = async (work: Work, ref: ReportRef): Promise<void> => {
+  await findRow(work, ref, sql`for update`);
+  const now = sql`${work.serverNow.toISOString()}::timestamptz`;
+  const runs = sql`analytics_report_runs
+    where project_id = ${ref.projectId}::uuid and report_id = ${ref.id}::uuid`;
+  // In the order of a step: the job first.
+  await sql`
+    update project_jobs set status = 'CANCELLED', finished_at = ${now}, updated_at = ${now}
+    where project_id = ${ref.projectId}::uuid and id in (select id from ${runs})
+      and status in ('QUEUED', 'RUNNING')`.execute(work.db);
+  await sql`delete from ${runs}`.execute(work.db);
+  await sql`delete from analytics_reports where ${one(ref)}`.execute(work.db);
+  await auditDefinition(work, "analytics_report.deleted", ref);
+};
+
+/** Orders of the list. */
+export const REPORT_ORDERS = {
+  by: { createdAt: sql`created_at`, updatedAt: sql`updated_at`, name: sql`name` },
+  usual: "desc",
+} as const;
+
+export type ListReports = PageQuery &
+  Ordered<SortOf<typeof REPORT_ORDERS>> & { report?: SavedKindName | undefined };
+
+/** Returns a page of a project's reports. */
+export const listReports = async (
+  work: Work,
+  projectId: string,
+  query: ListReports,
+): Promise<Total & { reports: SavedReport[] }> => {
+  const kind = query.report ?? null;
+  const where = sql`project_id = ${projectId}::uuid and (${kind}::text is null or report = ${kind})`;
+  const { rows } = await sql<Row>`
+    select ${SHOWN} from analytics_reports where ${where}
+    order by ${orderBy(REPORT_ORDERS, query, sql`id`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  return { reports: rows.map(show), ...(await countRows(work, sql`analytics_reports where ${where}`)) };
+};

@@ -1,0 +1,222 @@
+import { type RawBuilder, sql } from "kysely";
+import { pagesIn, type Pages } from "../../kernel/cursor.ts";
+import { inSlices, type Steps } from "../../kernel/slices.ts";
+import type { Work } from "../../kernel/work.ts";
+import { CHUNK_BITS, CHUNK_PLAYERS, readFirsts } from "./documents.ts";
+import { Entries } from "./entries.ts";
+import type { Person, Rolled, TailEvent } from "./rolled.ts";
+
+const PLAYERS_AT_ONCE = 512;
+/** Documents of the first page: nobody knows how large they are. */
+const FIRST_DOCUMENTS = 10;
+
+export type DocumentRow = { chunk: number; day: number; event_type: string; document: Uint8Array };
+type FirstsRow = { chunk: number; firsts: Uint8Array };
+
+/** Reads rows that are ordered by chunk: all of one chunk after the other. */
+class ByChunk<Row extends { chunk: number }> {
+  readonly #pages: Pages<Row>;
+  #rows: Row[] = [];
+  #place = 0;
+
+  constructor(pages: Pages<Row>) {
+    this.#pages = pages;
+  }
+
+  /** The next row; undefined at the end. */
+  async peek(): Promise<Row | undefined> {
+    if (this.#place >= this.#rows.length) {
+      this.#rows = await this.#pages.next();
+      this.#place = 0;
+    }
+    return this.#rows[this.#place];
+  }
+
+  async *of(chunk: number): AsyncGenerator<Row> {
+    for (let row = await this.peek(); row && row.chunk <= chunk; row = await this.peek()) {
+      this.#place++;
+      if (row.chunk === chunk) yield row;
+    }
+  }
+}
+
+/** How a question reads documents, and what it makes of the events of each player. */
+export type Reading = {
+  /** A condition on `analytics_days`. */
+  which: RawBuilder<unknown>;
+  take(row: DocumentRow, entries: Entries): void;
+  /** The key of an event; undefined: the question is not about it. */
+  keyOf(event: TailEvent): number | undefined;
+  /** `keys` are in no order; steps, if any are returned, are taken in turns with others. */
+  judge(player: JudgedPlayer): Steps<void> | void;
+};
+
+/**
+ * A player with what a question reads: `size` keys, each with its number of events. The arrays may be longer,
+ * may be changed, and are the next player's then: of hundreds of thousands, each array takes its time.
+ */
+export type JudgedPlayer = {
+  /** Whose number it is; a person has several, or none. */
+  who: number | Person;
+  firstMs: number;
+  size: number;
+  keys: Float64Array;
+  counts: Int32Array;
+};
+
+/** A person as far as the chunks were read. */
+type Gathered = { firstMs: number; keys: number[]; counts: number[] };
+
+/** Whether somebody's first event is one that the question may know of. */
+const isKnown = ({ frame }: Rolled, firstMs: number): boolean => firstMs < frame.asOfMs;
+
+const withTail = (
+  { keyOf }: Reading,
+  gathered: Gathered,
+  tail: readonly TailEvent[],
+  firstMs: number | undefined,
+): Gathered => {
+  const counts = new Map<number, number>();
+  for (const [i, key] of gathered.keys.entries())
+    counts.set(key, (counts.get(key) ?? 0) + gathered.counts[i]!);
+  let first = gathered.firstMs;
+  for (const event of tail) {
+    if (event.by === 1) first = Number.isNaN(first) ? event.ms : Math.min(first, event.ms);
+    const key = keyOf(event);
+    if (key !== undefined) counts.set(key, (counts.get(key) ?? 0) + event.by);
+  }
+  const left = [...counts].filter(([, count]) => count > 0);
+  return {
+    firstMs: firstMs ?? first,
+    keys: left.map(([key]) => key),
+    counts: left.map(([, count]) => count),
+  };
+};
+
+/** Judges all players who had an event before `asOf`, one after the other in no order. */
+export const eachPlayerOf = async (work: Work, rolled: Rolled, reading: Reading): Promise<void> => {
+  const { projectId } = rolled;
+  const firsts = new ByChunk(
+    await pagesIn<FirstsRow>(
+      work,
+      sql`select chunk, firsts from analytics_firsts where project_id = ${projectId}::uuid order by chunk`,
+      FIRST_DOCUMENTS,
+    ),
+  );
+  const documents = new ByChunk(
+    await pagesIn<DocumentRow>(
+      work,
+      sql`select chunk, day, event_type, document from analytics_days
+        where project_id = ${projectId}::uuid and ${reading.which} order by chunk, day, event_type`,
+      FIRST_DOCUMENTS,
+    ),
+  );
+  const gathered = new Map<Person, Gathered>();
+  for (const person of rolled.persons.values())
+    gathered.set(person, { firstMs: Number.NaN, keys: [], counts: [] });
+  const entries = new Entries();
+  const ownOf = new OwnEntries();
+  for (let row = await firsts.peek(); row; row = await firsts.peek()) {
+    const { chunk } = row;
+    let times: Float64Array | undefined;
+    for await (const one of firsts.of(chunk)) times = readFirsts(one.firsts);
+    for await (const one of documents.of(chunk)) await inSlices(takeOne(reading, one, entries));
+    entries.group();
+    await inSlices(judgeChunk(rolled, reading, { chunk, firsts: times!, entries, ownOf, gathered }));
+  }
+  await inSlices(judgePersons(rolled, reading, gathered));
+};
+
+function* takeOne(reading: Reading, row: DocumentRow, entries: Entries): Steps<void> {
+  reading.take(row, entries);
+  yield;
+}
+
+type Chunk = {
+  chunk: number;
+  firsts: Float64Array;
+  entries: Entries;
+  ownOf: OwnEntries;
+  gathered: ReadonlyMap<Person, Gathered>;
+};
+
+function* judgeChunk(rolled: Rolled, reading: Reading, chunk: Chunk): Steps<void> {
+  const { firsts, entries, ownOf, gathered } = chunk;
+  for (let player = 0; player < CHUNK_PLAYERS; player++) {
+    if (player % PLAYERS_AT_ONCE === 0) yield;
+    const no = (chunk.chunk << CHUNK_BITS) + player;
+    const firstMs = firsts[player]!;
+    const [from, to] = [entries.startOf(player), entries.startOf(player + 1)];
+    const person = rolled.personOf.get(no);
+    if (person) {
+      const one = gathered.get(person)!;
+      if (Number.isNaN(firstMs)) continue;
+      one.firstMs = Number.isNaN(one.firstMs) ? firstMs : Math.min(one.firstMs, firstMs);
+      for (let i = from; i < to; i++) {
+        one.keys.push(entries.keys[i]!);
+        one.counts.push(entries.counts[i]!);
+      }
+      continue;
+    }
+    const tail = rolled.tails.get(no);
+    if (tail) {
+      const own = {
+        firstMs,
+        keys: [...entries.keys.subarray(from, to)],
+        counts: [...entries.counts.subarray(from, to)],
+      };
+      yield* judgeOne(rolled, reading, no, withTail(reading, own, tail, rolled.firsts.get(no)));
+    } else if (isKnown(rolled, firstMs)) {
+      const { keys, counts } = ownOf.copy(entries, from, to);
+      const steps = reading.judge({ who: no, firstMs, size: to - from, keys, counts });
+      if (steps) yield* steps;
+    }
+  }
+}
+
+/** The keys and counts of one player after the other. */
+class OwnEntries {
+  keys = new Float64Array(1_024);
+  counts = new Int32Array(1_024);
+
+  copy({ keys, counts }: Entries, from: number, to: number): this {
+    const size = to - from;
+    if (size > this.keys.length) {
+      this.keys = new Float64Array(2 * size);
+      this.counts = new Int32Array(2 * size);
+    }
+    for (let i = 0; i < size; i++) {
+      this.keys[i] = keys[from + i]!;
+      this.counts[i] = counts[from + i]!;
+    }
+    return this;
+  }
+}
+
+function* judgePersons(
+  rolled: Rolled,
+  reading: Reading,
+  gathered: ReadonlyMap<Person, Gathered>,
+): Steps<void> {
+  for (const [person, one] of gathered) {
+    yield* judgeOne(rolled, reading, person, withTail(reading, one, person.tail, person.firstMs));
+    yield;
+  }
+}
+
+function* judgeOne(
+  rolled: Rolled,
+  reading: Reading,
+  who: number | Person,
+  { firstMs, keys, counts }: Gathered,
+): Steps<void> {
+  if (!isKnown(rolled, firstMs)) return;
+  const steps = reading.judge({
+    who,
+    firstMs,
+    size: keys.length,
+    keys: Float64Array.from(keys),
+    counts: Int32Array.from(counts),
+  });
+  if (steps) yield* steps;
+}

@@ -1,0 +1,275 @@
+import { sql } from "kysely";
+import { LOCK_SPACES } from "../../kernel/advisory-locks.ts";
+import { idFloor, NIL_ID } from "../../kernel/ids.ts";
+import { tableTexts } from "../../kernel/json-text.ts";
+import { inSlices } from "../../kernel/slices.ts";
+import { asOneMessage } from "../../kernel/statements.ts";
+import type { Work } from "../../kernel/work.ts";
+import { type FirstChange, writeFirstTimes } from "./first-times.ts";
+import { STATEMENT_LENGTH } from "./documents.ts";
+import { findHolders } from "./holders.ts";
+import { rollUpGains } from "./roll-up-gains.ts";
+import { Edits, writeDocuments } from "./write-documents.ts";
+
+/**
+ * Rollups: what players did, by UTC day, in few bytes. They hold all events that count up to an id, the
+ * watermark, which a job moves on; what came behind it is read from the events, and so is what stopped to
+ * count since. Whoever reads both in one snapshot knows the same as from events alone.
+ */
+
+/** Ids are stamped before their transaction commits: after so long none comes before the watermark, in ms. */
+export const COMMIT_MS = 120_000;
+/** Events that one step adds, and that one step takes away. */
+const EVENTS_AT_ONCE = 20_000;
+const OTHERS_AT_ONCE = 2_000;
+
+type RollupState = { watermark: string; players: number };
+
+type EventRow = {
+  id: string;
+  type: string;
+  ms: number;
+  player_id: string | null;
+  counts: boolean;
+};
+
+/** Reads how far a project's rollups have come; undefined before they have begun. */
+const readState = async ({ db }: Work, projectId: string): Promise<RollupState | undefined> => {
+  const { rows } = await sql<RollupState>`
+    select watermark::text, players from analytics_rollups
+    where project_id = ${projectId}::uuid and halted_at is null`.execute(db);
+  return rows[0];
+};
+
+const COLUMNS = sql`e.id::text as id, e.event_type as type,
+  round(extract(epoch from e.occurred_at) * 1000)::float8 as ms, p.id::text as player_id,
+  not starts_with(e.event_type, 'system.') and not exists (
+    select 1 from event_results r where r.project_id = e.project_id and r.event_id = e.id
+      and r.status in ('REJECTED', 'REVERTED')) as counts`;
+const EVENTS = sql`tracked_events e
+  left join players p on p.project_id = e.project_id and p.external_user_id = e.external_user_id`;
+
+/** Up to where rollups may come: to what nobody commits any more, and what waits for no worker. */
+const readLimit = async ({ db, serverNow }: Work, projectId: string, lagMs: number): Promise<string> => {
+  const { rows } = await sql<{ id: string }>`
+    select event_id::text as id from event_q where project_id = ${projectId}::uuid
+    order by event_id limit 1`.execute(db);
+  const limit = idFloor(serverNow.getTime() - lagMs);
+  const waiting = rows[0]?.id;
+  return waiting !== undefined && waiting < limit ? waiting : limit;
+};
+
+const readNew = async (
+  { db }: Work,
+  projectId: string,
+  after: string,
+  until: string,
+): Promise<EventRow[]> => {
+  const { rows } = await sql<EventRow>`
+    select ${COLUMNS} from ${EVENTS}
+    where e.project_id = ${projectId}::uuid and e.id > ${after}::uuid and e.id < ${until}::uuid
+    order by e.id limit ${sql.lit(EVENTS_AT_ONCE)}`.execute(db);
+  return rows;
+};
+
+/** Takes events whose player was not known when they were added, of those who are known by now. */
+const takeUnknown = async ({ db }: Work, projectId: string): Promise<EventRow[]> => {
+  const { rows } = await sql<EventRow>`
+    with oldest as (
+      select event_id from analytics_unknown where project_id = ${projectId}::uuid
+      order by event_id limit ${sql.lit(OTHERS_AT_ONCE)}),
+    found as (
+      select ${COLUMNS} from oldest join tracked_events e on e.project_id = ${projectId}::uuid
+        and e.id = oldest.event_id
+      left join players p on p.project_id = e.project_id and p.external_user_id = e.external_user_id),
+    gone as (
+      delete from analytics_unknown u using oldest left join found f on f.id::uuid = oldest.event_id
+      where u.project_id = ${projectId}::uuid and u.event_id = oldest.event_id
+        and (f.id is null or (f.player_id is not null and f.counts)))
+    select * from found where player_id is not null and counts`.execute(db);
+  return rows;
+};
+
+/** Takes events that stopped to count: those that the rollups hold, and those that they now never will. */
+const takeUncounted = async (
+  { db }: Work,
+  projectId: string,
+  { watermark, until }: { watermark: string; until: string },
+): Promise<{ taken: string[]; rows: EventRow[]; isMore: boolean }> => {
+  const { rows } = await sql<EventRow & { gone: string; was: boolean | null }>`
+    with gone as (
+      delete from uncounted_events u where u.project_id = ${projectId}::uuid and u.event_id in (
+        select event_id from uncounted_events where project_id = ${projectId}::uuid
+          and event_id <= ${until}::uuid order by event_id limit ${sql.lit(OTHERS_AT_ONCE)})
+      returning u.event_id),
+    unknown as (
+      delete from analytics_unknown u using gone
+      where u.project_id = ${projectId}::uuid and u.event_id = gone.event_id returning u.event_id)
+    select gone.event_id::text as gone, ${COLUMNS}, e.id <= ${watermark}::uuid
+        and not starts_with(e.event_type, 'system.')
+        and not exists (
+          select 1 from unknown where unknown.event_id = e.id) as was
+    from gone left join tracked_events e on e.project_id = ${projectId}::uuid and e.id = gone.event_id
+    left join players p on p.project_id = e.project_id and p.external_user_id = e.external_user_id`.execute(
+    db,
+  );
+  return {
+    taken: rows.map(({ gone }) => gone),
+    rows: rows.filter(({ was, player_id: playerId }) => was === true && playerId !== null),
+    isMore: rows.length === OTHERS_AT_ONCE,
+  };
+};
+
+/** Returns the numbers of players, new ones for those who have none. */
+const numbersOf = async (
+  { db }: Work,
+  projectId: string,
+  { ids, players }: { ids: readonly string[]; players: number },
+): Promise<{ numbers: Map<string, number>; players: number }> => {
+  const numbers = new Map<string, number>();
+  if (ids.length === 0) return { numbers, players };
+  const { rows } = await sql<{ id: string; no: number }>`
+    select player_id::text as id, no from analytics_players
+    where project_id = ${projectId}::uuid and player_id = any(${`{${ids.join(",")}}`}::uuid[])`.execute(db);
+  for (const { id, no } of rows) numbers.set(id, no);
+  const fresh = ids.filter((id) => !numbers.has(id)).map((id, i) => ({ id, no: players + i }));
+  for (const { id, no } of fresh) numbers.set(id, no);
+  for (const text of await inSlices(tableTexts(fresh, STATEMENT_LENGTH)))
+    await sql`
+      insert into analytics_players (project_id, player_id, no)
+      select ${projectId}::uuid, id, no from json_to_recordset(${text}::json) as x(id uuid, no int)`.execute(
+      db,
+    );
+  return { numbers, players: players + fresh.length };
+};
+
+/** An event that is added or taken away. */
+type Counted = EventRow & { by: 1 | -1 };
+
+/** Writes what events change. Returns how many players have numbers then. */
+const write = async (
+  work: Work,
+  projectId: string,
+  { counted, players: before }: { counted: readonly Counted[]; players: number },
+): Promise<number> => {
+  const ids = [...new Set(counted.map(({ player_id: id }) => id!))];
+  const { numbers, players } = await numbersOf(work, projectId, { ids, players: before });
+  const holders = await findHolders(
+    work,
+    projectId,
+    counted.filter(({ by }) => by === -1),
+  );
+  const edits = new Edits();
+  const firsts: FirstChange[] = [];
+  for (const { player_id: id, ...one } of counted) {
+    const no = holders.get(one.id) ?? numbers.get(id!)!;
+    edits.add(no, one);
+    firsts.push({ no, ms: one.ms, by: one.by });
+  }
+  await writeDocuments(work, projectId, [...edits.all.values()]);
+  await writeFirstTimes(work, projectId, firsts);
+  return players;
+};
+
+const isOfPlayer = ({ player_id: playerId, counts }: EventRow): boolean => counts && playerId !== null;
+
+/** Whether no other process moves a project's rollups on; none will until this transaction is over. */
+const isMine = async ({ db }: Work, projectId: string): Promise<boolean> => {
+  const { rows } = await sql<{ mine: boolean }>`
+    select pg_try_advisory_xact_lock(${LOCK_SPACES.ROLLUPS}::int, hashtext(${projectId})) as mine`.execute(
+    db,
+  );
+  return rows[0]!.mine;
+};
+
+/** Moves the rollups of events on. `taken`: events that stopped to count, which are not told of any more. */
+const rollUpEvents = async (
+  work: Work,
+  projectId: string,
+  lagMs: number,
+): Promise<{ isMore: boolean; taken: string[] }> => {
+  const state = (await readState(work, projectId)) ?? { watermark: NIL_ID, players: 0 };
+  const limit = await readLimit(work, projectId, lagMs);
+  const fresh = await readNew(work, projectId, state.watermark, limit);
+  const watermark = fresh.at(-1)?.id ?? state.watermark;
+  const unknown = fresh.filter(({ player_id: playerId, counts }) => counts && playerId === null);
+  // Before those of unknown players: of them the rollups hold nothing.
+  const uncounted = await takeUncounted(work, projectId, { watermark: state.watermark, until: watermark });
+  const known = await takeUnknown(work, projectId);
+  const added = [...fresh, ...known].filter(isOfPlayer);
+  const counted = [
+    ...added.map((row): Counted => ({ ...row, by: 1 })),
+    ...uncounted.rows.map((row): Counted => ({ ...row, by: -1 })),
+  ];
+  const players = await write(work, projectId, { counted, players: state.players });
+  await addUnknown(work, projectId, unknown);
+  if (fresh.length > 0 || players !== state.players)
+    await writeState(work, projectId, { watermark, players });
+  return { isMore: fresh.length === EVENTS_AT_ONCE || uncounted.isMore, taken: uncounted.taken };
+};
+
+/**
+ * Moves a project's rollups on by one step. Does nothing while another process does.
+ * @param lagMs events younger than this are left: their neighbours may not be committed yet
+ * @returns whether there is more to do at once
+ */
+export const rollUp = async (
+  work: Work,
+  projectId: string,
+  { lagMs = COMMIT_MS }: { lagMs?: number } = {},
+): Promise<boolean> => {
+  // One snapshot, so that what stops to count meanwhile is left for the next step.
+  await asOneMessage(work.db, sql`set transaction isolation level repeatable read`);
+  if (!(await isMine(work, projectId))) return false;
+  const { isMore, taken } = await rollUpEvents(work, projectId, lagMs);
+  const nowMs = work.serverNow.getTime();
+  const [limit, settled] = [idFloor(nowMs - lagMs), idFloor(nowMs - COMMIT_MS)];
+  return (await rollUpGains(work, projectId, { taken, limit, settled })) || isMore;
+};
+
+const addUnknown = async ({ db }: Work, projectId: string, events: readonly EventRow[]): Promise<void> => {
+  if (events.length === 0) return;
+  await sql`
+    insert into analytics_unknown (project_id, event_id)
+    select ${projectId}::uuid, unnest(${`{${events.map(({ id }) => id).join(",")}}`}::uuid[])`.execute(db);
+};
+
+const writeState = async (
+  { db, serverNow }: Work,
+  projectId: string,
+  { watermark, players }: RollupState,
+): Promise<void> => {
+  await sql`
+    insert into analytics_rollups (project_id, watermark, players, rolled_up_at)
+    values (${projectId}::uuid, ${watermark}::uuid, ${players}::int, ${serverNow.toISOString()})
+    on conflict (project_id) do update set watermark = excluded.watermark, players = excluded.players,
+      rolled_up_at = excluded.rolled_up_at`.execute(db);
+};
+
+/** Stops a project's rollups: its questions read events until they are built anew. */
+export const haltRollups = async ({ db, serverNow }: Work, projectId: string): Promise<void> => {
+  await sql`
+    insert into analytics_rollups (project_id, watermark, players, rolled_up_at, halted_at)
+    values (${projectId}::uuid, ${NIL_ID}::uuid, 0, ${serverNow.toISOString()}, ${serverNow.toISOString()})
+    on conflict (project_id) do update set halted_at = excluded.halted_at`.execute(db);
+};
+
+const TABLES = [
+  "analytics_rollups",
+  "analytics_days",
+  "analytics_firsts",
+  "analytics_players",
+  "analytics_unknown",
+  "analytics_gains",
+] as const;
+
+/**
+ * Forgets a project's rollups, so that they are built anew from the events that there are. Questions read
+ * events meanwhile.
+ */
+export const forgetRollups = async ({ db }: Work, projectId: string): Promise<void> => {
+  await sql`
+    select pg_advisory_xact_lock(${LOCK_SPACES.ROLLUPS}::int, hashtext(${projectId}))`.execute(db);
+  for (const table of TABLES)
+    await sql`delete from ${sql.table(table)} where project_id = ${projectId}::uuid`.execute(db);
+};

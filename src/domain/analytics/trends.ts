@@ -1,0 +1,272 @@
+import { invalid } from "../kernel/errors.ts";
+import { mapInSlices } from "../kernel/slices.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Asked } from "./ask.ts";
+import {
+  calendarBuckets,
+  hourBuckets,
+  hourLabel,
+  type Interval,
+  tooManyPoints,
+  type Buckets,
+} from "./buckets.ts";
+import { dateOfDay } from "./calendar.ts";
+import { type Compared, comparedWith, type ComparisonQuery, rounded, showComparison } from "./comparison.ts";
+import {
+  type Breakdown,
+  type Counted,
+  type EventSeries,
+  type Measure,
+  type PropertyFilter,
+  readEventSeries,
+} from "./event-series.ts";
+import { measureBuckets } from "./measure-buckets.ts";
+import { METRICS, type Part, type Whole } from "./metrics.ts";
+import { type Frame, POINTS_MAX, type Range, untilAsOf } from "./range.ts";
+import type { TrendMetric } from "./trend-query.ts";
+
+/** Series of one answer, over all metrics. */
+export const METRICS_MAX = 10;
+/** Points of one answer, over all series and those that they are compared with. */
+export const ANSWER_POINTS_MAX = 50_000;
+
+export type TrendQuery = ComparisonQuery & {
+  metrics: readonly { text: string; metric: TrendMetric }[];
+  interval: Interval;
+  breakdown?: Breakdown | undefined;
+  limit: number;
+  cumulative: boolean;
+  types?: readonly string[] | undefined;
+  filters: readonly PropertyFilter[];
+};
+
+export type TrendPoint = {
+  date: string;
+  start: string;
+  value: number | null;
+  /** Whether it was over at asOf. */
+  complete: boolean;
+  /** Of a week or month that sticks out of the range. */
+  partial?: true;
+};
+
+export type TrendSeries = {
+  metric: string;
+  breakdown: string | null;
+  total: number | null;
+  points: TrendPoint[];
+  previous?: { total: number | null; points: TrendPoint[] };
+};
+
+/** The buckets of a range, clipped to it, and what each point of a series says beside its value. */
+type Labelled = { buckets: Buckets; labels: Omit<TrendPoint, "value">[] };
+
+const bucketsOf = (frame: Frame, interval: Interval, range: Range): Labelled => {
+  const { startMs, endMs } = range;
+  const whole: Buckets & { days?: number[] } =
+    interval === "hour" ? hourBuckets(frame, range) : calendarBuckets(frame, interval, range);
+  if (whole.startsMs.length > POINTS_MAX) throw tooManyPoints();
+  const ends = [...whole.startsMs.slice(1), whole.endMs];
+  const kept = whole.startsMs.flatMap((start, i) => {
+    const end = ends[i]!;
+    if (end <= startMs || start >= endMs) return [];
+    const date = whole.days ? dateOfDay(whole.days[i]!) : hourLabel(frame.timezone, start);
+    return [{ start: Math.max(start, startMs), date, isPartial: start < startMs || end > endMs }];
+  });
+  return {
+    buckets: { startsMs: kept.map(({ start }) => start), endMs },
+    labels: kept.map(({ start, date, isPartial }, i) => ({
+      date,
+      start: new Date(start).toISOString(),
+      complete: (kept[i + 1]?.start ?? endMs) <= frame.asOfMs,
+      ...(isPartial ? { partial: true } : {}),
+    })),
+  };
+};
+
+/** The numbers of a series, by bucket, and of the range. */
+type Numbers = { key: string | null; points: (number | null)[]; total: number | null };
+
+type Asking = { work: Work; frame: Frame; range: Range; buckets: Buckets; query: TrendQuery };
+
+/** How a metric is counted from events alone; undefined for one that is not. */
+const countedBy = (metric: TrendMetric): { counted: Counted; measure: Measure } | undefined => {
+  if (metric.kind === "event") return { counted: { types: [metric.eventType] }, measure: "events" };
+  if (metric.kind === "sum")
+    return { counted: { types: [metric.eventType], sumOf: metric.path }, measure: "sum" };
+  if (metric.kind !== "overview") return undefined;
+  if (metric.name === "events") return { counted: {}, measure: "events" };
+  return metric.name === "activePlayers" ? { counted: {}, measure: "players" } : undefined;
+};
+
+const needsEvents = ({ breakdown, types, filters }: TrendQuery): boolean =>
+  breakdown !== undefined || types !== undefined || filters.length > 0;
+
+/** @throws DomainError VALIDATION_ERROR where a metric that is not of events is broken down or filtered */
+const checkMetrics = (query: TrendQuery): void => {
+  const wrong = query.metrics.find(({ metric }) => countedBy(metric) === undefined);
+  if (wrong && needsEvents(query))
+    throw invalid(
+      query.breakdown === undefined ? "filter" : "breakdown",
+      `${wrong.text} is not counted from events; what can be: events, activePlayers, event: and sum:`,
+    );
+};
+
+const both = (
+  given: readonly string[] | undefined,
+  wanted: readonly string[] | undefined,
+): readonly string[] | undefined =>
+  given === undefined || wanted === undefined
+    ? (given ?? wanted)
+    : given.filter((one) => wanted.includes(one));
+
+const readFromEvents = async (
+  { work, frame, range, buckets, query }: Asking,
+  { counted, measure }: { counted: Counted; measure: Measure },
+): Promise<Numbers[]> => {
+  const { breakdown, limit, types, filters } = query;
+  const series: EventSeries[] = await readEventSeries(work, frame, {
+    buckets,
+    startMs: range.startMs,
+    untilMs: untilAsOf(frame, range).endMs,
+    counted: { ...counted, types: both(counted.types, types), filters },
+    measure,
+    breakdown,
+    limit,
+  });
+  return series.map(({ key, points, total }) => ({ key: breakdown ? key : null, points, total }));
+};
+
+const read = (metric: Extract<TrendMetric, { kind: "overview" | "currency" }>, whole: Whole): number | null =>
+  metric.kind === "currency" ? (whole.effects.currencies[metric.key] ?? 0) : METRICS[metric.name].read(whole);
+
+const needsOf = (metrics: readonly TrendMetric[]): ReadonlySet<Part> => {
+  const parts = metrics.flatMap((metric) =>
+    metric.kind === "overview"
+      ? METRICS[metric.name].of
+      : metric.kind === "currency"
+        ? ["effects" as const]
+        : [],
+  );
+  return new Set(parts);
+};
+
+/** The numbers of every metric over one range, in the order of the query. */
+const readNumbers = async (asking: Asking): Promise<Numbers[][]> => {
+  const { work, frame, range, buckets, query } = asking;
+  const isOfEvents = (metric: TrendMetric): boolean =>
+    countedBy(metric) !== undefined && (metric.kind !== "overview" || needsEvents(query));
+  const others = query.metrics.map(({ metric }) => metric).filter((metric) => !isOfEvents(metric));
+  const needs = needsOf(others);
+  const { wholes, total } = await measureBuckets({ work, frame, range, buckets }, needs);
+  const numbers: Numbers[][] = [];
+  for (const { metric } of query.metrics) {
+    if (isOfEvents(metric)) numbers.push(await readFromEvents(asking, countedBy(metric)!));
+    else {
+      const known = metric as Extract<TrendMetric, { kind: "overview" | "currency" }>;
+      numbers.push([
+        { key: null, points: wholes.map((whole) => read(known, whole)), total: read(known, total) },
+      ]);
+    }
+  }
+  return numbers;
+};
+
+const summed = (points: readonly (number | null)[]): (number | null)[] => {
+  let sum = 0;
+  return points.map((value) => (sum = rounded(sum + (value ?? 0), 6)));
+};
+
+const showPoints = ({ labels }: Labelled, points: readonly (number | null)[]): TrendPoint[] =>
+  labels.map(({ date, start, ...more }, i) => ({ date, start, value: points[i] ?? null, ...more }));
+
+/** @throws DomainError VALIDATION_ERROR where an answer could have more points than it may */
+const checkPoints = ({ metrics, breakdown, limit }: TrendQuery, ranges: readonly Labelled[]): void => {
+  // Beside the values of a breakdown there may be one series for all others.
+  const series = metrics.length * (breakdown === undefined ? 1 : limit + 1);
+  const points = ranges.reduce((sum, { labels }) => sum + series * labels.length, 0);
+  if (points <= ANSWER_POINTS_MAX) return;
+  const most = `this could give ${points} points, and an answer has at most ${ANSWER_POINTS_MAX}`;
+  throw invalid(
+    "interval",
+    `${most}: take a longer interval, a shorter range, fewer metrics or a lower limit`,
+  );
+};
+
+/** Metrics whose values over buckets add up to something that means something. */
+const isSummable = (metric: TrendMetric): boolean =>
+  metric.kind !== "overview" || METRICS[metric.name].unit === "count";
+
+/** @throws DomainError VALIDATION_ERROR for a metric of days by the hour */
+const checkInterval = ({ interval, metrics }: TrendQuery): void => {
+  const ofDays = ({ metric }: TrendQuery["metrics"][number]): boolean =>
+    metric.kind === "overview" && METRICS[metric.name].of.some((part) => part === "windows");
+  const wrong = interval === "hour" ? metrics.find(ofDays) : undefined;
+  if (wrong) throw invalid("interval", `must be day, week or month: ${wrong.text} is of whole days`);
+};
+
+/** @throws DomainError VALIDATION_ERROR for a sum over values that cannot be added */
+const checkCumulative = ({ cumulative, metrics }: TrendQuery): void => {
+  const wrong = cumulative ? metrics.find(({ metric }) => !isSummable(metric)) : undefined;
+  if (wrong) throw invalid("cumulative", `${wrong.text} cannot be added up`);
+};
+
+type Planned = { compared: Compared | undefined; labelled: Labelled; before: Labelled | undefined };
+
+/** Plans what is read of a question. @throws DomainError VALIDATION_ERROR */
+export const planTrends = ({ frame, range }: Asked, query: TrendQuery): Planned => {
+  checkMetrics(query);
+  checkInterval(query);
+  checkCumulative(query);
+  const compared = comparedWith(frame, range, query);
+  const labelled = bucketsOf(frame, query.interval, range);
+  const before = compared ? bucketsOf(frame, query.interval, compared.range) : undefined;
+  checkPoints(query, before ? [labelled, before] : [labelled]);
+  return { compared, labelled, before };
+};
+
+/**
+ * Reads series of metrics over a range, each beside that of the compared range. Every bucket is there; the
+ * total of a metric that counts players is of the range, and not the sum of its points.
+ * @throws DomainError VALIDATION_ERROR
+ */
+export const readTrends = async (
+  work: Work,
+  { frame, range }: Asked,
+  query: TrendQuery,
+): Promise<{
+  interval: Interval;
+  comparison: ReturnType<typeof showComparison> | null;
+  series: TrendSeries[];
+}> => {
+  const { compared, labelled, before } = planTrends({ frame, range }, query);
+  const numbers = await readNumbers({ work, frame, range, buckets: labelled.buckets, query });
+  const beforeNumbers =
+    compared && before
+      ? await readNumbers({ work, frame, range: compared.range, buckets: before.buckets, query })
+      : undefined;
+  const shown = (points: readonly (number | null)[]) => (query.cumulative ? summed(points) : points);
+  const named = query.metrics.flatMap(({ text }, m) =>
+    numbers[m]!.map((own) => ({
+      text,
+      own,
+      other: beforeNumbers?.[m]?.find(({ key }) => key === own.key),
+    })),
+  );
+  const empty = before?.labels.map(() => 0) ?? [];
+  const series = await mapInSlices(named, ({ text, own: { key, points, total }, other }): TrendSeries => ({
+    metric: text,
+    breakdown: key,
+    total,
+    points: showPoints(labelled, shown(points)),
+    ...(before
+      ? {
+          previous: {
+            total: other === undefined ? 0 : other.total,
+            points: showPoints(before, shown(other?.points ?? empty)),
+          },
+        }
+      : {}),
+  }));
+  return { interval: query.interval, comparison: compared ? showComparison(compared) : null, series };
+};

@@ -1,0 +1,62 @@
+import type { Mail } from "../accounts/email/mail.ts";
+import { showUsage, type UsageItem } from "../accounts/billing/usage.ts";
+import { lockTenant } from "../accounts/tenants/lock-tenant.ts";
+import { notifyAdmins } from "../accounts/tenants/notify-owners.ts";
+import { setPlan } from "../accounts/tenants/set-plan.ts";
+import type { Tenant } from "../accounts/tenants/tenant.ts";
+import { FEATURES, hasFeature, limitsOf, type Plan } from "../kernel/plans.ts";
+import type { Work } from "../kernel/work.ts";
+import { fitWebhooks } from "./webhooks/fit-plan.ts";
+
+/** What is not counted by the month: more than the plan includes stays, and cannot grow. */
+const KEPT: Readonly<Partial<Record<UsageItem["metric"], string>>> = {
+  projects: "projects",
+  members: "members and invitations",
+};
+
+/** Gives a tenant another plan, with all that follows from it. @throws NOT_FOUND */
+export const takePlan = async (work: Work, mail: Mail, tenantId: string, plan: Plan): Promise<void> => {
+  const { plan: from } = await lockTenant(work, tenantId);
+  const tenant = await setPlan(work, tenantId, { plan });
+  await work.em.flush();
+  await followPlan(work, mail, { tenant, from });
+};
+
+/**
+ * Does what follows from a tenant's plan or limits: nothing is deleted; webhooks without room are paused, and
+ * resumed once there is room. Of another plan its OWNERs and ADMINs are told, with what is over.
+ */
+export const followPlan = async (
+  work: Work,
+  mail: Mail,
+  { tenant, from }: { tenant: Tenant; from: Plan },
+): Promise<void> => {
+  const { id, plan: to } = tenant;
+  const { paused, resumed } = await fitWebhooks(
+    work,
+    id,
+    hasFeature(tenant, "webhooks") ? limitsOf(tenant).webhooks : 0,
+  );
+  if (from === to) return;
+  const { items } = await showUsage(work, id);
+  const over = items.flatMap(({ metric, used, limit }) => {
+    const what = KEPT[metric];
+    if (what === undefined || limit === null || used <= limit) return [];
+    return [
+      `There are ${used} ${what}, and the plan has room for ${limit}: all stay, and none can be added.`,
+    ];
+  });
+  const lost = FEATURES.filter((name) => hasFeature({ plan: from }, name) && !hasFeature({ plan: to }, name));
+  const remarks = [
+    ...over,
+    ...(paused > 0
+      ? [`${paused} webhooks were paused; their events wait, and they resume with a larger plan.`]
+      : []),
+    ...(resumed > 0 ? [`${resumed} webhooks that had been paused are active again.`] : []),
+    ...(lost.includes("sso") ? ["Single sign-on is kept as it is configured, and is not enforced."] : []),
+  ];
+  await notifyAdmins(mail, work, id, {
+    template: "plan-changed",
+    values: { from, to, remarks: remarks.join(" ") },
+  });
+};

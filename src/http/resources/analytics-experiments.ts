@@ -1,0 +1,91 @@
+import { z } from "zod";
+import {
+  EXPERIMENT_METRICS_MAX,
+  POPULATIONS,
+  readExperiment,
+} from "../../domain/analytics/experiments/experiment.ts";
+import { AGAINST, readGroups } from "../../domain/analytics/experiments/groups.ts";
+import { readMetric } from "../../domain/analytics/trend-query.ts";
+import { route } from "../route.ts";
+import { answerQuestion, EnvelopeBody, question, QuestionQuery } from "./analytics-bodies.ts";
+import { metricList } from "./analytics-fields.ts";
+
+const GroupBody = z.object({
+  players: z.int().meta({ description: "Of whom the value is" }),
+  value: z.number().nullable().meta({ description: "The share or the mean; null of nobody" }),
+  deviation: z.number().nullable().meta({ description: "Of means: the standard deviation" }),
+});
+
+const ExperimentBody = EnvelopeBody.extend({
+  ruleId: z.uuid(),
+  ruleKey: z.string(),
+  version: z.int().meta({ description: "The published one, whose groups these are" }),
+  percent: z.number(),
+  holdoutPercent: z.number(),
+  against: z.enum(AGAINST),
+  population: z.enum(POPULATIONS),
+  treated: z.int().meta({ description: "Players to whom the rule applies" }),
+  control: z.int().meta({ description: "Players with whom they are compared" }),
+  metrics: z.array(
+    z
+      .object({
+        metric: z.string(),
+        kind: z.enum(["share", "mean"]),
+        method: z.enum(["newcombe", "welch"]).meta({
+          description:
+            "newcombe: hybrid score interval (Statistics in Medicine 17, 1998); welch: t interval " +
+            "(Biometrika 34, 1947)",
+        }),
+        treated: GroupBody,
+        control: GroupBody,
+        difference: z
+          .object({ value: z.number(), low: z.number(), high: z.number(), confidence: z.number() })
+          .nullable()
+          .meta({
+            description: "Treated minus control, with its 95 % interval; null where a group is too small",
+          }),
+      })
+      .meta({ id: "AnalyticsComparedMetric" }),
+  ),
+  notes: z.array(z.string()).meta({ description: "Caveats" }),
+}).meta({ id: "AnalyticsExperiment" });
+
+export const analyticsExperimentRoutes = [
+  route({
+    ...question,
+    method: "get",
+    path: "/analytics/experiments/{ruleId}",
+    id: "getAnalyticsExperiment",
+    isRevalidated: true,
+    summary: "Compare the players who have a rule with those who do not",
+    description:
+      "For rules with a rollout or a holdout: both groups by metrics of single players, with their " +
+      "difference and its 95 % interval. Groups are those of the published version, whether a player met " +
+      "the rule or not.",
+    params: z.object({
+      ruleId: z.string().max(64).meta({ description: "The UUID or the key of the rule" }),
+    }),
+    query: QuestionQuery.extend({
+      metric: metricList(EXPERIMENT_METRICS_MAX).meta({
+        description: "Metrics as trends have them, by comma",
+      }),
+      against: z.enum(AGAINST).optional().meta({
+        description:
+          "holdout: those held out; excluded: those whom the rollout leaves out. Default: a holdout, if any",
+      }),
+      population: z.enum(POPULATIONS).default("all").meta({
+        description: "all: players with an event before the end of the range; new: those new in it",
+      }),
+    }),
+    errors: ["PAYMENT_REQUIRED"],
+    response: ExperimentBody,
+    prepare: (app, { projectId, params, query }) =>
+      app.transact((work) => readGroups(work, projectId, { ruleRef: params.ruleId, against: query.against })),
+    run: (app, { projectId, query, prepared: groups }) => {
+      const metrics = query.metric.map((text) => ({ text, metric: readMetric(text) }));
+      return answerQuestion(app, { id: "experiment", projectId, query, fields: groups }, (work, asked) =>
+        readExperiment(work, asked, { groups, metrics, population: query.population }),
+      );
+    },
+  }),
+];

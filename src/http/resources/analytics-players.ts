@@ -1,0 +1,200 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { ask } from "../../domain/analytics/ask.ts";
+import { listPlayersBehind } from "../../domain/analytics/lists/list-players.ts";
+import { LISTED, type ListQuestion } from "../../domain/analytics/lists/list-question.ts";
+import {
+  createListSegment,
+  LIST_AT_ONCE,
+  LIST_SEGMENT_MAX,
+  readListIds,
+} from "../../domain/analytics/lists/list-segment.ts";
+import { segmentShape } from "../../domain/evaluation/segments/segment.ts";
+import { DESIGNERS } from "../../domain/kernel/access.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
+import { SNAPSHOT } from "../../domain/kernel/cursor.ts";
+import { invalid } from "../../domain/kernel/errors.ts";
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
+import { asOneMessage } from "../../domain/kernel/statements.ts";
+import { route } from "../route.ts";
+import { SegmentPlayerBody } from "./analytics.ts";
+import { answerQuestion, EnvelopeBody, FrameFields, question, RangeFields } from "./analytics-bodies.ts";
+import { CohortNumber, FunnelNumber, RetentionNumber } from "./analytics-fields.ts";
+import { FunnelBody, funnelOfBody } from "./analytics-funnels.ts";
+import { type AskedList, askingOf, readListQuery } from "./analytics-list-query.ts";
+import { AfterId, Limit } from "./list-bodies.ts";
+
+const TEXT_MAX = 6_000;
+
+const { cursor } = AfterId.shape;
+
+const text = (description: string) => z.string().max(TEXT_MAX).optional().meta({ description });
+
+/** Of the numbers of all questions: each checks its own. */
+const NumberFields = {
+  cohort: text("Of retention and cohorts: the period of the row"),
+  offset: RetentionNumber.shape.offset,
+  returned: text("Of retention: false for those who did not return"),
+  step: FunnelNumber.shape.step.optional(),
+  state: FunnelNumber.shape.state.unwrap().optional(),
+  value: FunnelNumber.shape.value,
+  segment: CohortNumber.shape.segment,
+  k: CohortNumber.shape.k,
+};
+
+const ListQuery = z.looseObject({
+  of: z.enum(LISTED),
+  ...RangeFields.shape,
+  ...FrameFields.shape,
+  weekStart: FrameFields.shape.weekStart.unwrap().optional(),
+  ...NumberFields,
+  cursor,
+  limit: Limit,
+  valuesLimit: text("The `limit` of a question with a breakdown, which here is that of the page"),
+});
+
+const FunnelList = z.object({
+  ...FunnelBody.shape,
+  ...FunnelNumber.shape,
+  step: z.int().min(1).meta({ description: "From 1" }),
+});
+
+const Parameter = z.union([
+  z.string().max(TEXT_MAX),
+  z.number(),
+  z.boolean(),
+  z.array(z.string().max(1_000)).max(200),
+]);
+
+const ListBody = z
+  .object({ of: z.enum(LISTED) })
+  .catchall(Parameter.meta({ description: "A parameter of GET /analytics/players" }));
+
+const PlayersBody = EnvelopeBody.extend({
+  data: z.array(SegmentPlayerBody),
+  pagination: z.object({
+    limit: z.int(),
+    total: z.int().meta({ description: "The number of all of them" }),
+    nextCursor: z.uuid().nullable(),
+  }),
+}).meta({ id: "AnalyticsPlayers" });
+
+type Page = { cursor?: string | undefined; limit: number };
+
+const answerList = (app: App, projectId: string, { asking, list }: AskedList, page: Page) =>
+  answerQuestion(
+    app,
+    { id: "players", projectId, query: asking, fields: [list, page], daysMax: Infinity },
+    (work, asked) => listPlayersBehind(work, asked, list, page),
+  );
+
+/** The list of a funnel that a body asks for. */
+const funnelList = (body: z.output<typeof FunnelList>): AskedList => {
+  const { step, state, value } = body;
+  const list: ListQuestion = { of: "funnels", question: funnelOfBody(body), number: { step, state, value } };
+  return { asking: askingOf(body), list };
+};
+
+/** Values of a body as those of a query. */
+const asText = (value: z.output<typeof Parameter>): string =>
+  Array.isArray(value) ? value.join(",") : String(value);
+
+type Lists = {
+  list?: z.output<typeof ListBody> | undefined;
+  funnel?: z.output<typeof FunnelList> | undefined;
+};
+
+/** @throws DomainError VALIDATION_ERROR unless there is exactly one */
+const readLists = ({ list, funnel }: Lists): AskedList | Promise<AskedList> => {
+  if ((list === undefined) === (funnel === undefined)) throw invalid("list", "give either list or funnel");
+  if (funnel) return funnelList(funnel);
+  const entries = Object.entries(list!).filter(([, value]) => value !== undefined);
+  return readListQuery(Object.fromEntries(entries.map(([name, value]) => [name, asText(value)])));
+};
+
+/** Finds who is in a list, in one snapshot. */
+const findIds = (app: App, projectId: string, { asking, list }: AskedList): Promise<string[]> =>
+  app.transact(async (work) => {
+    await asOneMessage(work.db, SNAPSHOT);
+    return readListIds(work, await ask(work, { projectId, query: asking, daysMax: Infinity }), list);
+  });
+
+/** It asks, and writes: not into a replica. */
+const { readsReplica: _, ...writing } = question;
+const listing = { ...question, access: { ...question.access, scope: "players:read" } } as const;
+
+export const analyticsPlayersRoutes = [
+  route({
+    ...listing,
+    method: "get",
+    path: "/analytics/players",
+    id: "listAnalyticsPlayers",
+    isRevalidated: true,
+    summary: "List the players behind a number of analytics",
+    description:
+      "Takes the parameters of the question that counted them, with the asOf of its answer, and which of " +
+      "its numbers. The list is as long as the number, by id.",
+    query: ListQuery,
+    errors: ["PAYMENT_REQUIRED"],
+    response: PlayersBody,
+    run: async (app, { projectId, query }) => {
+      const { cursor: after, limit, ...parameters } = query;
+      return answerList(app, projectId, await readListQuery(parameters), { cursor: after, limit });
+    },
+  }),
+  route({
+    ...listing,
+    method: "post",
+    path: "/analytics/players",
+    id: "queryAnalyticsPlayers",
+    takesNoIdempotencyKey: true,
+    summary: "List the players at a step of a funnel with filters",
+    description: "Takes the body of `POST /analytics/funnels` as `funnel`. Changes nothing.",
+    body: z.object({
+      funnel: FunnelList,
+      cursor,
+      limit: z.int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+    }),
+    errors: ["PAYMENT_REQUIRED"],
+    response: PlayersBody,
+    run: (app, { projectId, body }) =>
+      answerList(app, projectId, funnelList(body.funnel), { cursor: body.cursor, limit: body.limit }),
+  }),
+  route({
+    ...writing,
+    access: { ...question.access, scope: "config:manage", roles: DESIGNERS },
+    method: "post",
+    path: "/analytics/players/segment",
+    id: "createAnalyticsSegment",
+    summary: "Make a STATIC segment of the players behind a number",
+    description:
+      `Of more than ${LIST_AT_ONCE} players a job puts them in; a list has at most ` +
+      `${LIST_SEGMENT_MAX.toLocaleString("en")}. Who is in the list later does not change the segment.`,
+    body: z.object({
+      key: segmentShape.shape.key,
+      name: segmentShape.shape.name,
+      description: segmentShape.shape.description,
+      list: ListBody.optional().meta({ description: "As the parameters of GET /analytics/players" }),
+      funnel: FunnelList.optional().meta({ description: "In place of list, as POST /analytics/players" }),
+    }),
+    status: 201,
+    errors: ["PAYMENT_REQUIRED"],
+    response: z
+      .object({
+        segmentId: z.uuid(),
+        segmentKey: z.string(),
+        players: z.int().meta({ description: "Of the list, without those who were erased" }),
+        jobId: z.uuid().nullable().meta({ description: "Puts the players in; null: they are in" }),
+      })
+      .meta({ id: "AnalyticsListSegment" }),
+    prepare: async (app, { projectId, body }) => findIds(app, projectId, await readLists(body)),
+    run: (app, { projectId, body, caller, prepared }) =>
+      app.transact((work) =>
+        createListSegment(work, projectId, {
+          definition: { key: body.key, name: body.name, description: body.description },
+          ids: prepared,
+          createdBy: actorOf(caller),
+        }),
+      ),
+  }),
+];

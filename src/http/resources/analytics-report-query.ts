@@ -1,0 +1,162 @@
+import type { App } from "../../app.ts";
+import type { FrameQuery } from "../../domain/analytics/ask.ts";
+import type { RangeQuery } from "../../domain/analytics/range.ts";
+import type { SavedKindName, StoredQuestion } from "../../domain/analytics/reports/kinds.ts";
+import type { RelativeRange } from "../../domain/analytics/reports/relative-range.ts";
+import { atDates } from "../../domain/analytics/reports/resolve.ts";
+import type { SavedQuestion } from "../../domain/analytics/reports/saved-reports.ts";
+import { asOfReport } from "../../domain/analytics/reports/refused.ts";
+import { invalid } from "../../domain/kernel/errors.ts";
+import type { AnyRoute, Reply, RouteContext } from "../route.ts";
+import { parseBody, parseParams, queryChecker } from "../validate.ts";
+import { analyticsExperimentRoutes } from "./analytics-experiments.ts";
+import { asQuery } from "./analytics-export-query.ts";
+import { analyticsFunnelRoutes, type FunnelBody, funnelOfBody } from "./analytics-funnels.ts";
+import { askingOf, QUESTION_CHECKS, routeOf } from "./analytics-list-query.ts";
+import type { z } from "zod";
+
+type Parameters = Readonly<Record<string, unknown>>;
+
+/** A question as its operation takes it: parsed, and as it can be stored. */
+type Parsed = {
+  route: AnyRoute;
+  params: unknown;
+  /** What the operation is given as query, or as body. */
+  given: FrameQuery & RangeQuery;
+  stored: StoredQuestion;
+};
+
+const isScalar = (value: unknown): boolean => ["string", "number", "boolean"].includes(typeof value);
+
+/** Returns parameters as a query has them. @throws DomainError VALIDATION_ERROR for what no query can have */
+const asParameters = (parameters: Parameters): Record<string, unknown> => {
+  for (const [name, value] of Object.entries(parameters))
+    if (value !== undefined && ![value].flat().every(isScalar))
+      throw invalid(name, "must be a text, a number, true or false, or a list of them");
+  return asQuery(parameters);
+};
+
+const EXPERIMENT = analyticsExperimentRoutes[0]!;
+const FUNNEL_OF_BODY = analyticsFunnelRoutes.find(({ id }) => id === "queryAnalyticsFunnel")!;
+
+/** Parses the parameters of an operation whose stored question is its query. */
+const asItIs = (id: string) => {
+  const route = routeOf(id);
+  const check = queryChecker(route);
+  return async (parameters: Parameters): Promise<Parsed> => {
+    const given = (await check(asParameters(parameters))) as Parsed["given"];
+    return { route, params: undefined, given, stored: given };
+  };
+};
+
+/** As `asItIs`, for a question that is made of its parameters. */
+const made = (id: string, kind: keyof typeof QUESTION_CHECKS) => {
+  const parse = asItIs(id);
+  return async (parameters: Parameters): Promise<Parsed> => {
+    const parsed = await parse(parameters);
+    const stored = (await QUESTION_CHECKS[kind](asParameters(parameters))) as StoredQuestion;
+    return { ...parsed, stored };
+  };
+};
+
+const COHORTS = made("getAnalyticsCohorts", "cohorts");
+const FUNNELS = made("getAnalyticsFunnel", "funnels");
+
+const checkExperiment = queryChecker(EXPERIMENT);
+
+/** What reads the parameters of each kind of report. */
+const READERS: Readonly<Record<SavedKindName, (parameters: Parameters) => Promise<Parsed>>> = {
+  overview: asItIs("getAnalyticsOverview"),
+  trends: asItIs("getAnalyticsTrends"),
+  segments: asItIs("getAnalyticsSegments"),
+  retention: made("getAnalyticsRetention", "retention"),
+  cohorts: async (parameters) => {
+    const parsed = await COHORTS(parameters);
+    const { unit, metric, cumulative, segmentBy } = parsed.given as Record<string, unknown>;
+    return { ...parsed, stored: { ...parsed.stored, shown: { unit, metric, cumulative, segmentBy } } };
+  },
+  funnels: async (parameters) => {
+    const { steps } = parameters;
+    const isBody = Array.isArray(steps) && steps.some((step) => typeof step !== "string");
+    if (!isBody) return FUNNELS(parameters);
+    const body = (await parseBody(FUNNEL_OF_BODY, parameters)) as z.output<typeof FunnelBody>;
+    const stored = { ...askingOf(body), ...funnelOfBody(body) } as StoredQuestion;
+    return { route: FUNNEL_OF_BODY, params: undefined, given: body, stored };
+  },
+  experiments: async ({ ruleId, ...rest }) => {
+    if (ruleId === undefined) throw invalid("ruleId", "is needed: the UUID or the key of a rule");
+    const params = (await parseParams(EXPERIMENT, { ruleId })) as { ruleId: string };
+    const given = (await checkExperiment(asParameters(rest))) as Parsed["given"];
+    return { route: EXPERIMENT, params, given, stored: { ...given, ...params } };
+  },
+};
+
+/** A question of a report: which, and by what. */
+export type AskedReport = { report: SavedKindName; parameters: Parameters; range: RelativeRange | null };
+
+/** @throws DomainError VALIDATION_ERROR for parameters that a report's operation does not have */
+const parse = ({ report, parameters, range }: AskedReport): Promise<Parsed> => {
+  if ("projectId" in parameters) throw invalid("projectId", "is not a parameter of a report");
+  const named = ["from", "to", "period"].find((name) => name in parameters);
+  if (range !== null && named !== undefined)
+    throw invalid(named, "give either a range, or dates or a period");
+  if (range !== null && report === "segments")
+    throw invalid("range", "is not for segments: they are of one moment");
+  return READERS[report](parameters);
+};
+
+/** What the operation of a question gets of that of the report. */
+export type Around = Omit<RouteContext<unknown, unknown, unknown>, "params" | "query" | "body" | "ignored">;
+
+const answerOf = async (
+  app: App,
+  around: Around,
+  { route, params, given }: Parsed,
+): Promise<Reply<unknown>> => {
+  const context = { ...around, params, query: given, body: given, ignored: [] };
+  const prepared: unknown = await route.prepare?.(app, context);
+  return (await route.run(app, { ...context, prepared })) as Reply<unknown>;
+};
+
+const askParsed = async (
+  app: App,
+  around: Around,
+  { parsed, range }: { parsed: Parsed; range: RelativeRange | null },
+): Promise<Reply<unknown>> => {
+  const { projectId } = around;
+  const question = parsed.given;
+  const given = range
+    ? await app.transact((work) => atDates(work, projectId, { question, range }))
+    : question;
+  return answerOf(app, around, { ...parsed, given });
+};
+
+/** Asks a report: the answer is that of its operation. @throws DomainError as that does */
+export const askReport = async (app: App, around: Around, asked: AskedReport): Promise<Reply<unknown>> =>
+  askParsed(app, around, { parsed: await parse(asked), range: asked.range });
+
+/**
+ * Reads what a report asks, and asks it once, so that none is saved that cannot be answered.
+ * @throws DomainError VALIDATION_ERROR with the fields of the body; else as its operation
+ */
+export const readReport = async (app: App, around: Around, asked: AskedReport): Promise<SavedQuestion> => {
+  try {
+    const parsed = await parse(asked);
+    await askParsed(app, around, { parsed, range: asked.range });
+    return { ...asked, question: parsed.stored };
+  } catch (error) {
+    throw asOfReport(error, asked.range);
+  }
+};
+
+/**
+ * Reads what a report asks, without asking it.
+ * @throws DomainError VALIDATION_ERROR with the fields of the report
+ */
+export const readQuestion = async (asked: AskedReport): Promise<StoredQuestion> => {
+  try {
+    return (await parse(asked)).stored;
+  } catch (error) {
+    throw asOfReport(error, asked.range);
+  }
+};

@@ -1,0 +1,99 @@
+import { promisify } from "node:util";
+import { gunzip } from "node:zlib";
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import {
+  getResult,
+  listRuns,
+  type ReportRun,
+  RUN_ORDERS,
+  RUNS_KEPT,
+  startRun,
+} from "../../domain/analytics/reports/runs.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { ReadyJson } from "../../domain/kernel/ready-json.ts";
+import { Reply, route } from "../route.ts";
+import { AnswerBody, ReportRunBody } from "./analytics-report-bodies.ts";
+import {
+  ANSWER_MEDIA,
+  fileReply,
+  Format,
+  reading,
+  refOf,
+  ReportParams,
+  requireFiles,
+  writing,
+} from "./analytics-reports.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
+
+const inflate = promisify(gunzip);
+
+const PATH = "/analytics/reports/{reportId}/runs";
+
+const show = ({ config }: App, reportId: string, run: ReportRun) => ({
+  ...run,
+  resultUrl:
+    run.resultUntil === null
+      ? null
+      : `${config.publicUrl}/api/v1/analytics/reports/${reportId}/runs/${run.id}/result`,
+});
+
+export const analyticsReportRunRoutes = [
+  route({
+    ...reading,
+    method: "get",
+    path: PATH,
+    id: "listAnalyticsReportRuns",
+    summary: "List the runs of a saved report",
+    description: `The last ${RUNS_KEPT} of its schedule, and those started by request.`,
+    params: ReportParams,
+    query: PageQuery.extend(sortedBy(RUN_ORDERS)),
+    hasSmallRows: true,
+    response: pageBody(ReportRunBody),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const { runs, ...total } = await listRuns(work, refOf({ projectId, params }), query);
+        return pageReply(
+          runs.map((run) => show(app, params.reportId, run)),
+          total,
+          query,
+        );
+      }),
+  }),
+  route({
+    ...writing,
+    method: "post",
+    path: PATH,
+    id: "startAnalyticsReportRun",
+    summary: "Start a run of a saved report",
+    description: "As its schedule does: as a job, whose answer is kept, and of which the same are told.",
+    params: ReportParams,
+    status: 201,
+    response: ReportRunBody,
+    run: (app, { caller, ...asked }) =>
+      app.transact(async (work) =>
+        show(app, asked.params.reportId, await startRun(work, refOf(asked), actorOf(caller))),
+      ),
+  }),
+  route({
+    ...reading,
+    method: "get",
+    path: `${PATH}/{runId}/result`,
+    id: "getAnalyticsReportResult",
+    isRevalidated: true,
+    summary: "Get what a run of a saved report has answered",
+    description: "As the report's own operation answered when the run was due. Kept for a week.",
+    params: ReportParams.extend({ runId: z.string().max(64) }),
+    query: z.object({ format: Format }),
+    media: ANSWER_MEDIA,
+    response: AnswerBody,
+    run: async (app, { caller, projectId, params, query: { format } }) => {
+      if (format !== undefined) requireFiles(caller);
+      const ref = { projectId, reportId: params.reportId, id: params.runId };
+      const found = await app.transact((work) => getResult(work, ref));
+      const ready = new ReadyJson(await inflate(found.packed), `W/"${params.runId}"`);
+      return format === undefined ? new Reply(200, ready as never) : fileReply(found, ready, format);
+    },
+  }),
+];

@@ -1,0 +1,204 @@
+import { z } from "zod";
+import { EXPORT_FORMATS, type ExportFormat, MEDIA_TYPES } from "../../domain/analytics/exports/format.ts";
+import { slugOf } from "../../domain/analytics/exports/plan.ts";
+import { writeAnswer } from "../../domain/analytics/reports/file.ts";
+import { SAVED_KIND_NAMES, type SavedKindName } from "../../domain/analytics/reports/kinds.ts";
+import {
+  createReport,
+  deleteReport,
+  getAskable,
+  getReport,
+  listReports,
+  REPORT_ORDERS,
+  type ReportRef,
+  REPORTS_MAX,
+  updateReport,
+} from "../../domain/analytics/reports/saved-reports.ts";
+import { BUILDERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { actorOf, type Caller } from "../../domain/kernel/caller.ts";
+import { forbidden } from "../../domain/kernel/errors.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import type { ReadyJson } from "../../domain/kernel/ready-json.ts";
+import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
+import { Reply, route } from "../route.ts";
+import { StreamedBody } from "../streamed.ts";
+import { question } from "./analytics-bodies.ts";
+import { asFile } from "./analytics-export.ts";
+import { AnswerBody, NewReportBody, ReportBody, ReportChangeBody } from "./analytics-report-bodies.ts";
+import { askReport, readReport } from "./analytics-report-query.ts";
+import { pageReply, sortedBy } from "./list-bodies.ts";
+import { Deleted } from "./plain-bodies.ts";
+
+/** The media types of an answer, and of its files. */
+export const ANSWER_MEDIA = ["application/json", "text/csv", "application/x-ndjson"] as const;
+
+const common = { tag: "Analytics", project: "caller" } as const;
+const NEEDS = { approval: true } as const;
+/** What operations have in common that read reports. */
+export const reading = {
+  ...common,
+  access: { scope: "analytics:read", roles: EVERY_ROLE, needs: NEEDS },
+} as const;
+/** The same of those that change them. */
+export const writing = {
+  ...common,
+  access: { scope: "config:manage", roles: BUILDERS, needs: NEEDS },
+} as const;
+/** It asks a question before it writes: not of a replica. */
+const asking = { ...writing, timeouts: ANALYTICS, isQuestion: true } as const;
+
+export const ReportParams = z.object({ reportId: z.string().max(64) });
+
+type Asked = { projectId: string; params: { reportId: string } };
+
+export const refOf = ({ projectId, params }: Asked): ReportRef => ({ projectId, id: params.reportId });
+
+/** Files leave the server: not for those who only look. @throws DomainError FORBIDDEN */
+export const requireFiles = (caller: Caller): void => {
+  if (caller.kind === "user" && !BUILDERS.includes(caller.role))
+    throw forbidden("INSUFFICIENT_ROLE", `Files need one of the roles ${BUILDERS.join(", ")}`);
+};
+
+export const Format = z.enum(EXPORT_FORMATS).optional().meta({
+  description: "As a file of rows, as GET /analytics/export makes it; not for VIEWERs",
+});
+
+type NamedReport = { name: string; report: SavedKindName };
+
+/** Returns an answer as a file. */
+export const fileReply = (
+  { name, report }: NamedReport,
+  ready: ReadyJson,
+  format: ExportFormat,
+): Reply<never> => {
+  const answer = JSON.parse(ready.plain.toString()) as { range: { from: string; to: string } };
+  const { from, to } = answer.range;
+  const body = new StreamedBody({
+    kind: "made",
+    type: MEDIA_TYPES[format],
+    trailers: ["X-Export-Rows"],
+    make: async (put) => ({ "X-Export-Rows": String(await writeAnswer({ report, answer }, format, put)) }),
+  });
+  const fileName = `${slugOf(name) || report}-${from}-${to}.${format}`;
+  return new Reply(200, body as never, asFile(fileName));
+};
+
+const savingRoutes = [
+  route({
+    ...asking,
+    method: "post",
+    path: "/analytics/reports",
+    id: "createAnalyticsReport",
+    summary: "Save a report",
+    description:
+      "Takes the parameters of the report's own operation, which is asked once: what cannot be answered is " +
+      `refused. A project has at most ${REPORTS_MAX}.`,
+    body: NewReportBody,
+    status: 201,
+    errors: ["PAYMENT_REQUIRED"],
+    response: ReportBody,
+    prepare: (app, { body: { report, parameters, range }, ...around }) =>
+      readReport(app, around, { report, parameters, range }),
+    run: (app, { projectId, body: { key, name, description, schedule }, caller, prepared }) =>
+      app.transact((work) =>
+        createReport(work, projectId, {
+          key,
+          name,
+          description,
+          schedule,
+          ...prepared,
+          createdBy: actorOf(caller),
+        }),
+      ),
+  }),
+  route({
+    ...asking,
+    method: "patch",
+    path: "/analytics/reports/{reportId}",
+    id: "updateAnalyticsReport",
+    summary: "Change a saved report",
+    description: "What is left out stays. Parameters are replaced as a whole.",
+    params: ReportParams,
+    body: ReportChangeBody,
+    errors: ["PAYMENT_REQUIRED"],
+    response: ReportBody,
+    prepare: async (app, { body: { report, parameters, range }, ...around }) => {
+      const found = await app.transact((work) => getReport(work, refOf(around)));
+      if (report === undefined && parameters === undefined && range === undefined) return {};
+      return readReport(app, around, {
+        report: report ?? found.report,
+        parameters: parameters ?? found.parameters,
+        range: range === undefined ? found.range : range,
+      });
+    },
+    run: (app, { body: { name, description, schedule }, prepared, ...asked }) =>
+      app.transact((work) => updateReport(work, refOf(asked), { name, description, schedule, ...prepared })),
+  }),
+  route({
+    ...writing,
+    method: "delete",
+    path: "/analytics/reports/{reportId}",
+    id: "deleteAnalyticsReport",
+    summary: "Delete a saved report",
+    description: "With its runs and their results.",
+    params: ReportParams,
+    response: Deleted,
+    run: (app, asked) =>
+      app.transact(async (work) => {
+        await deleteReport(work, refOf(asked));
+        return { deleted: true as const };
+      }),
+  }),
+];
+
+const readingRoutes = [
+  route({
+    ...reading,
+    method: "get",
+    path: "/analytics/reports",
+    id: "listAnalyticsReports",
+    summary: "List the saved reports",
+    query: PageQuery.extend({
+      ...sortedBy(REPORT_ORDERS),
+      report: z.enum(SAVED_KIND_NAMES).optional().meta({ description: "Those of this kind alone" }),
+    }),
+    response: pageBody(ReportBody),
+    run: (app, { projectId, query }) =>
+      app.transact(async (work) => {
+        const { reports, ...total } = await listReports(work, projectId, query);
+        return pageReply(reports, total, query);
+      }),
+  }),
+  route({
+    ...reading,
+    method: "get",
+    path: "/analytics/reports/{reportId}",
+    id: "getAnalyticsReport",
+    summary: "Get a saved report",
+    params: ReportParams,
+    response: ReportBody,
+    run: (app, asked) => app.transact((work) => getReport(work, refOf(asked))),
+  }),
+  route({
+    ...question,
+    method: "get",
+    path: "/analytics/reports/{reportId}/run",
+    id: "runAnalyticsReport",
+    isRevalidated: true,
+    summary: "Run a saved report",
+    description: "The answer is that of the report's own operation, for the range that it has now.",
+    params: ReportParams,
+    query: z.object({ format: Format }),
+    errors: ["PAYMENT_REQUIRED"],
+    media: ANSWER_MEDIA,
+    response: AnswerBody,
+    run: async (app, { query: { format }, ...around }) => {
+      if (format !== undefined) requireFiles(around.caller);
+      const report = await app.transact((work) => getAskable(work, refOf(around)));
+      const reply = await askReport(app, around, report);
+      return format === undefined ? reply : fileReply(report, reply.body as ReadyJson, format);
+    },
+  }),
+];
+
+export const analyticsReportRoutes = [...savingRoutes, ...readingRoutes];

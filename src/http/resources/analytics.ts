@@ -1,0 +1,257 @@
+import { z } from "zod";
+import { COMPARISONS } from "../../domain/analytics/comparison.ts";
+import { METRIC_NAMES } from "../../domain/analytics/metrics.ts";
+import { readOverview } from "../../domain/analytics/overview.ts";
+import { INTERVALS } from "../../domain/analytics/buckets.ts";
+import { SEGMENT_GROUPS } from "../../domain/analytics/segment-days.ts";
+import { listSegmentPlayers } from "../../domain/analytics/segment-players.ts";
+import { readSegments } from "../../domain/analytics/segments.ts";
+import { isFilterName, readBreakdown, readFilters, readMetric } from "../../domain/analytics/trend-query.ts";
+import { METRICS_MAX, readTrends } from "../../domain/analytics/trends.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { route } from "../route.ts";
+import {
+  answerQuestion,
+  EnvelopeBody,
+  FrameFields,
+  PlayersLink,
+  playersLink,
+  question,
+  QuestionQuery,
+} from "./analytics-bodies.ts";
+import { metricList } from "./analytics-fields.ts";
+import { Flag } from "./list-bodies.ts";
+
+const EVENT_TYPES_MAX = 50;
+/** Values of a breakdown with a series of their own. */
+const SERIES_MAX = 100;
+
+const ComparisonFields = z.object({
+  compare: z
+    .enum(COMPARISONS)
+    .default("previous_period")
+    .meta({ description: "previous_period: as many local days, directly before" }),
+  compareFrom: z.string().max(40).optional().meta({ description: "With compare=custom, as from" }),
+  compareTo: z.string().max(40).optional().meta({ description: "With compare=custom, as to" }),
+});
+
+const MetricBody = z
+  .object({
+    value: z.number().nullable().meta({ description: "null where there is nothing to divide by" }),
+    previous: z.number().nullable().optional().meta({ description: "Of the compared range" }),
+    change: z.number().nullable().optional(),
+    changePct: z
+      .number()
+      .nullable()
+      .optional()
+      .meta({ description: "In per cent, with one decimal; null where it was 0 before" }),
+    changePoints: z
+      .number()
+      .nullable()
+      .optional()
+      .meta({ description: "Of a rate, in place of change and changePct: percentage points" }),
+    trend: z.enum(["up", "down", "flat", "new"]).nullable().optional(),
+    goodDirection: z.enum(["up", "down"]),
+    series: z.array(z.number()).optional().meta({ description: "A value for each local day of the range" }),
+  })
+  .meta({ id: "AnalyticsMetric" });
+
+const ComparisonBody = z
+  .object({
+    mode: z.enum(COMPARISONS),
+    from: z.iso.date(),
+    to: z.iso.date(),
+    start: z.iso.datetime(),
+    end: z.iso.datetime(),
+    partial: z.boolean().meta({
+      description: "The range is going on, so this one ends after as much time as has passed of it",
+    }),
+  })
+  .meta({ id: "AnalyticsComparison" });
+
+const metricShape = Object.fromEntries(METRIC_NAMES.map((name) => [name, MetricBody])) as Record<
+  (typeof METRIC_NAMES)[number],
+  typeof MetricBody
+>;
+
+const OverviewBody = EnvelopeBody.extend({
+  comparison: ComparisonBody.nullable(),
+  metrics: z.object({ ...metricShape, currencyGranted: z.record(z.string(), MetricBody) }),
+}).meta({ id: "AnalyticsOverview" });
+
+const PointBody = z
+  .object({
+    date: z.string().meta({ description: "Local; of an hour as 2026-01-31T05:00", example: "2026-01-31" }),
+    start: z.iso.datetime(),
+    value: z.number().nullable(),
+    complete: z.boolean().meta({ description: "Whether it was over at asOf" }),
+    partial: z.literal(true).optional().meta({ description: "A week or month that sticks out of the range" }),
+  })
+  .meta({ id: "AnalyticsPoint" });
+
+const TrendsBody = EnvelopeBody.extend({
+  interval: z.enum(INTERVALS),
+  comparison: ComparisonBody.nullable(),
+  series: z.array(
+    z.object({
+      metric: z.string(),
+      breakdown: z
+        .string()
+        .nullable()
+        .meta({ description: "(none): without a value; (other): all the rest" }),
+      total: z.number().nullable().meta({ description: "Of the range: players count once" }),
+      points: z.array(PointBody),
+      previous: z.object({ total: z.number().nullable(), points: z.array(PointBody) }).optional(),
+    }),
+  ),
+}).meta({ id: "AnalyticsTrends" });
+
+const TrendsQuery = z
+  .looseObject({
+    ...QuestionQuery.shape,
+    ...ComparisonFields.shape,
+    compare: ComparisonFields.shape.compare.unwrap().default("none"),
+    metric: metricList(METRICS_MAX).meta({
+      description:
+        "Metrics of the overview, currencyGranted:<key>, event:<eventType>, sum:<eventType>.<property>; " +
+        "by comma, or given several times",
+    }),
+    interval: z.enum(INTERVALS).default("day"),
+    breakdown: z
+      .string()
+      .max(400)
+      .optional()
+      .meta({ description: "eventType, segment or property:<path>; of what is counted from events" }),
+    limit: z.coerce.number().int().min(1).max(SERIES_MAX).default(10),
+    cumulative: Flag.meta({ description: "Each point adds to those before" }),
+  })
+  .superRefine((query, context) => {
+    for (const name of Object.keys(query)) {
+      if (name in TrendsQuery.shape || name === "projectId" || isFilterName(name)) continue;
+      context.addIssue({ code: "custom", path: [name], message: "is not a parameter of this operation" });
+    }
+  });
+
+const SegmentsBody = EnvelopeBody.extend({
+  lastDay: z.iso.date().meta({ description: "The last local day that was over at asOf" }),
+  total: z.int().meta({ description: "Players with an event before asOf" }),
+  players: PlayersLink,
+  groups: z.array(
+    z.object({
+      key: z.enum(SEGMENT_GROUPS),
+      segments: z.array(
+        z
+          .object({
+            key: z.string(),
+            label: z.string(),
+            definition: z.string(),
+            players: z.int(),
+            share: z.number(),
+            previousPlayers: z.int().nullable().meta({ description: "A week before; null for level and xp" }),
+            change: z.int().nullable(),
+            avgXp: z.number().nullable(),
+            avgLevel: z.number().nullable(),
+          })
+          .meta({ id: "AnalyticsSegment" }),
+      ),
+    }),
+  ),
+}).meta({ id: "AnalyticsSegments" });
+
+/** A player in a list. */
+export const SegmentPlayerBody = z
+  .object({
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    displayName: z.string().nullable(),
+    xp: z.int(),
+    level: z.int(),
+    lastActiveAt: z.iso.datetime(),
+  })
+  .meta({ id: "AnalyticsSegmentPlayer" });
+
+export const analyticsRoutes = [
+  route({
+    ...question,
+    method: "get",
+    path: "/analytics/overview",
+    id: "getAnalyticsOverview",
+    isRevalidated: true,
+    summary: "Get how players did in a range, beside an earlier one",
+    description:
+      "Counts are exact. A player is active by an event of any type, or of activeEvents, and new by the " +
+      "first event ever.",
+    query: QuestionQuery.extend({
+      ...ComparisonFields.shape,
+      activeEvents: metricList(EVENT_TYPES_MAX).optional().meta({ description: "Event types, by comma" }),
+    }),
+    errors: ["PAYMENT_REQUIRED"],
+    response: OverviewBody,
+    run: (app, { projectId, query }) =>
+      answerQuestion(app, { id: "overview", projectId, query }, (work, asked) =>
+        readOverview(work, asked, query),
+      ),
+  }),
+  route({
+    ...question,
+    method: "get",
+    path: "/analytics/trends",
+    id: "getAnalyticsTrends",
+    isRevalidated: true,
+    summary: "Get metrics over time",
+    description:
+      "filter[eventType]=a,b and filter[properties.team]=GER count only such events. Weeks and months are " +
+      "clipped to the range.",
+    query: TrendsQuery,
+    errors: ["PAYMENT_REQUIRED"],
+    response: TrendsBody,
+    run: (app, { projectId, query }) =>
+      answerQuestion(app, { id: "trends", projectId, query }, (work, asked) =>
+        readTrends(work, asked, {
+          ...query,
+          metrics: query.metric.map((text) => ({ text, metric: readMetric(text) })),
+          breakdown: readBreakdown(query.breakdown),
+          cumulative: query.cumulative ?? false,
+          ...readFilters(query),
+        }),
+      ),
+  }),
+  route({
+    ...question,
+    method: "get",
+    path: "/analytics/segments",
+    id: "getAnalyticsSegments",
+    isRevalidated: true,
+    summary: "Get how players divide by activity, level and XP",
+    description: "Each group has every player once who had an event before asOf.",
+    query: FrameFields.extend({
+      group: z.enum([...SEGMENT_GROUPS, "all"]).default("all"),
+    }),
+    response: SegmentsBody,
+    run: (app, { projectId, query }) =>
+      answerQuestion(app, { id: "segments", projectId, query }, async (work, asked) => ({
+        ...playersLink("segments", { segment: undefined }),
+        ...(await readSegments(work, asked, query.group === "all" ? SEGMENT_GROUPS : [query.group])),
+      })),
+  }),
+  route({
+    ...question,
+    access: { ...question.access, scope: "players:read" },
+    method: "get",
+    path: "/analytics/segments/{group}/{segment}/players",
+    id: "listAnalyticsSegmentPlayers",
+    isRevalidated: true,
+    summary: "List the players of a segment of analytics",
+    description: "Those whom `GET /analytics/segments` counts at the same asOf and timezone, by id.",
+    params: z.object({
+      group: z.enum(SEGMENT_GROUPS),
+      segment: z.string().min(1).max(20).meta({ example: "at_risk" }),
+    }),
+    query: FrameFields.extend(PageQuery.shape),
+    response: EnvelopeBody.extend(pageBody(SegmentPlayerBody).shape),
+    run: (app, { projectId, params, query }) =>
+      answerQuestion(app, { id: "segmentPlayers", projectId, query, fields: params }, (work, asked) =>
+        listSegmentPlayers(work, asked, { ...params, page: query.page, limit: query.limit }),
+      ),
+  }),
+];

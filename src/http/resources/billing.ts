@@ -1,0 +1,296 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { User } from "../../domain/accounts/auth/user.ts";
+import {
+  beginCheckout,
+  openPortal,
+  type PageLimits,
+  type ReturnRules,
+  showSubscription,
+} from "../../domain/accounts/billing/buy.ts";
+import { findCustomer, markCustomers } from "../../domain/accounts/billing/customer.ts";
+import { SUBSCRIPTION_STATUSES } from "../../domain/accounts/billing/projection.ts";
+import { billingIsOff, INTERVALS, type Invoice, SOLD_PLANS } from "../../domain/accounts/billing/provider.ts";
+import type { SyncParts } from "../../domain/accounts/billing/sync.ts";
+import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/redirects.ts";
+import { takePlan } from "../../domain/delivery/plan-change.ts";
+import { USAGE_METRICS, showUsage } from "../../domain/accounts/billing/usage.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
+import { userOf } from "../../domain/kernel/caller.ts";
+import {
+  eventsTakenOf,
+  FEATURES,
+  type Plan,
+  PLAN_FEATURES,
+  PLAN_LIMITS,
+  PLANS,
+} from "../../domain/kernel/plans.ts";
+import { route } from "../route.ts";
+import { cursorBody, Limit } from "./list-bodies.ts";
+import { LimitsBody } from "./plan-bodies.ts";
+
+/** Bytes of an event of Stripe: those of invoices with many lines are the largest. */
+const EVENT_MAX_BYTES = 512 * 1024;
+
+const common = { tag: "Billing", project: "none" } as const;
+/** Open while the tenant is suspended, so that its team can see why and pay. */
+const seen = { ...common, access: { roles: ADMINS, needs: { suspended: true } } } as const;
+
+const refusedAbove = z.int().nullable().meta({
+  description: "More than this is refused with 402 PLAN_LIMIT_EXCEEDED; null: nothing is refused",
+});
+
+const PlanBody = z
+  .object({
+    plan: z.enum(PLANS),
+    limits: LimitsBody,
+    eventsRefusedAbove: refusedAbove,
+    features: z.array(z.enum(FEATURES)),
+    prices: z
+      .array(
+        z.object({
+          interval: z.enum(INTERVALS),
+          currency: z.string(),
+          unitAmount: z.int().meta({ description: "In the currency's smallest unit, such as cents" }),
+        }),
+      )
+      .nullable()
+      .meta({ description: "Empty for a plan that is not sold here; null while the provider does not say" }),
+  })
+  .meta({ id: "BillingPlan" });
+
+const UsageBody = z
+  .object({
+    plan: z.enum(PLANS),
+    periodStart: z.iso.datetime().meta({ description: "Of the calendar month in UTC" }),
+    periodEnd: z.iso.datetime(),
+    items: z.array(
+      z.object({
+        metric: z.enum(USAGE_METRICS).meta({ description: "The name of the limit of the plan" }),
+        used: z.int(),
+        limit: z.int().nullable().meta({ description: "null: no limit" }),
+        percent: z.int().nullable().meta({ description: "Of the limit, rounded down; null without a limit" }),
+        refusedAbove,
+      }),
+    ),
+  })
+  .meta({ id: "BillingUsage" });
+
+const Times = z.iso.datetime().nullable();
+
+const SubscriptionBody = z
+  .object({
+    plan: z.enum(PLANS).meta({ description: "What the tenant has now" }),
+    status: z.enum(SUBSCRIPTION_STATUSES),
+    subscribedPlan: z.enum(SOLD_PLANS).nullable().meta({ description: "What the subscription is for" }),
+    interval: z.enum(INTERVALS).nullable(),
+    currentPeriodStart: Times,
+    currentPeriodEnd: Times,
+    cancelAtPeriodEnd: z.boolean(),
+    trialEnd: Times,
+    graceEnd: Times.meta({ description: "While a payment fails: until when the plan is kept" }),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "BillingSubscription" });
+
+const InvoiceBody = z
+  .object({
+    id: z.string(),
+    number: z.string().nullable(),
+    status: z.string().meta({ description: "draft, open, paid, uncollectible or void" }),
+    currency: z.string(),
+    total: z.int().meta({ description: "In the currency's smallest unit, such as cents" }),
+    amountDue: z.int(),
+    amountPaid: z.int(),
+    periodStart: z.iso.datetime(),
+    periodEnd: z.iso.datetime(),
+    hostedUrl: z.string().nullable(),
+    pdfUrl: z.string().nullable(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "BillingInvoice" });
+
+const isoOf = (ms: number): string => new Date(ms).toISOString();
+
+const showInvoice = ({ createdMs, periodStartMs, periodEndMs, ...invoice }: Invoice) => ({
+  ...invoice,
+  periodStart: isoOf(periodStartMs),
+  periodEnd: isoOf(periodEndMs),
+  createdAt: isoOf(createdMs),
+});
+
+/** Returns what a plan costs; null while the payment provider does not say. */
+const pricesOf = async ({ billing }: App, plan: Plan) => {
+  if (!billing) return [];
+  const costs = await billing.costs().catch(() => undefined);
+  if (!costs) return null;
+  return billing.prices.flatMap((price) => {
+    const cost = costs.get(price.priceId);
+    return price.plan === plan && cost ? [{ interval: price.interval, ...cost }] : [];
+  });
+};
+
+const partsOf = (app: App): SyncParts & PageLimits => {
+  const { transact, billing, mail, limiter, clock } = app;
+  if (!billing) throw billingIsOff();
+  return {
+    transact,
+    billing,
+    mail,
+    limiter,
+    clock,
+    takePlan: (work, tenantId, plan) => takePlan(work, mail, tenantId, plan),
+  };
+};
+
+const returnsOf = ({ config }: App): ReturnRules => ({
+  origins: new Set([config.consoleUrl, ...config.oauth.redirectUris].map((url) => new URL(url).origin)),
+  isProduction: config.isProduction,
+});
+
+const Url = z.string().max(REDIRECT_URI_MAX);
+/** What is done at Stripe is no part of a transaction. */
+const byOwner = {
+  ...common,
+  takesNoIdempotencyKey: true,
+  errors: ["UPSTREAM_ERROR", "SERVICE_UNAVAILABLE"],
+} as const;
+
+export const billingRoutes = [
+  route({
+    ...common,
+    method: "get",
+    path: "/billing/plans",
+    id: "listBillingPlans",
+    summary: "List the plans, and what they include",
+    access: "public",
+    response: z.object({ data: z.array(PlanBody) }),
+    run: async (app) => {
+      const shown = PLANS.map(async (plan) => ({
+        plan,
+        limits: PLAN_LIMITS[plan],
+        eventsRefusedAbove: eventsTakenOf({ plan, planOverrides: {} }),
+        features: [...PLAN_FEATURES[plan]],
+        prices: await pricesOf(app, plan),
+      }));
+      return { data: await Promise.all(shown) };
+    },
+  }),
+  route({
+    ...seen,
+    method: "get",
+    path: "/billing/usage",
+    id: "getBillingUsage",
+    summary: "Get what is used of the plan",
+    description:
+      "Events and players with an event, of this calendar month in UTC and of all projects and sandboxes: " +
+      "exact, and counted with the event. Of projects, members and webhooks what there is. Open while the " +
+      "tenant is suspended.",
+    response: UsageBody,
+    run: (app, { caller }) => app.transact((work) => showUsage(work, userOf(caller).tenantId)),
+  }),
+  route({
+    ...seen,
+    method: "get",
+    path: "/billing/subscription",
+    id: "getBillingSubscription",
+    summary: "Get the subscription of the tenant",
+    description: "As the payment provider had it when it was last read. Open while the tenant is suspended.",
+    response: SubscriptionBody,
+    run: (app, { caller }) => app.transact((work) => showSubscription(work, userOf(caller).tenantId)),
+  }),
+  route({
+    ...seen,
+    method: "get",
+    path: "/billing/invoices",
+    // It waits for the payment provider, and holds none of the few slots of pages meanwhile.
+    hasSmallRows: true,
+    id: "listBillingInvoices",
+    summary: "List the invoices of the tenant, newest first",
+    description: "Read from the payment provider. Empty for a tenant that has bought nothing.",
+    errors: ["UPSTREAM_ERROR"],
+    query: z.object({
+      limit: Limit,
+      cursor: z
+        .string()
+        .regex(/^in_\w{1,200}$/)
+        .optional()
+        .meta({ description: "pagination.nextCursor of the page before" }),
+    }),
+    response: cursorBody(InvoiceBody),
+    run: async ({ transact, billing }, { caller, query: { limit, cursor } }) => {
+      const customer = await transact((work) => findCustomer(work, userOf(caller).tenantId));
+      if (!customer || !billing) return { data: [], pagination: { limit, nextCursor: null } };
+      const { customerId } = customer;
+      const { invoices, hasMore } = await billing.invoicesOf({ customerId, limit, after: cursor });
+      const nextCursor = hasMore ? (invoices.at(-1)?.id ?? null) : null;
+      return { data: invoices.map(showInvoice), pagination: { limit, nextCursor } };
+    },
+  }),
+  route({
+    ...byOwner,
+    method: "post",
+    path: "/billing/checkout",
+    id: "createBillingCheckout",
+    summary: "Begin to buy a plan",
+    description:
+      "Answers the address of a page of Stripe to send the browser to. The plan changes when it is paid. " +
+      "Checkouts that were begun before are ended. With a subscription: POST /billing/portal.",
+    access: { roles: ["OWNER"], needs: { verifiedEmail: true } },
+    body: z.object({
+      plan: z.enum(SOLD_PLANS),
+      interval: z.enum(INTERVALS),
+      successUrl: Url.meta({ description: "A page of CONSOLE_URL or of one of OAUTH_REDIRECT_URIS" }),
+      cancelUrl: Url,
+    }),
+    response: z.object({ url: z.string(), sessionId: z.string() }),
+    run: async (app, { caller, body }) => {
+      const { tenantId, userId } = userOf(caller);
+      const parts = partsOf(app);
+      const { email } = await app.transact(({ em }) => em.findOneOrFail(User, { id: userId }));
+      return beginCheckout(parts, { tenantId, email, ...body }, returnsOf(app));
+    },
+  }),
+  route({
+    ...byOwner,
+    method: "post",
+    path: "/billing/portal",
+    id: "createBillingPortal",
+    summary: "Open the billing portal",
+    description:
+      "Answers the address of a page of Stripe where the subscription is changed, paid and cancelled. Open " +
+      "while the tenant is suspended.",
+    access: { roles: ["OWNER"], needs: { verifiedEmail: true, suspended: true } },
+    body: z.object({ returnUrl: Url }),
+    response: z.object({ url: z.string() }),
+    run: (app, { caller, body }) =>
+      openPortal(partsOf(app), { tenantId: userOf(caller).tenantId, ...body }, returnsOf(app)),
+  }),
+  route({
+    ...common,
+    method: "post",
+    path: "/billing/webhook",
+    id: "receiveBillingEvent",
+    summary: "Receive an event of Stripe",
+    description:
+      "For Stripe alone, which signs its events. An event is nothing but a reason to read the customer's " +
+      "subscriptions from Stripe: it may come late, twice, and in any order.",
+    access: "public",
+    signatureHeader: "stripe-signature",
+    requireSigned: async ({ billing }, { bytes, signature }) => {
+      if (!billing) throw billingIsOff();
+      await billing.customerOf(bytes, signature);
+    },
+    bodyLimit: EVENT_MAX_BYTES,
+    itemised: true,
+    errors: ["SERVICE_UNAVAILABLE"],
+    body: z.looseObject({}),
+    response: z.object({ received: z.literal(true) }),
+    run: async ({ transact, billing }, { signed }) => {
+      if (!billing) throw billingIsOff();
+      const customerId = await billing.customerOf(signed.bytes, signed.signature);
+      if (customerId !== undefined) await transact((work) => markCustomers(work, [customerId]));
+      return { received: true } as const;
+    },
+  }),
+];

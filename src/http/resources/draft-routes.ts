@@ -1,0 +1,220 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import type { Definition } from "../../domain/economy/definitions/definition.ts";
+import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
+import {
+  archiveDraft,
+  createDraft,
+  duplicateDraft,
+  moveDraft,
+  patchDraft,
+  rollbackDraft,
+  showDraft,
+} from "../../domain/economy/definitions/drafts.ts";
+import type { DefinitionKind } from "../../domain/economy/definitions/kind.ts";
+import { listVersions, VERSION_ORDERS } from "../../domain/economy/definitions/versions.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
+import type { Access } from "../../domain/kernel/access.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
+import type { Json } from "../../domain/kernel/events/events.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import type { Work } from "../../domain/kernel/work.ts";
+import { type AnyRoute, route } from "../route.ts";
+import { capital, CHANGE_TEXT, changeBody } from "./definition-bodies.ts";
+import { sortedBy } from "./list-bodies.ts";
+
+type Shared = { tag: string; project: "caller"; access: Access };
+
+/** A kind of definition with drafts, as the API names and shows it. */
+export type DraftResource = {
+  kind: DefinitionKind;
+  /** With its article, as summaries name one: `a quest`. */
+  one: string;
+  read: Shared;
+  write: Shared;
+  /** What the path has: `{kind}Id` alone, the UUID or the key. */
+  params: z.ZodObject;
+  body: z.ZodObject;
+  versionBody: z.ZodObject;
+  /** What pausing, resuming and ending one mean to players. */
+  moves: { pause: string; resume: string; end: string };
+  /** Example of what a copy is given. */
+  copy: { key: string; name: string };
+};
+
+type Common = DraftResource & {
+  /** `Quest`, as in operation ids. */
+  name: string;
+  /** Path of a single one. */
+  path: string;
+  /** Returns what names the one of a request. */
+  refOf(asked: { projectId: string; params: unknown }): { projectId: string; ref: string };
+  /** Answers with what an action in one transaction returns. */
+  answer(app: App, act: (work: Work) => Promise<Definition>): Promise<never>;
+};
+
+const commonOf = (resource: DraftResource): Common => {
+  const { kind, plural } = resource.kind;
+  const param = `${kind}Id`;
+  return {
+    ...resource,
+    name: capital(kind),
+    path: `/${plural}/{${param}}`,
+    refOf: ({ projectId, params }) => ({ projectId, ref: (params as Record<string, string>)[param]! }),
+    answer: (app, act) => app.transact(async (work) => showDraft(await act(work), work) as never),
+  };
+};
+
+const createRoute = ({ kind, one, name, write, body, answer }: Common): AnyRoute =>
+  route({
+    ...write,
+    method: "post",
+    path: `/${kind.plural}`,
+    id: `create${name}`,
+    summary: `Create ${one}`,
+    description: "As a DRAFT: players see it once it is published. Its key never changes.",
+    body: kind.schema as z.ZodType<never>,
+    status: 201,
+    response: body,
+    run: (app, { caller, projectId, body: definition }) =>
+      answer(app, (work) => createDraft(work, kind, { projectId, definition, createdBy: actorOf(caller) })),
+  });
+
+const getRoute = ({ kind, one, name, path, params, read, body, refOf, answer }: Common): AnyRoute =>
+  route({
+    ...read,
+    method: "get",
+    path,
+    isRevalidated: true,
+    id: `get${name}`,
+    summary: `Get ${one}`,
+    params,
+    response: body,
+    run: (app, asked) => answer(app, (work) => getDefinition(work, asked.projectId, kind, refOf(asked).ref)),
+  });
+
+const updateRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute => {
+  const changed = changeBody(kind.shape, {
+    name: "draftVersion",
+    description: "The draft's version that the change is based on; 409 VERSION_CONFLICT if it is another",
+  });
+  return route({
+    ...write,
+    method: "patch",
+    path,
+    id: `update${name}`,
+    summary: `Edit ${one}'s draft`,
+    description: `${CHANGE_TEXT} What players do stays as it is until the draft is published.`,
+    params,
+    body: changed,
+    response: body,
+    run: (app, asked) => {
+      const { draftVersion, ...changes } = asked.body as Json & { draftVersion?: number };
+      return answer(app, (work) => patchDraft(work, kind, { ...refOf(asked), draftVersion, changes }));
+    },
+  });
+};
+
+const archiveRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute =>
+  route({
+    ...write,
+    method: "delete",
+    path,
+    id: `archive${name}`,
+    summary: `Archive ${one}`,
+    description: "A draft, or one that is PAUSED or ENDED; permanent. It keeps its key.",
+    params,
+    response: body,
+    run: (app, asked) => answer(app, (work) => archiveDraft(work, kind, refOf(asked))),
+  });
+
+const moveRoute = (common: Common, move: keyof DraftResource["moves"]): AnyRoute => {
+  const { kind, one, name, path, params, write, body, moves, refOf, answer } = common;
+  return route({
+    ...write,
+    method: "post",
+    path: `${path}/${move}`,
+    id: `${move}${name}`,
+    summary: `${capital(move)} ${one}`,
+    description: moves[move],
+    params,
+    response: body,
+    run: (app, asked) => answer(app, (work) => moveDraft(work, kind, { ...refOf(asked), move })),
+  });
+};
+
+const duplicateRoute = (common: Common): AnyRoute => {
+  const { kind, one, name, path, params, write, body, copy: example, refOf, answer } = common;
+  return route({
+    ...write,
+    method: "post",
+    path: `${path}/duplicate`,
+    id: `duplicate${name}`,
+    summary: `Copy ${one}`,
+    description: "A new DRAFT from its draft; archived ones can be copied too.",
+    params,
+    body: z
+      .strictObject({ key: Key.optional(), name: z.string().min(1).max(100).optional() })
+      .meta({ example }),
+    status: 201,
+    response: body,
+    run: (app, { caller, body: given, ...asked }) => {
+      const copy = { ...refOf(asked), ...given, createdBy: actorOf(caller) };
+      return answer(app, (work) => duplicateDraft(work, kind, copy));
+    },
+  });
+};
+
+const versionsRoute = ({ kind, one, name, path, params, read, versionBody, refOf }: Common): AnyRoute =>
+  route({
+    ...read,
+    method: "get",
+    path: `${path}/versions`,
+    id: `list${name}Versions`,
+    summary: `List ${one}'s versions`,
+    params,
+    query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
+    response: pageBody(versionBody),
+    run: (app, { query, ...asked }) =>
+      app.transact(async (work) => {
+        const found = await getDefinition(work, asked.projectId, kind, refOf(asked).ref);
+        const { versions, total } = await listVersions(work, found, query);
+        return pageOf(versions as never[], total, query);
+      }),
+  });
+
+const rollbackRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute =>
+  route({
+    ...write,
+    method: "post",
+    path: `${path}/rollback`,
+    id: `rollback${name}`,
+    summary: `Publish an earlier version of ${one}`,
+    description: "As the next version. Unpublished edits are dropped.",
+    params,
+    body: z.strictObject({ version: z.int().min(1) }).meta({ example: { version: 1 } }),
+    response: body,
+    run: (app, { body: given, ...asked }) =>
+      answer(app, (work) => rollbackDraft(work, kind, { ...refOf(asked), ...given })),
+  });
+
+/**
+ * The operations that are the same for all kinds with drafts, in the order of the documentation: those that
+ * come before publishing, and those that come after it. Lists and publishing are each kind's own.
+ */
+export const draftRoutes = (
+  resource: DraftResource,
+): { editing: readonly AnyRoute[]; running: readonly AnyRoute[] } => {
+  const common = commonOf(resource);
+  return {
+    editing: [createRoute(common), getRoute(common), updateRoute(common), archiveRoute(common)],
+    running: [
+      moveRoute(common, "pause"),
+      moveRoute(common, "resume"),
+      moveRoute(common, "end"),
+      duplicateRoute(common),
+      versionsRoute(common),
+      rollbackRoute(common),
+    ],
+  };
+};

@@ -1,0 +1,83 @@
+import { z } from "zod";
+import { passkeyRequest, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
+import { completeLogin, loginWithPasskey } from "../../domain/accounts/mfa/sign-in.ts";
+import { verifyAgain } from "../../domain/accounts/mfa/step-up.ts";
+import { OWN_ACCOUNT } from "../../domain/kernel/access.ts";
+import { route } from "../route.ts";
+import { LoginBody, signedInReply } from "./auth-bodies.ts";
+import {
+  AssertionInput,
+  ChallengeAnswerBody,
+  givenFactor,
+  PASSKEY_PAGES,
+  PasskeyOptionsBody,
+  proofParts,
+  selfOf,
+} from "./mfa-bodies.ts";
+
+const common = { tag: "Second factor", project: "none", takesNoIdempotencyKey: true } as const;
+const open = { ...common, access: "public", errors: ["UNAUTHORIZED"] } as const;
+
+/** Signing in with a second factor, or a passkey alone, and proving it again. */
+export const mfaLoginRoutes = [
+  route({
+    ...open,
+    method: "post",
+    path: "/auth/login/mfa",
+    id: "completeLogin",
+    summary: "Complete a login by the second factor",
+    description:
+      "`challengeToken` is `error.challenge.token` of a login, or challenge_token of an OAuth sign-in: " +
+      "good for 5 minutes, for one session. Send a `code` of the app or a recovery code, or a " +
+      "`passkey` that answers POST /auth/passkeys/options. 10 wrong codes in 15 minutes, and 50 in a day, " +
+      "are refused with 429, for strangers and for each known device apart.",
+    body: ChallengeAnswerBody,
+    response: LoginBody,
+    run: async (app, { body, actor, deviceToken }) =>
+      signedInReply(await completeLogin(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
+  }),
+  route({
+    ...open,
+    method: "post",
+    path: "/auth/passkeys/options",
+    id: "startPasskeyLogin",
+    summary: "Begin to prove a passkey",
+    description:
+      "Options for `navigator.credentials.get()`, good for 5 minutes and one answer: to log in with a " +
+      `passkey alone, as a second factor, or to prove it again. ${PASSKEY_PAGES}`,
+    response: PasskeyOptionsBody,
+    run: async (app, { origin }) => {
+      requirePasskeyOrigin(app.config.passkeys, origin);
+      return passkeyRequest(app, app.clock());
+    },
+  }),
+  route({
+    ...open,
+    method: "post",
+    path: "/auth/passkeys/login",
+    id: "loginWithPasskey",
+    summary: "Log in with a passkey alone",
+    description:
+      "Needs no password, and asks for no further factor: the device has verified who holds it. For users; " +
+      "a super-admin's passkey is a second factor only.",
+    body: z.object({ credential: AssertionInput }),
+    response: LoginBody,
+    run: async (app, { body, actor, deviceToken }) =>
+      signedInReply(await loginWithPasskey(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
+  }),
+  route({
+    ...common,
+    access: OWN_ACCOUNT,
+    method: "post",
+    path: "/auth/mfa/verify",
+    id: "verifySecondFactor",
+    summary: "Prove your second factor again",
+    description: "Counts for 10 minutes, in this session, for what asks for it again.",
+    body: z.object(givenFactor),
+    response: z.object({ verified: z.literal(true), verifiedUntil: z.iso.datetime() }),
+    run: async (app, { body, actor }) => {
+      const until = await verifyAgain(proofParts(app, actor), selfOf(actor), body);
+      return { verified: true as const, verifiedUntil: until.toISOString() };
+    },
+  }),
+];

@@ -1,0 +1,275 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { type AdminSignedIn, signInAdmin } from "../../domain/accounts/admin/login.ts";
+import {
+  addPasskey,
+  disableTotp,
+  enableTotp,
+  removePasskey,
+  replaceRecoveryCodes,
+} from "../../domain/accounts/mfa/changes.ts";
+import { refuseLastTotp, showFactors } from "../../domain/accounts/mfa/factors.ts";
+import { type FactorOwner, readOwner } from "../../domain/accounts/mfa/owner.ts";
+import { passkeyCreation, renamePasskey, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
+import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
+import { setUpTotp } from "../../domain/accounts/mfa/totp.ts";
+import { Name } from "../../domain/accounts/tenants/text.ts";
+import { OWN_ENROLMENT } from "../../domain/kernel/access.ts";
+import { route } from "../route.ts";
+import {
+  ChangeProofBody,
+  FactorCode,
+  NewCredentialInput,
+  PASSKEY_PAGES,
+  PasskeyOptionsBody,
+  proofParts,
+  selfOf,
+} from "./mfa-bodies.ts";
+import { AdminSignedInBody, PEOPLE_ENROLLING, superadmin } from "./superadmin-bodies.ts";
+
+const PasskeyBody = z
+  .object({
+    id: z.uuid(),
+    name: z.string(),
+    isBackedUp: z.boolean().meta({ description: "Kept by a password manager, so it outlives the device" }),
+    createdAt: z.iso.datetime(),
+    lastUsedAt: z.iso.datetime().nullable(),
+  })
+  .meta({ id: "Passkey" });
+
+const FactorsBody = z
+  .object({
+    enabled: z.boolean(),
+    required: z
+      .boolean()
+      .meta({ description: "By the tenant, or for super-admins by the server: the last one stays" }),
+    totp: z.object({ enabledAt: z.iso.datetime() }).nullable(),
+    passkeys: z.array(PasskeyBody),
+    recoveryCodesLeft: z.int(),
+  })
+  .meta({ id: "SecondFactors" });
+
+const RecoveryCodes = z
+  .array(z.string())
+  .meta({ description: "10 codes, shown only here; each works once", example: ["k2vd-97qm-acpx-h4te"] });
+
+/** A change that ends all logins of a super-admin answers with a new one. */
+const Login = AdminSignedInBody.optional().meta({
+  description: "For super-admins: all logins of before end",
+});
+
+const AddedBody = z.object({
+  recoveryCodes: RecoveryCodes.optional().meta({ description: "With the first factor" }),
+  login: Login,
+});
+
+/** The operations of users, and those of super-admins, differ in these. */
+type Side = {
+  prefix: "/auth/mfa" | "/superadmin/auth/mfa";
+  common: { tag: string; access: typeof OWN_ENROLMENT | typeof PEOPLE_ENROLLING; project: "none" };
+  /** Builds the id of an operation. */
+  id(verb: string, noun: string): string;
+};
+
+const USERS: Side = {
+  prefix: "/auth/mfa",
+  common: { tag: "Second factor", access: OWN_ENROLMENT, project: "none" },
+  id: (verb, noun) => `${verb}${noun}`,
+};
+const SUPERADMINS: Side = {
+  prefix: "/superadmin/auth/mfa",
+  common: { ...superadmin, access: PEOPLE_ENROLLING },
+  id: (verb, noun) => `${verb}Superadmin${noun}`,
+};
+
+/** Returns the new login of a super-admin whose logins have ended. */
+const loginOf = async (app: App, owner: FactorOwner): Promise<{ login?: AdminSignedIn }> =>
+  owner.kind === "admin" ? { login: await signInAdmin(app, owner.row) } : {};
+
+const ASKED =
+  "Needs `currentPassword`, if the account has one, and, if it has a second factor, `code` or `passkey`, " +
+  "unless its session proved one in the last 10 minutes.";
+
+const changing = { takesNoIdempotencyKey: true } as const;
+
+const factorRoutes = ({ prefix, common, id }: Side) => [
+  route({
+    ...common,
+    method: "get",
+    path: prefix,
+    id: id("get", "SecondFactors"),
+    summary: "Get your second factors",
+    response: FactorsBody,
+    run: (app, { actor }) =>
+      app.transact(async (work) => showFactors(work, app.config, await readOwner(work, selfOf(actor)))),
+  }),
+  route({
+    ...common,
+    ...changing,
+    method: "post",
+    path: `${prefix}/recovery-codes`,
+    id: id("replace", "RecoveryCodes"),
+    summary: "Replace your recovery codes",
+    description: `Those of before no longer work. ${ASKED}`,
+    body: ChangeProofBody,
+    response: z.object({ recoveryCodes: RecoveryCodes }),
+    prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
+    run: (app, { actor }) =>
+      app.transact(async (work) => ({
+        recoveryCodes: await replaceRecoveryCodes(work, app.mail, selfOf(actor)),
+      })),
+  }),
+];
+
+const refuseLast = (app: App, actor: Parameters<typeof selfOf>[0]): Promise<void> =>
+  app.transact(async (work) => refuseLastTotp(work, app.config, await readOwner(work, selfOf(actor))));
+
+const totpRoutes = ({ prefix, common, id }: Side) => [
+  route({
+    ...common,
+    ...changing,
+    method: "post",
+    path: `${prefix}/totp/setup`,
+    id: id("setUp", "Totp"),
+    summary: "Get a secret for an authenticator app",
+    description:
+      `It counts once a code of it went to POST ${prefix}/totp/enable, within an hour; ` +
+      `an app that is switched on already works until then. ${ASKED}`,
+    body: ChangeProofBody,
+    response: z.object({
+      secret: z.string().meta({ description: "Base32, shown only here", example: "JBSWY3DPEHPK3PXP" }),
+      otpauthUrl: z.string().meta({ description: "The same for a QR code" }),
+    }),
+    prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
+    run: (app, { actor }) =>
+      app.transact(async (work) =>
+        setUpTotp(work, app.secretBox, await readOwner(work, selfOf(actor), true)),
+      ),
+  }),
+  route({
+    ...common,
+    ...changing,
+    method: "post",
+    path: `${prefix}/totp/enable`,
+    id: id("enable", "Totp"),
+    summary: "Switch codes of an authenticator app on",
+    description:
+      "With the first factor your other sessions end, and the answer has recovery codes. " +
+      "A new app in place of another one ends your other sessions too.",
+    body: z.object({ code: FactorCode }),
+    response: AddedBody,
+    run: async (app, { actor, body }) => {
+      const { recoveryCodes, owner } = await enableTotp(proofParts(app, actor), selfOf(actor), body.code);
+      return { ...(recoveryCodes ? { recoveryCodes } : {}), ...(await loginOf(app, owner)) };
+    },
+  }),
+  route({
+    ...common,
+    ...changing,
+    method: "post",
+    path: `${prefix}/totp/disable`,
+    id: id("disable", "Totp"),
+    summary: "Switch codes of an authenticator app off",
+    description: `Your other sessions end. With the last factor the recovery codes go. ${ASKED}`,
+    body: ChangeProofBody,
+    response: z.object({ disabled: z.literal(true), login: Login }),
+    prepare: async (app, { actor, body }) => {
+      await refuseLast(app, actor);
+      await requireChangeProof(proofParts(app, actor), selfOf(actor), body);
+    },
+    run: async (app, { actor }) => {
+      const parts = { mail: app.mail, rules: app.config };
+      const owner = await app.transact((work) => disableTotp(work, parts, selfOf(actor)));
+      return { disabled: true as const, ...(await loginOf(app, owner)) };
+    },
+  }),
+];
+
+const PasskeyParams = z.object({ passkeyId: z.string() });
+
+const passkeyRoutes = ({ prefix, common, id }: Side) => [
+  route({
+    ...common,
+    ...changing,
+    method: "post",
+    path: `${prefix}/passkeys/options`,
+    id: id("start", "Passkey"),
+    summary: "Begin to add a passkey",
+    description: `Options for \`navigator.credentials.create()\`, for 5 minutes. ${PASSKEY_PAGES} ${ASKED}`,
+    body: ChangeProofBody,
+    response: PasskeyOptionsBody,
+    prepare: async (app, { actor, body, origin }) => {
+      requirePasskeyOrigin(app.config.passkeys, origin);
+      await requireChangeProof(proofParts(app, actor), selfOf(actor), body);
+    },
+    run: (app, { actor }) =>
+      app.transact(async (work) => {
+        const self = selfOf(actor);
+        return passkeyCreation(work, app, { owner: await readOwner(work, self), self });
+      }),
+  }),
+  route({
+    ...common,
+    ...changing,
+    method: "post",
+    path: `${prefix}/passkeys`,
+    id: id("add", "Passkey"),
+    summary: "Add a passkey",
+    description:
+      "At most 20. With the first factor your other sessions end, and the answer has recovery codes.",
+    body: z.object({ name: Name.meta({ example: "Ada's phone" }), credential: NewCredentialInput }),
+    status: 201,
+    response: AddedBody.extend({ passkey: PasskeyBody }),
+    run: async (app, { actor, body }) => {
+      const parts = proofParts(app, actor);
+      const { passkey, recoveryCodes, owner } = await addPasskey(parts, selfOf(actor), body);
+      return { passkey, ...(recoveryCodes ? { recoveryCodes } : {}), ...(await loginOf(app, owner)) };
+    },
+  }),
+];
+
+const knownPasskeyRoutes = ({ prefix, common, id }: Side) => [
+  route({
+    ...common,
+    method: "patch",
+    path: `${prefix}/passkeys/{passkeyId}`,
+    id: id("rename", "Passkey"),
+    summary: "Rename a passkey",
+    params: PasskeyParams,
+    body: z.object({ name: Name }),
+    response: PasskeyBody,
+    run: (app, { actor, params: { passkeyId }, body: { name } }) =>
+      app.transact(async (work) =>
+        renamePasskey(work, await readOwner(work, selfOf(actor)), { passkeyId, name }),
+      ),
+  }),
+  route({
+    ...common,
+    method: "delete",
+    path: `${prefix}/passkeys/{passkeyId}`,
+    id: id("remove", "Passkey"),
+    summary: "Remove a passkey",
+    description: `Your other sessions end. With the last factor the recovery codes go. ${ASKED}`,
+    params: PasskeyParams,
+    body: ChangeProofBody,
+    response: z.object({ deleted: z.literal(true), login: Login }),
+    prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
+    run: async (app, { actor, params }) => {
+      const parts = { mail: app.mail, rules: app.config };
+      const owner = await app.transact((work) => removePasskey(work, parts, selfOf(actor), params.passkeyId));
+      return { deleted: true as const, ...(await loginOf(app, owner)) };
+    },
+  }),
+];
+
+const routesOf = (side: Side) => [
+  ...factorRoutes(side),
+  ...totpRoutes(side),
+  ...passkeyRoutes(side),
+  ...knownPasskeyRoutes(side),
+];
+
+/** A user's own second factors. */
+export const mfaRoutes = routesOf(USERS);
+/** A super-admin's own. */
+export const superadminMfaRoutes = routesOf(SUPERADMINS);

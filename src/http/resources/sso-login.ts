@@ -1,0 +1,177 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
+import { RESPONSE_MODES } from "../../domain/accounts/oauth/flows.ts";
+import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/redirects.ts";
+import type { CustomHost } from "../../domain/accounts/domains/known.ts";
+import { addressesOf } from "../../domain/accounts/sso/addresses.ts";
+import { completeOidc, completeSaml, type CompleteSsoParts } from "../../domain/accounts/sso/complete.ts";
+import type { FailureParts } from "../../domain/accounts/sso/failures.ts";
+import type { Actor } from "../../domain/kernel/caller.ts";
+import { customHostAddresses } from "../../domain/accounts/sso/custom-hosts.ts";
+import { discoverSso } from "../../domain/accounts/sso/discover.ts";
+import { SSO_FLOW_SECONDS } from "../../domain/accounts/sso/flows.ts";
+import { findSsoTenant, startSso } from "../../domain/accounts/sso/start.ts";
+import { Reply, route } from "../route.ts";
+import { StreamedBody } from "../streamed.ts";
+import { answerOf, redirect, reportTo, ssoCookieOf } from "./oauth-browser.ts";
+
+const STATE_MAX = 128;
+/** Bytes of a form with a SAML response: Base64, percent-encoded. */
+const FORM_MAX_BYTES = 384 * 1_024;
+const RESPONSE_MAX = 300_000;
+
+const open = { tag: "Single sign-on", project: "none", access: "public" } as const;
+const Params = z.object({ tenantId: z.string().max(64) });
+
+type Asked = { actor: Actor; host: CustomHost | undefined };
+
+/** Logs what an administrator of the tenant cannot mend, and what they could not be told. */
+const reportFailure =
+  (log: App["log"], { actor: { requestId } }: Asked): FailureParts["report"] =>
+  ({ tenantId, failure }, problem) => {
+    const about = { tenantId, requestId };
+    if (failure.cause !== undefined) reportTo(log, "single sign-on failed", about)(failure);
+    if (problem !== undefined)
+      log.error({ ...about, err: problem }, "why single sign-on failed could not be kept");
+  };
+
+const partsOf = (
+  { transact, secretBox, tokens, mail, sso, config, log }: App,
+  asked: Asked,
+): CompleteSsoParts => ({
+  transact,
+  secretBox,
+  tokens,
+  mail,
+  sso,
+  publicUrl: config.publicUrl,
+  host: asked.host,
+  redirectUris: config.oauth.redirectUris,
+  isProduction: config.isProduction,
+  report: reportFailure(log, asked),
+});
+
+export const ssoLoginRoutes = [
+  route({
+    ...open,
+    method: "post",
+    path: "/auth/sso/discover",
+    id: "discoverSso",
+    summary: "Find where somebody signs in",
+    description:
+      "By the domain of the address, which a tenant has verified: the answer is the same for every address " +
+      "of a domain. Open `authUrl` with redirect_uri in the browser, at the host that was asked.",
+    takesNoIdempotencyKey: true,
+    body: z.object({ email: z.string().max(EMAIL_MAX).meta({ example: "ada@acme.com" }) }),
+    response: z.object({
+      ssoRequired: z.boolean().meta({ description: "Passwords are refused" }),
+      authUrl: z.string().nullable().meta({ description: "Path; null: sign in with a password" }),
+      displayName: z.string().nullable().meta({ description: "Label of the sign-in button" }),
+    }),
+    run: ({ transact }, { body, host }) => transact((work) => discoverSso(work, body.email, host)),
+  }),
+  route({
+    ...open,
+    method: "get",
+    path: "/auth/sso/{tenantId}",
+    id: "startSso",
+    summary: "Start a single sign-on",
+    description:
+      "Sends the browser to the tenant's identity provider, from there to the host where it began, and " +
+      "back to redirect_uri: with " +
+      "access_token, refresh_token, token_type and expires_in, with a code for POST /auth/oauth/exchange, " +
+      "or with error and error_description, as an OAuth flow does.",
+    params: Params,
+    query: z.object({
+      redirect_uri: z.string().max(REDIRECT_URI_MAX).optional().meta({
+        description: "Address to return to; must equal one of the server's or of the tenant's redirectUris",
+      }),
+      response_mode: z.enum(RESPONSE_MODES).default("query").meta({
+        description: "query: tokens come back in the address; code: a code for them does",
+      }),
+    }),
+    status: 302,
+    response: z.undefined(),
+    run: async (app, { params, query, actor, host }) => {
+      const { browser, location } = await startSso(partsOf(app, { actor, host }), {
+        tenantId: params.tenantId,
+        redirectUri: query.redirect_uri,
+        responseMode: query.response_mode,
+      });
+      return redirect(location, browser && ssoCookieOf(app, host).set(browser, SSO_FLOW_SECONDS));
+    },
+  }),
+  route({
+    ...open,
+    method: "get",
+    path: "/auth/sso/oidc/{tenantId}/callback",
+    id: "completeSsoOidc",
+    summary: "Complete a single sign-on by OpenID Connect",
+    description: "Where an OpenID provider sends the browser back to: `oidcRedirectUri`.",
+    params: Params,
+    // Providers may send unknown parameters.
+    query: z.looseObject({ state: z.string().max(STATE_MAX).optional() }),
+    status: 302,
+    response: z.undefined(),
+    run: async (app, { params, query, cookie, actor, host }) => {
+      const { read, clear } = ssoCookieOf(app, host);
+      const back = { tenantId: params.tenantId, answer: answerOf(query), browser: read(cookie) };
+      return redirect(await completeOidc(partsOf(app, { actor, host }), back), clear());
+    },
+  }),
+  route({
+    ...open,
+    method: "post",
+    path: "/auth/sso/saml/{tenantId}/acs",
+    id: "completeSsoSaml",
+    summary: "Complete a single sign-on by SAML",
+    description:
+      "Where a SAML identity provider posts its response to: `acsUrl`. The response needs a signed " +
+      "assertion, not encrypted, for this server's entity id.",
+    takesNoIdempotencyKey: true,
+    takesForm: true,
+    bodyLimit: FORM_MAX_BYTES,
+    params: Params,
+    body: z.looseObject({
+      SAMLResponse: z.string().min(1).max(RESPONSE_MAX),
+      RelayState: z.string().max(REDIRECT_URI_MAX).optional(),
+    }),
+    status: 302,
+    response: z.undefined(),
+    run: async (app, { params, body, cookie, actor, host }) => {
+      const { read, clear } = ssoCookieOf(app, host);
+      const { SAMLResponse: response, RelayState: relayState } = body;
+      const back = { tenantId: params.tenantId, response, relayState, browser: read(cookie) };
+      return redirect(await completeSaml(partsOf(app, { actor, host }), back), clear());
+    },
+  }),
+  route({
+    ...open,
+    method: "get",
+    path: "/auth/sso/saml/{tenantId}/metadata",
+    id: "getSsoSamlMetadata",
+    summary: "Get the SAML metadata of this server",
+    description:
+      "As the service provider of a tenant that signs in by SAML; its address is the entity id. It has the " +
+      "ACS of PUBLIC_URL as the default, and those of the tenant's custom domains.",
+    params: Params,
+    media: ["application/samlmetadata+xml"],
+    response: z.string(),
+    run: async ({ transact, sso, config }, { params, host }) => {
+      const xml = await transact(async (work) => {
+        const { id } = await findSsoTenant(work, params.tenantId, host);
+        const { publicUrl, domains } = config;
+        const { spEntityId, acsUrl } = addressesOf(publicUrl, id);
+        const own = await customHostAddresses(work, { publicUrl, hasDomains: domains !== undefined }, id);
+        return sso.saml.metadata({ spEntityId, acsUrls: [acsUrl, ...own.map((one) => one.acsUrl)] });
+      });
+      const make = async (put: (piece: string) => Promise<void>) => {
+        await put(xml);
+        return {};
+      };
+      const type = "application/samlmetadata+xml";
+      return new Reply(200, new StreamedBody({ kind: "made", type, trailers: [], make }) as never);
+    },
+  }),
+];

@@ -1,0 +1,226 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
+import { type Actor, userOf } from "../../domain/kernel/caller.ts";
+import { addressesOf } from "../../domain/accounts/sso/addresses.ts";
+import type { SsoConfiguration } from "../../domain/accounts/sso/configuration.ts";
+import { deleteSso, getSso, noteTest, putSso, type SsoActor } from "../../domain/accounts/sso/configure.ts";
+import { customHostAddresses } from "../../domain/accounts/sso/custom-hosts.ts";
+import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
+import {
+  addDomain,
+  checkDomain,
+  listDomains,
+  removeDomain,
+  showDomain,
+  verifyDomain,
+} from "../../domain/accounts/sso/domains.ts";
+import { listFailures } from "../../domain/accounts/sso/failures.ts";
+import { idpOf, type SsoInput } from "../../domain/accounts/sso/input.ts";
+import { requireDiscovery, testSso } from "../../domain/accounts/sso/probe.ts";
+import { showSso } from "../../domain/accounts/sso/show.ts";
+import type { Work } from "../../domain/kernel/work.ts";
+import { requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
+import { route } from "../route.ts";
+import { selfOf } from "./mfa-bodies.ts";
+import { Deleted } from "./plain-bodies.ts";
+import { inputOf, SsoBody, SsoDomainBody, SsoFailureBody, SsoRequest, SsoTestBody } from "./sso-bodies.ts";
+
+const common = { tag: "Single sign-on", project: "none" } as const;
+const NEEDS = { feature: "sso", verifiedEmail: true } as const;
+const owners = {
+  ...common,
+  access: { roles: ["OWNER"], needs: NEEDS },
+  errors: ["PAYMENT_REQUIRED", "UNPROCESSABLE_ENTITY"],
+} as const;
+const DomainParams = z.object({ domainId: z.string().max(64) });
+
+const partsOf = ({ secretBox, config, sso, mail }: App) => ({
+  secretBox,
+  sso,
+  mail,
+  publicUrl: config.publicUrl,
+  isLocal: sso.isLocal,
+});
+
+const actorOf = ({ caller }: Actor): SsoActor => {
+  const { tenantId, userId, sessionId } = userOf(caller);
+  return { tenantId, userId, sessionId };
+};
+
+const show = async (work: Work, { config }: App, sso: SsoConfiguration) => {
+  const { publicUrl, domains } = config;
+  const server = { publicUrl, hasDomains: domains !== undefined };
+  return showSso(sso, publicUrl, await customHostAddresses(work, server, sso.tenantId));
+};
+
+/** Reads the metadata of a provider that is new, or whose secret is: a typing error shows at once. */
+const discoverNew = async (app: App, tenantId: string, input: SsoInput): Promise<void> => {
+  const idp = idpOf(input, app.sso.isLocal, app.clock());
+  if (input.provider === "SAML" || idp.oidcIssuer == null) return;
+  // Without a secret it is the one that is known, or refused.
+  if (input.oidcClientSecret === undefined) return;
+  await requireDiscovery(app.sso, {
+    tenantId,
+    provider: input.provider,
+    issuer: idp.oidcIssuer,
+    clientId: idp.oidcClientId ?? "",
+    clientSecret: input.oidcClientSecret,
+    scopes: idp.oidcScopes,
+    redirectUri: addressesOf(app.config.publicUrl, tenantId).oidcRedirectUri,
+  });
+};
+
+const configurationRoutes = [
+  route({
+    ...common,
+    method: "get",
+    path: "/enterprise/sso",
+    id: "getSso",
+    summary: "Get the SSO configuration",
+    description: "404 while there is none. Readable on every plan.",
+    access: { roles: ADMINS },
+    errors: ["NOT_FOUND"],
+    response: SsoBody,
+    run: (app, { caller }) =>
+      app.transact(async (work) => show(work, app, await getSso(work, userOf(caller).tenantId))),
+  }),
+  route({
+    ...owners,
+    method: "put",
+    path: "/enterprise/sso",
+    id: "putSso",
+    summary: "Update SSO configuration",
+    description:
+      "Replaces the whole configuration, and creates it the first time. AZURE_AD, OKTA and " +
+      "GOOGLE_WORKSPACE are OpenID providers with rules of their own. The metadata of an OpenID provider " +
+      "is read at once: 422 SSO_DISCOVERY_FAILED. OWNERs with a second factor prove it within 10 minutes " +
+      "before.",
+    body: SsoRequest,
+    needsBody: true,
+    response: SsoBody,
+    requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
+    prepare: (app, { actor, body }) => discoverNew(app, userOf(actor.caller).tenantId, inputOf(body)),
+    run: (app, { actor, body }) =>
+      app.transact(async (work) =>
+        show(work, app, await putSso(work, partsOf(app), actorOf(actor), inputOf(body))),
+      ),
+  }),
+  route({
+    ...owners,
+    method: "post",
+    path: "/enterprise/sso/test",
+    id: "testSso",
+    summary: "Test the SSO configuration",
+    description:
+      "Looks at what can be seen without signing in: metadata and keys of an OpenID provider, certificates " +
+      "and sign-on address of a SAML one. 10 tests an hour. Whether the client secret is right shows only " +
+      "when somebody signs in.",
+    errors: ["PAYMENT_REQUIRED", "NOT_FOUND"],
+    response: SsoTestBody,
+    prepare: (app, { caller }) => testSso({ ...app, ...partsOf(app) }, userOf(caller).tenantId),
+    run: (app, { caller, prepared: checks }) =>
+      app.transact(async (work) => {
+        await noteTest(work, userOf(caller).tenantId);
+        return { success: checks.every(({ ok }) => ok), checks, testedAt: work.now.toISOString() };
+      }),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: "/enterprise/sso/failures",
+    id: "listSsoFailures",
+    summary: "List sign-ins that failed",
+    description:
+      "Why sign-ins through the tenant's identity provider failed, also where the browser was told less: " +
+      "the latest first, those alike as one, at most 50, for 30 days after the last time. Not those whose " +
+      "browser came back without having begun (OAUTH_STATE_INVALID).",
+    access: { roles: ADMINS },
+    response: z.object({ data: z.array(SsoFailureBody) }),
+    run: (app, { caller }) =>
+      app.transact(async (work) => ({ data: await listFailures(work, userOf(caller).tenantId) })),
+  }),
+  route({
+    ...common,
+    method: "delete",
+    path: "/enterprise/sso",
+    id: "deleteSso",
+    summary: "Remove the SSO configuration",
+    description:
+      "Sessions that began through it end. Accounts stay; their people set a password by " +
+      "POST /auth/forgot-password. OWNERs with a second factor prove it within 10 minutes before.",
+    access: { roles: ["OWNER"] },
+    errors: ["NOT_FOUND"],
+    response: Deleted,
+    requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
+    run: async (app, { actor }) => {
+      await app.transact((work) => deleteSso(work, app, actorOf(actor)));
+      return { deleted: true } as const;
+    },
+  }),
+];
+
+const domainRoutes = [
+  route({
+    ...common,
+    method: "get",
+    path: "/enterprise/sso/domains",
+    id: "listSsoDomains",
+    summary: "List domains of email addresses",
+    description: "In alphabetical order, at most 50.",
+    access: { roles: ADMINS },
+    response: z.object({ data: z.array(SsoDomainBody) }),
+    run: (app, { caller }) =>
+      app.transact(async (work) => ({
+        data: (await listDomains(work, userOf(caller).tenantId)).map(showDomain),
+      })),
+  }),
+  route({
+    ...owners,
+    method: "post",
+    path: "/enterprise/sso/domains",
+    id: "addSsoDomain",
+    summary: "Claim a domain of email addresses",
+    description:
+      "Make the TXT record of the answer, then verify the domain. People with addresses of a verified " +
+      "domain are led to the tenant's identity provider, which may make accounts for them.",
+    body: z.strictObject({ domain: z.string().max(DOMAIN_MAX).meta({ example: "acme.com" }) }),
+    status: 201,
+    response: SsoDomainBody,
+    run: (app, { caller, body }) =>
+      app.transact(async (work) => showDomain(await addDomain(work, userOf(caller).tenantId, body.domain))),
+  }),
+  route({
+    ...owners,
+    method: "post",
+    path: "/enterprise/sso/domains/{domainId}/verify",
+    id: "verifySsoDomain",
+    summary: "Verify a domain of email addresses",
+    description:
+      "Looks for the TXT record: 422 DNS_NOT_READY until it is seen, 409 DOMAIN_ALREADY_CLAIMED when " +
+      "another tenant has verified the domain.",
+    params: DomainParams,
+    response: SsoDomainBody,
+    prepare: (app, { caller, params }) => checkDomain(app, userOf(caller).tenantId, params.domainId),
+    run: (app, { caller, params }) =>
+      app.transact(async (work) =>
+        showDomain(await verifyDomain(work, userOf(caller).tenantId, params.domainId)),
+      ),
+  }),
+  route({
+    ...common,
+    method: "delete",
+    path: "/enterprise/sso/domains/{domainId}",
+    id: "removeSsoDomain",
+    summary: "Give up a domain of email addresses",
+    access: { roles: ["OWNER"] },
+    params: DomainParams,
+    response: Deleted,
+    run: async (app, { caller, params }) => {
+      await app.transact((work) => removeDomain(work, userOf(caller).tenantId, params.domainId));
+      return { deleted: true } as const;
+    },
+  }),
+];
+
+export const ssoRoutes = [...configurationRoutes, ...domainRoutes];

@@ -1,0 +1,108 @@
+import { patchGroup, readGroup } from "../../domain/accounts/scim/group-draft.ts";
+import {
+  changeScimGroup,
+  createScimGroup,
+  deleteScimGroup,
+  getScimGroup,
+  listScimGroups,
+} from "../../domain/accounts/scim/groups.ts";
+import { readPatch } from "../../domain/accounts/scim/patch.ts";
+import { route } from "../route.ts";
+import { Body, common, listReply, nothing, Params, provisioning, replyOf, scopeOf } from "./common.ts";
+import { SCIM_PATH } from "./discovery.ts";
+import { filterOf, pageOf, selectionOf } from "./query.ts";
+
+export const scimGroupRoutes = [
+  route({
+    ...common,
+    method: "get",
+    path: `${SCIM_PATH}/Groups`,
+    id: "scimListGroups",
+    summary: "List groups",
+    run: async (app, { caller, query }) => {
+      const withMembers = selectionOf(query).has("members");
+      const wanted = { filter: filterOf(query), page: pageOf(query), withMembers };
+      return listReply(
+        await app.transact((work) => listScimGroups(work, scopeOf(app, caller), wanted)),
+        query,
+      );
+    },
+  }),
+  route({
+    ...provisioning,
+    method: "post",
+    path: `${SCIM_PATH}/Groups`,
+    id: "scimCreateGroup",
+    summary: "Create a group",
+    body: Body,
+    run: async (app, { caller, query, body }) => {
+      const draft = readGroup(body);
+      const made = await app.transact((work) => createScimGroup(work, scopeOf(app, caller), draft));
+      return replyOf(made, query, 201);
+    },
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: `${SCIM_PATH}/Groups/{id}`,
+    id: "scimGetGroup",
+    summary: "Get a group",
+    params: Params,
+    run: async (app, { caller, params, query }) => {
+      const withMembers = selectionOf(query).has("members");
+      const group = await app.transact((work) =>
+        getScimGroup(work, scopeOf(app, caller), params.id, withMembers),
+      );
+      return replyOf(group, query);
+    },
+  }),
+  route({
+    ...provisioning,
+    method: "put",
+    path: `${SCIM_PATH}/Groups/{id}`,
+    id: "scimReplaceGroup",
+    summary: "Replace a group",
+    params: Params,
+    body: Body,
+    run: async (app, { caller, params, query, body, ifMatch }) => {
+      const draft = readGroup(body);
+      const scope = scopeOf(app, caller);
+      const changed = await app.transact(async (work) => {
+        await changeScimGroup(work, scope, { id: params.id, ifMatch }, () => draft);
+        return getScimGroup(work, scope, params.id, selectionOf(query).has("members"));
+      });
+      return replyOf(changed, query);
+    },
+  }),
+  route({
+    ...provisioning,
+    method: "patch",
+    path: `${SCIM_PATH}/Groups/{id}`,
+    id: "scimPatchGroup",
+    summary: "Change a group",
+    params: Params,
+    body: Body,
+    run: async (app, { caller, params, body, ifMatch }) => {
+      const operations = readPatch(body);
+      await app.transact((work) =>
+        changeScimGroup(work, scopeOf(app, caller), { id: params.id, ifMatch }, (known) =>
+          patchGroup(known, operations),
+        ),
+      );
+      // With thousands of members the group is not sent back for a change of one.
+      return nothing();
+    },
+  }),
+  route({
+    ...provisioning,
+    method: "delete",
+    path: `${SCIM_PATH}/Groups/{id}`,
+    id: "scimDeleteGroup",
+    summary: "Delete a group",
+    params: Params,
+    run: async (app, { caller, params, ifMatch }) => {
+      await app.transact((work) => deleteScimGroup(work, scopeOf(app, caller), { id: params.id, ifMatch }));
+      return nothing();
+    },
+  }),
+];

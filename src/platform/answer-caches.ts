@@ -1,0 +1,69 @@
+import type { KeptAnswer } from "../domain/analytics/ask.ts";
+import { BoardCache } from "../domain/leaderboards/board-cache.ts";
+import type { ListFacts } from "../domain/leaderboards/live-facts.ts";
+import type { LeaderboardParts } from "../domain/leaderboards/live-list.ts";
+import type { RankedValues } from "../domain/leaderboards/value-ranks.ts";
+import type { OwnChanges } from "../domain/kernel/own-changes.ts";
+import type { ReadyJson } from "../domain/kernel/ready-json.ts";
+import { createSizedCache, type SizedCache } from "../domain/kernel/sized-cache.ts";
+import { YoungCache } from "../domain/kernel/young-cache.ts";
+import type { ChatHistory } from "../domain/social/chat/messages.ts";
+import type { Metrics } from "../metrics.ts";
+
+/** What reads remember between requests. */
+export type AnswerCaches = {
+  boards: BoardCache;
+  listFacts: LeaderboardParts["listFacts"];
+  /** Values of breakdowns in their order, of which pages are cut. */
+  rankedValues: YoungCache<RankedValues>;
+  /** Answers that are sent for a moment as they are. */
+  answers: YoungCache<ReadyJson>;
+  /** Answers of analytics, for as long as nothing has happened. */
+  questions: SizedCache<KeptAnswer>;
+  /** The newest messages of channels, as everybody sees them. */
+  chatHistories: YoungCache<ChatHistory>;
+};
+
+/** Maximum answers, and bytes of them, that a process keeps. */
+const ANSWERS_KEPT = { items: 20_000, bytes: 32 * 1024 * 1024 };
+
+/** As above, of analytics. */
+const QUESTIONS_KEPT = { items: 2_000, bytes: 16 * 1024 * 1024 };
+
+/** As above, of facts of lists. */
+const LISTS_KEPT = { items: 10_000, bytes: 5 * 1024 * 1024 };
+
+/** As above, of values of breakdowns in their order. */
+const VALUES_KEPT = { items: 1_000, bytes: 8 * 1024 * 1024 };
+
+/** As above, of the newest messages of channels. */
+const HISTORIES_KEPT = { items: 1_000, bytes: 8 * 1024 * 1024 };
+
+/** Creates what reads remember between requests, each bounded in bytes. */
+export const createAnswerCaches = (
+  { cacheLookUps, watchCaches }: Metrics,
+  changes: OwnChanges,
+): AnswerCaches => {
+  const count = (cache: string, isHit: boolean): void =>
+    cacheLookUps.inc({ cache, result: isHit ? "hit" : "miss" });
+  const young = <T>(cache: string, kept: { items: number; bytes: number }): YoungCache<T> =>
+    new YoungCache<T>({ ...kept, changes, onLookUp: (isHit) => count(cache, isHit) });
+  const boards = new BoardCache(count);
+  const listFacts = young<ListFacts | undefined>("lists", LISTS_KEPT);
+  const rankedValues = young<RankedValues>("values", VALUES_KEPT);
+  const answers = young<ReadyJson>("answers", ANSWERS_KEPT);
+  const chatHistories = young<ChatHistory>("chats", HISTORIES_KEPT);
+  const questions = createSizedCache<KeptAnswer>(QUESTIONS_KEPT);
+  watchCaches(() => ({
+    sizes: {
+      ...boards.sizes,
+      lists: listFacts.size,
+      values: rankedValues.size,
+      answers: answers.size,
+      questions: questions.size,
+      chats: chatHistories.size,
+    },
+    ownEntries: changes.waiting,
+  }));
+  return { boards, listFacts, rankedValues, answers, questions, chatHistories };
+};

@@ -1,0 +1,224 @@
+import assert from "node:assert/strict";
+import { localDay, dateOfDay, dayStart } from "../../src/domain/analytics/calendar.ts";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { rollUpAll } from "../support/analytics/both-ways.ts";
+import { openOracle, type Oracle } from "../support/analytics/duckdb.ts";
+import {
+  type AskedOracle,
+  type OracleTrend,
+  overviewBy,
+  segmentsBy,
+  trendBy,
+} from "../support/analytics/oracle-questions.ts";
+import { anAsker, type Asker, type Past } from "../support/analytics/questions.ts";
+import { exported } from "../support/data/exports.ts";
+import { type Random, seeded } from "../support/seed.ts";
+import { tell } from "../support/tell.ts";
+
+/** `npm run verify:analytics` asks more; SEED makes the same choices again. */
+const QUESTIONS = Number(process.env["VERIFY_QUESTIONS"] ?? 60);
+const EVENTS = Number(process.env["VERIFY_EVENTS"] ?? 4_000);
+
+/** Half an hour, summer times of half an hour, midnights that do not exist, and two that are plain. */
+const ZONES = [
+  "Asia/Kolkata",
+  "Australia/Lord_Howe",
+  "America/Sao_Paulo",
+  "Africa/Cairo",
+  "America/New_York",
+  "Asia/Kathmandu",
+  "UTC",
+];
+/** In each of them clocks are changed: in Sao Paulo at midnight until 2019, in Cairo since 2023. */
+const SEASONS = [
+  ["2018-09-15", "2019-03-15"],
+  ["2024-02-15", "2024-12-01"],
+] as const;
+/** Days that begin at one o'clock. */
+const SKIPPED = [
+  ["America/Sao_Paulo", "2018-11-04"],
+  ["Africa/Cairo", "2024-04-26"],
+] as const;
+const TYPES = ["quiz.done", "login", "match", "chat"];
+const TEAMS = ["GER", "BRA", "EGY", "AUS", "IND"];
+const DAY_MS = 86_400_000;
+
+const dayOf = (date: string): number => Date.parse(date) / DAY_MS;
+
+/** A day of a season. */
+const aDay = (random: Random): number => {
+  const [from, to] = random.pick(SEASONS).map(dayOf) as [number, number];
+  return random.between(from, to);
+};
+
+/** Much happens around midnights of some zone, often in one millisecond, and it does not come in order. */
+const aHistory = (random: Random): Past[] => {
+  const events: Past[] = [];
+  while (events.length < EVENTS) {
+    const zone = random.pick(ZONES);
+    const midnight = dayStart(zone, aDay(random));
+    const at = random.chance(0.5)
+      ? midnight + random.pick([-1, 0, 1, -1_800_000, 1_800_000, 3_599_999, 3_600_000, -3_600_001])
+      : midnight + random.between(0, DAY_MS);
+    const count = random.chance(0.2) ? random.between(2, 4) : 1;
+    for (let i = 0; i < count; i++) {
+      const score = random.pick([random.between(-5, 100), random.between(0, 9) / 4, "12", null]);
+      const properties = { ...(random.chance(0.8) ? { team: random.pick(TEAMS) } : {}), score };
+      const user = `user-${Math.min(random.between(0, 300), random.between(0, 300))}`;
+      events.push([user, random.pick(TYPES), new Date(at).toISOString(), properties]);
+    }
+  }
+  return random.shuffle(events);
+};
+
+const aRange = (random: Random): AskedOracle => {
+  const [zone, date] = random.chance(0.15) ? random.pick(SKIPPED) : [random.pick(ZONES), undefined];
+  const first = date === undefined ? aDay(random) : dayOf(date);
+  const last = first + random.pick([0, 1, 6, random.between(0, 60), random.between(60, 200)]);
+  // Everything is known, or all that was over, or the range is going on.
+  const known = random.pick([last + 1, last + 1, last + 30, random.between(first + 1, last + 1)]);
+  const midnight = dayStart(zone, known);
+  const asOf = random.chance(0.5) ? midnight : midnight + random.between(1, DAY_MS);
+  return {
+    timezone: zone,
+    asOf: new Date(asOf).toISOString(),
+    from: dateOfDay(first),
+    to: dateOfDay(last),
+  };
+};
+
+/** Whether a range was over. */
+const isOver = ({ timezone, asOf, to }: AskedOracle): boolean =>
+  localDay(timezone, Date.parse(asOf)) > dayOf(to);
+
+/** Checks an answer against the oracle. A new question is such a function, and a line in ASK. */
+type Check = (asker: Asker, oracle: Oracle, random: Random) => Promise<void>;
+
+const checkOverview: Check = async (asker, oracle, random) => {
+  const asked = aRange(random);
+  const active = random.chance(0.4) ? random.shuffle(TYPES).slice(0, random.between(1, 3)) : undefined;
+  const compare = isOver(asked) ? random.pick(["previous_period", "previous_week"]) : "none";
+  const query = { ...asked, compare, ...(active ? { activeEvents: active.join(",") } : {}) };
+  const { metrics, comparison } = await asker.ask("overview", query);
+  const valuesOf = (which: "value" | "previous", names: readonly string[]) =>
+    Object.fromEntries(names.map((name) => [name, metrics[name][which]]));
+  const expected = await overviewBy(oracle, asked, active);
+  const names = Object.keys(expected);
+  assert.deepEqual(valuesOf("value", names), expected, JSON.stringify(query));
+  if (compare === "none") return;
+  const before = await overviewBy(oracle, { ...asked, from: comparison.from, to: comparison.to }, active);
+  assert.deepEqual(valuesOf("previous", names), before, JSON.stringify(query));
+};
+
+const aTrend = (random: Random): OracleTrend => {
+  const interval = random.pick(["hour", "day", "week", "month"] as const);
+  // Hours of one name are added up, which players cannot be.
+  const metrics = [
+    "events",
+    "event:login",
+    "sum:match.score",
+    ...(interval === "hour" ? [] : ["activePlayers"]),
+  ];
+  return {
+    metric: random.pick(metrics),
+    interval,
+    weekStart: random.pick(["monday", "sunday"] as const),
+    breakdown: random.pick([undefined, "eventType", "property:team"]),
+    limit: random.between(1, 6),
+    types: random.chance(0.3) ? random.shuffle(TYPES).slice(0, 2) : undefined,
+    teams: random.chance(0.3) ? random.shuffle(TEAMS).slice(0, 2) : undefined,
+  };
+};
+
+const checkTrend: Check = async (asker, oracle, random) => {
+  const trend = aTrend(random);
+  const asked = aRange(random);
+  const { metric, interval, weekStart, breakdown, limit, types, teams } = trend;
+  const query: Record<string, string> = {
+    ...asked,
+    metric,
+    interval,
+    weekStart,
+    limit: String(limit),
+    ...(breakdown ? { breakdown } : {}),
+    ...(types ? { "filter[eventType]": types.join(",") } : {}),
+    ...(teams ? { "filter[properties.team]": teams.join(",") } : {}),
+  };
+  const { series } = await asker.ask("trends", query);
+  const expected = await trendBy(oracle, asked, trend);
+  type Point = { date: string; value: number };
+  type Series = { breakdown: string | null; total: number; points: Point[] };
+  const shown = new Map(
+    (series as Series[]).map(({ breakdown: key, total, points }) => {
+      const values = new Map<string, number>();
+      for (const { date, value } of points) {
+        const name = interval === "hour" ? date.slice(0, 13) : date;
+        if (value !== 0) values.set(name, (values.get(name) ?? 0) + value);
+      }
+      return [key ?? "", { total, points: values }];
+    }),
+  );
+  const sorted = (of: typeof shown) =>
+    [...of]
+      .filter(([key, { total }]) => key !== "" || total !== 0)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, { total, points }]) => [
+        key,
+        total,
+        [...points].filter(([, value]) => value !== 0).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+      ]);
+  assert.deepEqual(sorted(shown), sorted(expected), JSON.stringify(query));
+};
+
+const checkSegments: Check = async (asker, oracle, random) => {
+  const { timezone, asOf } = aRange(random);
+  const { groups } = await asker.ask("segments", { timezone, asOf });
+  type Group = { key: string; segments: { key: string; players: number }[] };
+  const shown = Object.fromEntries(
+    (groups as Group[])
+      .filter(({ key }) => key === "lifecycle" || key === "engagement")
+      .flatMap(({ key, segments }) => segments.map((one) => [`${key}:${one.key}`, one.players] as const))
+      .filter(([, players]) => players > 0),
+  );
+  assert.deepEqual(shown, await segmentsBy(oracle, { timezone, asOf }), `${timezone} ${asOf}`);
+};
+
+/** Every question, and how often it is asked. */
+const ASK: readonly { name: string; check: Check; share: number }[] = [
+  { name: "overview", check: checkOverview, share: 0.35 },
+  { name: "trends", check: checkTrend, share: 0.5 },
+  { name: "segments", check: checkSegments, share: 0.15 },
+];
+
+describe("analytics, and DuckDB over the exported events, which", function () {
+  this.timeout(1_800_000);
+  const random = seeded();
+  let api: TestApp;
+  let asker: Asker;
+  let oracle: Oracle;
+
+  before(async () => {
+    api = await startApp();
+    asker = await anAsker(api);
+    const events = aHistory(random.fork("events"));
+    // Most are in rollups, and some came behind them.
+    const place = Math.floor(0.9 * events.length);
+    await asker.store(events.slice(0, place));
+    await rollUpAll(api, asker.tenant.projectId);
+    await asker.store(events.slice(place));
+    const query = { report: "events", format: "ndjson", from: "2018-01-01", to: "2025-12-31" };
+    const ndjson = await exported(api, asker.tenant, query);
+    assert.ok(ndjson.split("\n").length > EVENTS);
+    oracle = await openOracle(ndjson);
+  });
+  after(() => oracle?.close());
+
+  for (const { name, check, share } of ASK) {
+    it(`say the same of ${name}`, async function () {
+      const own = random.fork(name);
+      const count = Math.ceil(QUESTIONS * share);
+      for (let n = 0; n < count; n++) await check(asker, oracle, own.fork(String(n)));
+      tell(this, `${count} questions`);
+    });
+  }
+});

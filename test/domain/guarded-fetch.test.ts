@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { createConnect } from "../../src/platform/guard/connect.ts";
+import { createConnections } from "../../src/platform/guard/connections.ts";
+import { createNameResolver } from "../../src/platform/guard/names.ts";
+import { createGuard } from "../../src/platform/guard/url.ts";
+import { createGuardedFetch } from "../../src/platform/sso/guarded-fetch.ts";
+import { eventually } from "../support/eventually.ts";
+import { listen } from "../support/providers/openid-provider.ts";
+
+const GET = { method: "GET", headers: {}, body: undefined, redirect: "manual" } as const;
+
+describe("requests to the identity providers of tenants", () => {
+  it("are few at once of a tenant whose provider never answers, and hold up no other tenant", async () => {
+    let silent = 0;
+    const server = createServer((request, response) => {
+      if (request.url === "/never") silent++;
+      else response.end("{}");
+    });
+    const { url, close } = await listen(server);
+    const guard = createGuard({ allowCidrs: [], allowLocal: true, ports: [] });
+    const names = createNameResolver({ isLocal: guard.isLocal, servers: undefined });
+    const fetchOf = createGuardedFetch(
+      guard,
+      createConnections(createConnect({ guard, names, ca: undefined })),
+    );
+    const end = new AbortController();
+    const signal = end.signal;
+    try {
+      const hung = Array.from({ length: 300 }, () => fetchOf("slow")(`${url}/never`, { ...GET, signal }));
+      const settled = Promise.allSettled(hung);
+      await eventually(() => silent === 8);
+      const answer = await fetchOf("quick")(`${url}/now`, GET);
+      assert.equal(await answer.text(), "{}");
+      assert.equal(silent, 8);
+      end.abort();
+      assert.ok((await settled).every(({ status }) => status === "rejected"));
+    } finally {
+      end.abort();
+      server.closeAllConnections();
+      await close();
+    }
+  });
+});

@@ -1,0 +1,260 @@
+import assert from "node:assert/strict";
+import { type Answer, aTenant } from "../support/app/app.ts";
+import { historiesAskedBy, playersAt, stepsOf } from "../support/analytics/histories.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
+import { must } from "../support/http/client.ts";
+
+const DAY = "2024-03-04T";
+const YEAR = "from=2024-01-01&to=2024-12-31";
+const range = { from: "2024-01-01", to: "2024-12-31" };
+
+describe("funnels", () => {
+  const { api, tenant, given, get, post } = historiesAskedBy("funnels");
+  const ask = async (body: object): Promise<Answer["body"]> => must(await post({ ...range, ...body }), 200);
+
+  it("count how many players come to each step, with rates, losses and the median time", async () => {
+    await given(
+      ["ada", "joined", `${DAY}10:00:00Z`],
+      ["ada", "asked", `${DAY}10:00:10Z`],
+      ["ada", "seen", `${DAY}10:00:11Z`],
+      ["ada", "answered", `${DAY}10:01:10Z`],
+      ["bob", "joined", `${DAY}11:00:00Z`],
+      ["bob", "asked", `${DAY}11:00:20.500Z`],
+      ["cleo", "joined", `${DAY}12:00:00Z`],
+      ["dora", "asked", `${DAY}12:00:00Z`],
+    );
+    const { body } = await get(`steps=joined,asked,answered&window=7d&${YEAR}`);
+    const { range: shown, timezone, asOf, generatedAt, cache, players, ...funnel } = body;
+    assert.deepEqual([shown.from, shown.to, timezone, cache.hit], ["2024-01-01", "2024-12-31", "UTC", false]);
+    assert.ok(asOf && generatedAt);
+    assert.deepEqual([players.path, players.of], ["/analytics/players", "funnels"]);
+    const step = { label: null };
+    assert.deepEqual(funnel, {
+      order: "ordered",
+      window: "P7D",
+      steps: [
+        {
+          ...step,
+          index: 1,
+          eventType: "joined",
+          players: 3,
+          fromStart: 1,
+          fromPrevious: 1,
+          dropOff: 1,
+          medianSecondsFromPrevious: null,
+        },
+        {
+          ...step,
+          index: 2,
+          eventType: "asked",
+          players: 2,
+          fromStart: 0.666667,
+          fromPrevious: 0.666667,
+          dropOff: 1,
+          medianSecondsFromPrevious: 15.25,
+        },
+        {
+          ...step,
+          index: 3,
+          eventType: "answered",
+          players: 1,
+          fromStart: 0.333333,
+          fromPrevious: 0.5,
+          dropOff: 0,
+          medianSecondsFromPrevious: 60,
+        },
+      ],
+      entered: 3,
+      converted: 1,
+      rate: 0.333333,
+      openEntries: 0,
+    });
+    assert.deepEqual((await ask({ steps: stepsOf("joined", "asked"), window: "P1W" })).window, "P7D");
+  });
+
+  it("take steps at the same time, whichever came in first, but one event for one step", async () => {
+    await given(
+      ["ada", "asked", `${DAY}10:00:00Z`],
+      ["ada", "joined", `${DAY}10:00:00Z`],
+      ["bob", "asked", `${DAY}10:00:00Z`],
+      ["cleo", "asked", `${DAY}10:00:00Z`],
+      ["cleo", "asked", `${DAY}10:00:00Z`],
+    );
+    assert.deepEqual(playersAt((await get(`steps=joined,asked&${YEAR}`)).body), [1, 1]);
+    assert.deepEqual(playersAt((await get(`steps=asked,asked,asked&${YEAR}`)).body), [3, 1, 0]);
+  });
+
+  it("give an event of one moment to the step that no other event can be", async () => {
+    await given(
+      ["ada", "joined", `${DAY}10:00:00Z`],
+      ["ada", "scored", `${DAY}11:00:00Z`, { points: 9 }],
+      ["ada", "scored", `${DAY}11:00:00Z`, { points: 1 }],
+    );
+    const body = await ask({
+      steps: [
+        { eventType: "joined" },
+        { eventType: "scored" },
+        { eventType: "scored", where: { path: "points", op: "gte", value: 5 }, label: "Much" },
+      ],
+    });
+    assert.deepEqual(playersAt(body), [1, 1, 1]);
+    assert.equal(body.steps[2].label, "Much");
+  });
+
+  it("enter again by a later event where that comes further, and at the earliest of equals", async () => {
+    await given(
+      ["ada", "joined", "2024-03-01T00:00:00Z", { plan: "first" }],
+      ["ada", "joined", "2024-03-10T00:00:00Z", { plan: "second" }],
+      ["ada", "asked", "2024-03-10T01:00:00Z"],
+      ["bob", "joined", "2024-03-01T00:00:00Z", { plan: "first" }],
+      ["bob", "joined", "2024-03-02T00:00:00Z", { plan: "second" }],
+      ["bob", "asked", "2024-03-02T02:00:00Z"],
+    );
+    const { body } = await get(`steps=joined,asked&window=2d&breakdown=plan&${YEAR}`);
+    assert.deepEqual(body.breakdown, [
+      { value: "first", players: [1, 1] },
+      { value: "second", players: [1, 1] },
+    ]);
+    assert.equal(body.steps[1].medianSecondsFromPrevious, (3_600 + 26 * 3_600) / 2);
+  });
+
+  it("end with their window, whose last moment is in it, and begin within the range", async () => {
+    await given(
+      ["ada", "joined", "2024-12-31T23:59:59.999Z"],
+      ["ada", "asked", "2025-01-01T00:59:59.999Z"],
+      ["bob", "joined", "2024-12-31T23:59:59.999Z"],
+      ["bob", "asked", "2025-01-01T01:00:00.000Z"],
+      ["cleo", "joined", "2025-01-01T00:00:00Z"],
+      ["cleo", "asked", "2025-01-01T00:00:01Z"],
+      ["dora", "joined", "2023-12-31T23:59:59.999Z"],
+      ["dora", "asked", "2024-01-01T00:00:01Z"],
+      ["emil", "joined", "2024-01-01T00:00:00Z"],
+    );
+    assert.deepEqual(playersAt((await get(`steps=joined,asked&window=1h&${YEAR}`)).body), [3, 1]);
+    const { body } = await get(`steps=joined,asked&window=1h&${YEAR}&timezone=Asia/Kathmandu`);
+    assert.equal(body.range.start, "2023-12-31T18:15:00.000Z");
+    assert.deepEqual(playersAt(body), [2, 1], "the range is Nepal's, 5:45 ahead");
+  });
+
+  it("take only neighbours in strict order, by time and then by arrival", async () => {
+    await given(
+      ["ada", "joined", `${DAY}10:00:00Z`],
+      ["ada", "asked", `${DAY}10:00:00Z`],
+      ["bob", "asked", `${DAY}10:00:00Z`],
+      ["bob", "joined", `${DAY}10:00:00Z`],
+      ["cleo", "joined", `${DAY}10:00:00Z`],
+      ["cleo", "seen", `${DAY}10:00:01Z`],
+      ["cleo", "asked", `${DAY}10:00:02Z`],
+      ["dora", "joined", `${DAY}09:00:00Z`],
+      ["dora", "joined", `${DAY}10:00:00Z`],
+      ["dora", "asked", `${DAY}10:00:02Z`],
+    );
+    const { body } = await get(`steps=joined,asked&order=strict&${YEAR}`);
+    assert.deepEqual(playersAt(body), [4, 2]);
+    assert.equal(body.steps[1].medianSecondsFromPrevious, 1);
+  });
+
+  it("count steps in any order by the most within one window", async () => {
+    await given(
+      ["ada", "asked", `${DAY}10:00:00Z`],
+      ["ada", "joined", `${DAY}10:30:00Z`],
+      ["ada", "answered", `${DAY}12:00:00Z`],
+      ["bob", "answered", `${DAY}10:00:00Z`],
+      ["bob", "answered", `${DAY}10:00:01Z`],
+      ["cleo", "seen", `${DAY}10:00:00Z`],
+    );
+    const { body } = await get(`steps=joined,asked,answered&order=any&window=1h&${YEAR}`);
+    assert.deepEqual(playersAt(body), [2, 1, 0]);
+    const shown = body.steps.map((one: { eventType: null; label: string }) => [one.eventType, one.label]);
+    assert.deepEqual(shown, [
+      [null, "1 of 3"],
+      [null, "2 of 3"],
+      [null, "3 of 3"],
+    ]);
+    const longer = await get(`steps=joined,asked,answered&order=any&window=2h&${YEAR}`);
+    assert.deepEqual(playersAt(longer.body), [2, 1, 1]);
+    const twice = await get(`steps=answered,answered&order=any&window=1h&${YEAR}`);
+    assert.deepEqual(playersAt(twice.body), [2, 1]);
+  });
+
+  it("say how many entries may still come further", async () => {
+    await given(
+      ["ada", "joined", "2024-03-01T00:00:00Z"],
+      ["bob", "joined", "2024-03-08T00:00:00Z"],
+      ["cleo", "joined", "2024-03-09T00:00:00Z"],
+      ["cleo", "asked", "2024-03-09T00:00:01Z"],
+      ["dora", "joined", "2024-03-15T00:00:00Z"],
+    );
+    const { body } = await get(
+      `steps=joined,asked&window=7d&from=2024-03-01&to=2024-03-31&asOf=2024-03-15T00:00:00Z`,
+    );
+    assert.deepEqual([body.entered, body.openEntries], [3, 2]);
+  });
+
+  it("follow merges, and leave out what was rejected or reverted; late events count", async () => {
+    const [, asked] = await given(
+      ["ada", "joined", `${DAY}10:00:00Z`],
+      ["ada", "asked", `${DAY}10:00:01Z`],
+      ["bob", "joined", `${DAY}10:00:00Z`],
+      ["bob2", "asked", `${DAY}10:00:01Z`],
+    );
+    const players = async (): Promise<number[]> => playersAt((await get(`steps=joined,asked&${YEAR}`)).body);
+    assert.deepEqual(await players(), [2, 1]);
+    const merge = { sourcePlayerId: "ext:bob2" };
+    must(await api.post("/api/v1/players/ext:bob/merge", merge, { key: tenant.key }), 200);
+    assert.deepEqual(await players(), [2, 2]);
+    must(await api.post(`/api/v1/events/${asked}/revert`, { reason: "a mistake" }, { key: tenant.key }), 200);
+    await eventuallyHolds(async () => assert.deepEqual(await players(), [2, 1]));
+    await given(["ada", "asked", `${DAY}10:00:05Z`]);
+    assert.deepEqual(await players(), [2, 2]);
+  });
+
+  it("are zeros in an empty project", async () => {
+    const { body } = await get(`steps=joined,asked&breakdown=team`);
+    assert.deepEqual(
+      [playersAt(body), body.entered, body.rate, body.openEntries, body.breakdown],
+      [[0, 0], 0, 0, 0, []],
+    );
+  });
+
+  it("are answered from memory until something happens, and not sent again to who has them", async () => {
+    const query = `steps=joined,asked&${YEAR}&asOf=2025-01-01T00:00:00Z`;
+    const first = await get(query);
+    const again = await get(query);
+    assert.deepEqual([first.body.cache.hit, again.body.cache.hit], [false, true]);
+    const etag = first.headers.get("etag")!;
+    const unchanged = await api.get(`/api/v1/analytics/funnels?${query}`, {
+      key: tenant.key,
+      headers: { "If-None-Match": etag },
+    });
+    assert.equal(unchanged.status, 304);
+    await given(["ada", "joined", `${DAY}10:00:00Z`]);
+    const later = await get(query);
+    assert.deepEqual([later.body.cache.hit, later.body.entered], [false, 1]);
+  });
+
+  it("refuse what is out of bounds, and name it", async () => {
+    const bad: readonly [query: string, field: string][] = [
+      ["steps=joined", "steps"],
+      [`steps=${Array.from({ length: 11 }, (_, i) => `s${i}`).join()}`, "steps"],
+      ["steps=a,b&window=59s", "window"],
+      ["steps=a,b&window=0m", "window"],
+      ["steps=a,b&window=367d", "window"],
+      ["steps=a,b&order=loose", "order"],
+      ["steps=a,b&breakdown=a..b", "breakdown"],
+      ["steps=a,b&limit=101", "limit"],
+      ["steps=a,b&from=2024-02-01&to=2024-01-01", "to"],
+      ["steps=a,b&timezone=Mars/Base", "timezone"],
+      ["steps=a,b&asOf=2999-01-01T00:00:00Z", "asOf"],
+    ];
+    for (const [query, field] of bad) {
+      const answer = await get(query);
+      assertError(answer, 400);
+      assert.equal(answer.body.error.details[0].field.split(".")[0], field, query);
+    }
+    const free = await aTenant(api);
+    const answer = await api.get(`/api/v1/analytics/funnels?steps=a,b&${YEAR}`, { key: free.key });
+    assertError(answer, 402, "PLAN_LIMIT_EXCEEDED");
+  });
+});

@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { startApp, type TestApp } from "../support/app/app.ts";
+import { anAsker, type Asker, type Past } from "../support/analytics/questions.ts";
+import { assertError } from "../support/http/assert-error.ts";
+
+const DAY_MS = 86_400_000;
+const LAST = Date.parse("2026-05-31T12:00:00Z");
+const AS_OF = "2026-06-01T00:00:00Z";
+
+/** An event so many days before the last complete day. */
+const seen = (user: string, ...daysBefore: number[]): Past[] =>
+  daysBefore.map((days) => [user, "seen", new Date(LAST - days * DAY_MS).toISOString()]);
+
+type Segment = { key: string; players: number; share: number; previousPlayers: number | null };
+
+describe("the segments of analytics", () => {
+  let api: TestApp;
+  let asker: Asker;
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    asker = await anAsker(api);
+  });
+
+  const read = async (group: string, query: Record<string, string> = {}) => {
+    const { groups, total } = await asker.ask("segments", { asOf: AS_OF, group, ...query });
+    const [{ segments }] = groups as [{ segments: Segment[] }];
+    assert.equal(
+      segments.reduce((sum, { players }) => sum + players, 0),
+      total,
+    );
+    return Object.fromEntries(segments.map(({ key, players }) => [key, players]));
+  };
+
+  it("divide players by when they were first and last active, at the edges too", async () => {
+    await asker.store([
+      ...seen("new-0", 0),
+      ...seen("new-6", 6),
+      ...seen("active", 7, 6),
+      ...seen("active-29", 35, 6),
+      ...seen("resurrected-30", 36, 6),
+      ...seen("resurrected-old", 400, 2, 1),
+      ...seen("at-risk-7", 7),
+      ...seen("at-risk-13", 20, 13),
+      ...seen("dormant-14", 14),
+      ...seen("dormant-29", 29),
+      ...seen("churned-30", 30),
+      ...seen("churned-old", 2_000),
+    ]);
+    assert.deepEqual(await read("lifecycle"), {
+      new: 2,
+      active: 2,
+      resurrected: 2,
+      at_risk: 2,
+      dormant: 2,
+      churned: 2,
+    });
+  });
+
+  it("count a player of the day that is going on as active or new, but not that day", async () => {
+    const asOf = "2026-06-01T18:00:00Z";
+    await asker.store([
+      ["today", "seen", "2026-06-01T10:00:00Z"],
+      ["back", "seen", "2026-06-01T10:00:00Z"],
+      ...seen("back", 50),
+      ["later", "seen", "2026-06-01T19:00:00Z"],
+    ]);
+    const lifecycle = await read("lifecycle", { asOf });
+    assert.deepEqual([lifecycle["new"], lifecycle["resurrected"]], [1, 1]);
+    assert.equal((await read("engagement", { asOf }))["none"], 2);
+  });
+
+  it("divide players by the days on which they were active", async () => {
+    const days = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i);
+    await asker.store([
+      ...seen("none", 28),
+      ...seen("casual", 27, 27, 27, 26, 25),
+      ...seen("regular", ...days(0, 4)),
+      ...seen("regular-11", ...days(0, 11)),
+      ...seen("core", ...days(0, 12)),
+      ...seen("power", ...days(0, 40)),
+    ]);
+    assert.deepEqual(await read("engagement"), { none: 1, casual: 1, regular: 2, core: 1, power: 1 });
+  });
+
+  it("divide players by level, and by the share that has more XP: equal XP together, and up", async () => {
+    const users = Array.from({ length: 200 }, (_, i) => `p${i}`);
+    await asker.store(users.flatMap((user) => seen(user, 0)));
+    const { projectId } = asker.tenant;
+    await api.app.transact(({ db }) =>
+      sql`
+        update players set xp = case when n < 3 then 900 else 200 - n end,
+          level = case when n < 3 then 50 else 2 end
+        from (select substr(external_user_id, 2)::int as n, id from players
+          where project_id = ${projectId}::uuid) x
+        where project_id = ${projectId}::uuid and players.id = x.id`.execute(db),
+    );
+    assert.deepEqual(await read("xp"), { top_1: 3, top_10: 17, top_25: 30, top_50: 50, rest: 100 });
+    assert.deepEqual(await read("level"), { "1": 0, "2-4": 197, "5-9": 0, "10-19": 0, "20-49": 0, "50+": 3 });
+  });
+
+  it("say how many there were a week before, where that is known", async () => {
+    await asker.store([...seen("ada", 3), ...seen("bob", 9)]);
+    const { groups } = await asker.ask("segments", { asOf: AS_OF });
+    const previous = (group: number, key: string) =>
+      groups[group].segments.find((one: Segment) => one.key === key).previousPlayers;
+    assert.deepEqual([previous(0, "new"), previous(0, "at_risk"), previous(2, "1")], [1, 0, null]);
+  });
+
+  it("list the very players that they count, in pages", async () => {
+    await asker.store([
+      ...seen("new-0", 0),
+      ...seen("new-1", 1),
+      ...seen("active", 7, 6),
+      ...seen("resurrected", 36, 6),
+      ...seen("at-risk", 7),
+      ...seen("churned", 30, 40),
+    ]);
+    const { groups } = await asker.ask("segments", { asOf: AS_OF });
+    for (const { key: group, segments } of groups as { key: string; segments: Segment[] }[]) {
+      const listed: string[] = [];
+      for (const { key, players } of segments) {
+        const path = `segments/${group}/${encodeURIComponent(key)}/players`;
+        const { data, pagination } = await asker.ask(path, { asOf: AS_OF });
+        assert.deepEqual([data.length, pagination.total], [players, players], path);
+        listed.push(...data.map(({ externalUserId }: { externalUserId: string }) => externalUserId));
+      }
+      const everybody = ["active", "at-risk", "churned", "new-0", "new-1", "resurrected"];
+      assert.deepEqual(listed.toSorted(), everybody);
+    }
+    const page = await asker.ask("segments/lifecycle/new/players", { asOf: AS_OF, page: "2", limit: "1" });
+    assert.deepEqual([page.data.length, page.pagination.totalPages], [1, 2]);
+    assert.equal(page.data[0].externalUserId, "new-1");
+    const beyond = await asker.ask("segments/lifecycle/new/players", { asOf: AS_OF, page: "9" });
+    assert.deepEqual([beyond.data, beyond.pagination.total], [[], 2]);
+    assertError(await asker.tryAsk("segments/lifecycle/rich/players"), 404);
+    assertError(await asker.tryAsk("segments/colour/red/players"), 400);
+  });
+
+  it("are all empty for a project without events, and refuse groups that are none", async () => {
+    const { total, groups } = await asker.ask("segments");
+    assert.deepEqual([total, groups.length], [0, 4]);
+    assertError(await asker.tryAsk("segments", { group: "colour" }), 400);
+  });
+});

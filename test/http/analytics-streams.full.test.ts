@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { sql } from "kysely";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { putOnPlan } from "../support/app/plans.ts";
+import { openCursors } from "../support/data/exports.ts";
+import { storePastEvents } from "../support/data/past-events.ts";
+import { eventually } from "../support/eventually.ts";
+import { must } from "../support/http/client.ts";
+import { memoryKept } from "../support/memory.ts";
+
+const EVENTS = 30_000;
+/** Far more than the kernel keeps for a connection. */
+const LEAST_BYTES = 30 * 1024 * 1024;
+const QUERY = "report=events&format=ndjson&from=2026-03-01&to=2026-03-31";
+
+describe("exports of analytics that are streamed", function () {
+  this.timeout(180_000);
+  let api: TestApp;
+  let tenant: Tenant;
+  const sockets: Socket[] = [];
+
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    await putOnPlan(api, tenant.tenantId, "ENTERPRISE", { analyticsHistoryDays: null });
+    const text = "x".repeat(1_000);
+    await storePastEvents(
+      api,
+      tenant.projectId,
+      Array.from({ length: EVENTS }, (_, i) => ({
+        externalUserId: `user-${i % 20}`,
+        eventType: "quiz",
+        timestamp: new Date(Date.UTC(2026, 2, 1) + i * 60_000).toISOString(),
+        idempotencyKey: `key-${i}`,
+        properties: { i, text },
+      })),
+    );
+  });
+  after(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+
+  /** Asks for an export on a connection of its own. */
+  const ask = (query = QUERY, headers = ""): Socket => {
+    const socket = connect({ host: "127.0.0.1", port: api.port });
+    sockets.push(socket);
+    socket.on("error", () => undefined);
+    socket.write(
+      `GET /api/v1/analytics/export?${query} HTTP/1.1\r\nHost: x\r\n` +
+        `X-API-Key: ${tenant.key}\r\n${headers}\r\n`,
+    );
+    return socket;
+  };
+  const readAll = async (socket: Socket): Promise<string> => {
+    const chunks: Buffer[] = [];
+    socket.on("data", (chunk: Buffer) => void chunks.push(chunk));
+    await once(socket, "close");
+    return Buffer.concat(chunks).toString("latin1");
+  };
+  const noCursors = () =>
+    eventually(async () => (await openCursors(api)).length === 0, { timeoutMs: 60_000, label: "no cursor" });
+
+  it("end with the number of their rows, compressed or not", async () => {
+    for (const encoding of ["", "Accept-Encoding: gzip\r\n"]) {
+      const text = await readAll(ask(QUERY, `${encoding}Connection: close\r\n`));
+      assert.match(text, /\r\ntransfer-encoding: chunked\r\n/i);
+      assert.equal(/\r\ncontent-encoding: gzip\r\n/i.test(text), encoding !== "");
+      assert.ok(text.endsWith(`\r\n0\r\nX-Export-Rows: ${EVENTS}\r\n\r\n`), text.slice(-80));
+      if (encoding === "") assert.ok(text.length > LEAST_BYTES);
+    }
+    await noCursors();
+  });
+
+  it("keep no more in memory than a piece, and are cut off, where nobody reads them", async () => {
+    const before = memoryKept().arrayBuffers;
+    /** Garbage counts for nothing, and is collected only where that matters. */
+    const kept = (): number => {
+      const bytes = process.memoryUsage().arrayBuffers - before;
+      return bytes < LEAST_BYTES / 2 ? bytes : memoryKept().arrayBuffers - before;
+    };
+    const socket = ask();
+    await once(socket, "readable");
+    assert.equal((await openCursors(api)).length, 1);
+    let most = 0;
+    const startedAt = performance.now();
+    const closed = once(socket, "close");
+    // Others are served meanwhile, although there is one connection to the database.
+    while ((await openCursors(api)).length > 0) {
+      must(await api.get("/api/v1/players?limit=1", { key: tenant.key }), 200);
+      most = Math.max(most, kept());
+      assert.ok(performance.now() - startedAt < 60_000, "nothing ends it");
+      await eventually(() => true);
+    }
+    assert.ok(most < LEAST_BYTES / 2, `${most} bytes are kept`);
+    socket.resume();
+    await closed;
+  });
+
+  it("leave nothing open where the client goes", async () => {
+    const socket = ask();
+    await once(socket, "readable");
+    assert.equal((await openCursors(api)).length, 1);
+    socket.destroy();
+    await noCursors();
+  });
+
+  it("break where they cannot be completed, and are never just shorter", async () => {
+    const socket = ask();
+    await once(socket, "readable");
+    const [cursor] = await openCursors(api);
+    await api.app.transact(({ db }) => sql`close ${sql.id(cursor!)}`.execute(db));
+    const text = await readAll(socket);
+    assert.ok(text.length > 0 && text.length < LEAST_BYTES);
+    assert.ok(!text.includes("X-Export-Rows: "), "there is a trailer");
+    assert.ok(!text.endsWith("\r\n0\r\n\r\n"), "it looks complete");
+  });
+
+  it("are one at a time for a tenant", async () => {
+    const slow = ask();
+    await once(slow, "readable");
+    const other = await aTenant(api);
+    const quick = await fetch(`${api.url}/api/v1/analytics/export?report=segments`, {
+      headers: { "X-API-Key": other.key },
+    });
+    assert.equal(quick.status, 200);
+    const waiting = await fetch(`${api.url}/api/v1/analytics/export?report=segments`, {
+      headers: { "X-API-Key": tenant.key },
+    });
+    assert.equal(waiting.status, 503);
+    slow.destroy();
+    await noCursors();
+  });
+});

@@ -1,0 +1,300 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
+import { tellOfCertificates } from "../../src/domain/accounts/sso/certificate-notices.ts";
+import { Session } from "../../src/domain/accounts/auth/session.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { auditOf } from "../support/app/audit.ts";
+import { aMember } from "../support/app/member.ts";
+import { putOnPlan } from "../support/app/plans.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
+import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
+import { mailedTo } from "../support/mail/mail-log.ts";
+import { type AppFactor, withTotp } from "../support/mfa/second-factor.ts";
+import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import { aBrowser, told } from "../support/providers/oauth.ts";
+import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
+import { aVerifiedDomain, putSso, type SsoServer, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+
+const PASSWORD = "Correct-horse-7";
+
+describe("enforcement of single sign-on", () => {
+  let api: TestApp;
+  let server: SsoServer;
+  let provider: HostileProvider;
+  /** Its OWNER signs in through the provider; the break-glass user is another one. */
+  let tenant: Tenant;
+  let domain: string;
+  let factor: AppFactor;
+  let glass: { userId: string; email: string; token: string };
+
+  const config = (more: object = {}) => ({
+    provider: "OIDC",
+    displayName: "Acme",
+    oidcIssuer: provider.issuer,
+    oidcClientId: provider.clientId,
+    autoProvision: true,
+    allowedDomains: [],
+    breakGlassUserId: glass.userId,
+    ...more,
+  });
+  const signIn = async (email: string): Promise<string> => {
+    provider.person = { sub: email, email, email_verified: true };
+    const answer = told((await aBrowser().go(ssoUrl(server, tenant))).at);
+    assert("access_token" in answer, answer["error_description"]);
+    return answer["access_token"];
+  };
+  const enforce = async (): Promise<string> => {
+    const token = await signIn(tenant.email);
+    must(await putSso(server, { token }, config({ enforceSso: true })), 200);
+    return token;
+  };
+  const login = (email: string, password = PASSWORD, more: object = {}) =>
+    server.post("/api/v1/auth/login", { email, password, ...more });
+  const aPerson = async (role: "OWNER" | "VIEWER") => {
+    const member = await aMember(api, tenant.tenantId, role);
+    const passwordHash = await api.app.passwords.hash(PASSWORD);
+    await api.app.transact(({ db }) =>
+      sql`update users set password_hash = ${passwordHash} where id = ${member.userId}::uuid`.execute(db),
+    );
+    return member;
+  };
+
+  before(async () => {
+    api = await startApp();
+    server = await startSsoServer(api);
+    provider = await startHostileProvider();
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(server);
+    domain = await aVerifiedDomain(server, tenant);
+    glass = await aPerson("OWNER");
+    factor = await withTotp(api, { ...glass, password: PASSWORD });
+    const { clientSecret: oidcClientSecret } = provider;
+    must(await putSso(server, tenant, config({ oidcClientSecret })), 200);
+  });
+  after(async () => {
+    await server.close();
+    await provider.close();
+  });
+
+  it("is switched on only in a session that has just begun through this provider", async () => {
+    const on = (token: string) => putSso(server, { token }, config({ enforceSso: true }));
+    assertError(await on(tenant.token), 403, "REAUTHENTICATION_REQUIRED");
+    const token = await signIn(tenant.email);
+    await api.app.transact(({ db }) =>
+      sql`
+        update sessions set created_at = created_at - interval '11 minutes'
+        where user_id = ${tenant.userId}::uuid and method = 'SSO'`.execute(db),
+    );
+    assertError(await on(token), 403, "REAUTHENTICATION_REQUIRED");
+    assert.equal(must(await on(await signIn(tenant.email)), 200).enforceSso, true);
+  });
+
+  it("needs a break-glass OWNER of the tenant with a second factor", async () => {
+    const token = await signIn(tenant.email);
+    const on = (breakGlassUserId: unknown) =>
+      putSso(server, { token }, config({ enforceSso: true, breakGlassUserId }));
+    assertError(await on(undefined), 422, "SSO_CONFIG_INVALID");
+    assertError(await on(tenant.userId), 422, "SSO_CONFIG_INVALID");
+    assertError(await on((await aPerson("VIEWER")).userId), 422, "SSO_CONFIG_INVALID");
+    assertError(await on((await aTenant(server)).userId), 404);
+    assertError(await on(randomUUID()), 404);
+  });
+
+  it("ends all sessions but those of single sign-on, and refuses every other sign-in", async () => {
+    const viewer = await aPerson("VIEWER");
+    const token = await enforce();
+    const status = async (of: string) => (await server.get("/api/v1/auth/me", { token: of })).status;
+    assert.deepEqual(
+      [
+        await status(token),
+        await status(tenant.token),
+        await status(viewer.token),
+        await status(glass.token),
+      ],
+      [200, 401, 401, 401],
+    );
+    const { refreshToken } = viewer;
+    assertError(await server.post("/api/v1/auth/refresh", { refreshToken }), 401, "REFRESH_TOKEN_REVOKED");
+    assertError(await login(viewer.email), 403, "SSO_REQUIRED");
+    assertError(await login(tenant.email), 403, "SSO_REQUIRED");
+    const found = must(await server.post("/api/v1/auth/sso/discover", { email: `x@${domain}` }), 200);
+    assert.equal(found.ssoRequired, true);
+  });
+
+  it("tells of itself only after a right password", async () => {
+    await enforce();
+    assertError(await login(tenant.email, "Wrong-password-1"), 401, "INVALID_CREDENTIALS");
+    assertError(await login(`${randomUUID()}@example.com`), 401, "INVALID_CREDENTIALS");
+  });
+
+  it("leaves API keys as they are", async () => {
+    await enforce();
+    must(await server.get("/api/v1/players", { key: tenant.key }), 200);
+  });
+
+  it("refuses new passwords: by links that were mailed before, and mails no more", async () => {
+    const [viewer, another] = [await aPerson("VIEWER"), await aPerson("VIEWER")];
+    const forgot = async (email: string): Promise<string[]> => {
+      must(await server.post("/api/v1/auth/forgot-password", { email }), 200);
+      return (await mailedTo(api.app, email)).filter((template) => template === "reset-password");
+    };
+    assert.deepEqual(await forgot(viewer.email), ["reset-password"]);
+    const token = tokenIn(await aMailTo(viewer.email, /reset/i));
+    await enforce();
+    const reset = { token, password: "Another-horse-8" };
+    assertError(await server.post("/api/v1/auth/reset-password", reset), 403, "SSO_REQUIRED");
+    assertError(await login(viewer.email, reset.password), 401, "INVALID_CREDENTIALS");
+    assert.deepEqual(await forgot(another.email), []);
+  });
+
+  it("refuses who would join otherwise: with an invitation, and waiting", async () => {
+    const token = await enforce();
+    const email = `${randomUUID()}@${domain}`;
+    must(await server.post("/api/v1/team/invitations", { email, role: "ADMIN" }, { token }), 201);
+    const invitationToken = tokenIn(await aMailTo(email, /./));
+    const body = { email, password: PASSWORD, name: "Somebody" };
+    const register = (more: object) => server.post("/api/v1/auth/register", { ...body, ...more });
+    assertError(await register({ invitationToken }), 403, "SSO_REQUIRED");
+    assertError(await register({ tenantId: tenant.tenantId }), 403, "SSO_REQUIRED");
+    await signIn(email);
+  });
+
+  it("lets the break-glass OWNER in, with the second factor alone, and tells all OWNERs", async () => {
+    await enforce();
+    assertError(await login(glass.email), 401, "MFA_REQUIRED");
+    assertError(await login(glass.email, PASSWORD, { mfaCode: "000000" }), 401, "MFA_CODE_INVALID");
+    const { accessToken } = must(await login(glass.email, PASSWORD, { mfaCode: await factor.code() }), 200);
+    must(await server.get("/api/v1/enterprise/sso", { token: accessToken }), 200);
+    assert.ok((await auditOf(api, glass.userId)).some(({ action }) => action === "sso.break_glass_used"));
+    await aMailTo(tenant.email, /past single sign-on/);
+    // Who has a session of theirs can switch it off.
+    must(await putSso(server, { token: accessToken }, config()), 200);
+    must(await login(tenant.email), 200);
+  });
+
+  it("is no way in for a break-glass OWNER whose second factor is gone", async () => {
+    await enforce();
+    await api.app.transact(({ db }) =>
+      sql`update users set mfa_enabled = false where id = ${glass.userId}::uuid`.execute(db),
+    );
+    assertError(await login(glass.email), 403, "SSO_REQUIRED");
+  });
+
+  it("keeps the break-glass OWNER: not demoted, suspended, removed, nor without second factor", async () => {
+    const other = await aPerson("OWNER");
+    const token = await enforce();
+    await api.app.transact(({ em }) =>
+      em.nativeUpdate(Session, { userId: other.userId }, { method: "SSO", revokedAt: null }),
+    );
+    forgetSessions();
+    const member = `/api/v1/team/members/${glass.userId}`;
+    assertError(await server.patch(member, { role: "ADMIN" }, { token }), 409, "INVALID_STATE");
+    assertError(await server.patch(member, { status: "SUSPENDED" }, { token }), 409, "INVALID_STATE");
+    assertError(await server.delete(member, { token }), 409, "INVALID_STATE");
+    const reset = { currentPassword: PASSWORD };
+    const proof = { token: other.token };
+    assertError(await server.post(`${member}/reset-mfa`, reset, proof), 409, "INVALID_STATE");
+    const { accessToken } = must(await login(glass.email, PASSWORD, { mfaCode: await factor.code() }), 200);
+    const disable = { currentPassword: PASSWORD, code: await factor.code() };
+    assertError(
+      await server.post("/api/v1/auth/mfa/totp/disable", disable, { token: accessToken }),
+      409,
+      "INVALID_STATE",
+    );
+  });
+
+  it("is switched off before another provider is put; secrets change at any time", async () => {
+    const token = await enforce();
+    const { cert } = aSigningKey();
+    const other = samlConfig(cert, { enforceSso: true, breakGlassUserId: glass.userId });
+    assertError(await putSso(server, { token }, other), 409, "INVALID_STATE");
+    const renamed = config({ enforceSso: true, oidcClientSecret: "rotated", displayName: "New name" });
+    assert.equal(must(await putSso(server, { token }, renamed), 200).displayName, "New name");
+    assertError(await login(tenant.email), 403, "SSO_REQUIRED");
+  });
+
+  it("ends with the plan, the configuration, or by its status, so that nobody is locked out", async () => {
+    await enforce();
+    await putOnPlan(api, tenant.tenantId, "PRO");
+    must(await login(tenant.email), 200);
+    await putOnPlan(api, tenant.tenantId, "ENTERPRISE");
+    forgetSessions();
+    assertError(await login(tenant.email), 403, "SSO_REQUIRED");
+    const { accessToken } = must(await login(glass.email, PASSWORD, { mfaCode: await factor.code() }), 200);
+    must(await server.delete("/api/v1/enterprise/sso", { token: accessToken }), 200);
+    must(await login(tenant.email), 200);
+  });
+
+  it("touches no other tenant", async () => {
+    await enforce();
+    const other = await aTenant(server);
+    must(await login(other.email, other.password), 200);
+  });
+
+  it("an OWNER with a second factor proves it before each change", async () => {
+    const { accessToken } = must(await login(glass.email, PASSWORD, { mfaCode: await factor.code() }), 200);
+    await api.app.transact(({ em }) =>
+      em.nativeUpdate(Session, { userId: glass.userId }, { mfaAt: new Date(0) }),
+    );
+    const of = { token: accessToken };
+    assertError(await putSso(server, of, config()), 403, "REAUTHENTICATION_REQUIRED");
+    assertError(await server.delete("/api/v1/enterprise/sso", of), 403, "REAUTHENTICATION_REQUIRED");
+    must(await server.post("/api/v1/auth/mfa/verify", { code: await factor.code() }, of), 200);
+    must(await putSso(server, of, config()), 200);
+  });
+});
+
+describe("certificates of identity providers that expire", () => {
+  let api: TestApp;
+  let server: SsoServer;
+  const DAY_MS = 86_400_000;
+
+  before(async () => {
+    api = await startApp();
+    server = await startSsoServer(api);
+  });
+  after(() => server.close());
+
+  const run = () => api.app.transact((work) => tellOfCertificates(work, api.app.mail));
+  const runIn = (days: number) =>
+    api.app.transact((work) => {
+      const now = new Date(work.now.getTime() + days * DAY_MS);
+      return tellOfCertificates({ ...work, now }, api.app.mail);
+    });
+  const queued = async ({ tenantId }: Tenant): Promise<number> =>
+    api.app.transact(async ({ db }) => {
+      const { rows } = await sql`
+        select 1 from email_logs where tenant_id = ${tenantId}::uuid
+          and template = 'sso-certificate-expiring'`.execute(db);
+      return rows.length;
+    });
+
+  it("are told of 30, 7 and 1 days before, once each, however often the job runs", async () => {
+    const tenant = await aTenant(server);
+    must(await putSso(server, tenant, samlConfig(aSigningKey(40).cert)), 200);
+    const counts: number[] = [];
+    for (const days of [0, 10.5, 20, 33.5, 35, 39.5, 39.9, 41]) {
+      await Promise.all([runIn(days), runIn(days)]);
+      counts.push(await queued(tenant));
+    }
+    assert.deepEqual(counts, [0, 1, 1, 2, 2, 3, 3, 3]);
+  });
+
+  it("are told of again after they were replaced, and not while it is disabled", async () => {
+    const tenant = await aTenant(server);
+    must(await putSso(server, tenant, samlConfig(aSigningKey(5).cert, { status: "DISABLED" })), 200);
+    await run();
+    assert.equal(await queued(tenant), 0);
+    must(await putSso(server, tenant, samlConfig(aSigningKey(5).cert)), 200);
+    await run();
+    assert.equal(await queued(tenant), 1);
+    await aMailTo(tenant.email, /certificate of Acme expires/);
+    must(await putSso(server, tenant, samlConfig(aSigningKey(6).cert + aSigningKey(300).cert)), 200);
+    await run();
+    assert.equal(await queued(tenant), 2);
+  });
+});

@@ -1,0 +1,88 @@
+import { randomUUID } from "node:crypto";
+import { createServer, type RequestListener } from "node:http";
+import type { App } from "../../../src/app.ts";
+import { openApiDocument } from "../../../src/http/openapi.ts";
+import { routes } from "../../../src/http/routes.ts";
+import { createHttp } from "../../../src/http/server.ts";
+import { createSso } from "../../../src/platform/sso.ts";
+import { startApp, type Tenant, type TestApp } from "../app/app.ts";
+import { type Client, clientOf, must } from "../http/client.ts";
+import { checkResponse } from "../http/openapi-check.ts";
+import { CONSOLE } from "../providers/oauth.ts";
+import { listen } from "../providers/openid-provider.ts";
+import { startTxtServer, type TxtServer } from "./txt-server.ts";
+import { madeOnce } from "../made.ts";
+
+export type SsoServer = Client & { app: App; dns: TxtServer; close(): Promise<void> };
+
+const document = openApiDocument(routes);
+
+/** A second HTTP server over the database of the shared one, with DNS servers of its own. */
+export const startSsoServer = async (
+  { app }: TestApp,
+  parts: Partial<App["config"]> = {},
+): Promise<SsoServer> => {
+  let serve: RequestListener = (_request, response) => void response.end();
+  const server = createServer((request, response) => serve(request, response));
+  const { url, close } = await listen(server);
+  const dns = await startTxtServer();
+  const config = {
+    ...app.config,
+    publicUrl: url,
+    dnsServers: [dns.address],
+    oauth: { ...app.config.oauth, redirectUris: [CONSOLE] },
+    ...parts,
+  };
+  const own: App = { ...app, config, sso: createSso(config) };
+  serve = createHttp(own, routes);
+  const client = clientOf(url, (...answer) => checkResponse(document, ...answer));
+  const end = async (): Promise<void> => {
+    await close();
+    await dns.close();
+  };
+  return { ...client, app: own, dns, close: end };
+};
+
+export const aDomain = (): string => `acme-${randomUUID().slice(0, 8)}.com`;
+
+/** Claims a domain and makes its TXT record. */
+export const claimDomain = async (server: SsoServer, { token }: Tenant, domain = aDomain()) => {
+  const made = must(await server.post("/api/v1/enterprise/sso/domains", { domain }, { token }), 201);
+  server.dns.records.set(made.txtName, [[made.txtValue]]);
+  return made as { id: string; domain: string; txtName: string; txtValue: string };
+};
+
+/** A domain that the tenant has proved to be its own. */
+export const aVerifiedDomain = async (
+  server: SsoServer,
+  tenant: Tenant,
+  domain = aDomain(),
+): Promise<string> => {
+  const { id } = await claimDomain(server, tenant, domain);
+  const { token } = tenant;
+  must(await server.post(`/api/v1/enterprise/sso/domains/${id}/verify`, {}, { token }), 200);
+  return domain;
+};
+
+export const putSso = (server: Client, { token }: Pick<Tenant, "token">, body: object) =>
+  server.put("/api/v1/enterprise/sso", body, { token });
+
+/** The address that begins a sign-in. */
+export const ssoUrl = (
+  { url }: Client,
+  { tenantId }: Pick<Tenant, "tenantId">,
+  parameters: Record<string, string> = {},
+): string => {
+  const query = new URLSearchParams({ redirect_uri: CONSOLE, ...parameters });
+  return `${url}/api/v1/auth/sso/${tenantId}?${query.toString()}`;
+};
+
+/** A server on which tenants sign in by their own providers, for the tests of one `describe`. */
+export const ssoServer = () => {
+  const api = madeOnce(startApp);
+  const server = madeOnce(
+    () => startSsoServer(api),
+    (made) => made.close(),
+  );
+  return { api, server };
+};
