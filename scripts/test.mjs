@@ -16,8 +16,8 @@ const isOutside = (file) =>
 /** Which files a suite has, and whether its lanes run one at a time. */
 const SUITES = {
   gate: { has: (file) => !isOutside(file) },
-  full: { has: (file) => /^test\/(cli|processes|data|browser|docs)\/|\.full\./.test(file) },
-  faults: { has: (file) => file.startsWith("test/faults/"), isAlone: true },
+  full: { isRandom: true, has: (file) => /^test\/(cli|processes|data|browser|docs)\/|\.full\./.test(file) },
+  faults: { isRandom: true, has: (file) => file.startsWith("test/faults/"), isAlone: true },
   sweeps: { has: (file) => file.startsWith("test/sweeps/") },
   timing: { has: (file) => file.includes(".timing."), isAlone: true },
 };
@@ -57,6 +57,12 @@ const { suite, isGate, files, options } = readArguments(process.argv.slice(2));
 const { variables, missing } = await findServices();
 const left = missing.length > 0 ? files.filter(needsServices) : [];
 const env = { ...process.env, ...variables };
+// The gate tries the same cases each time, the other suites new ones, and all of them.
+if (suite.isRandom) {
+  env.SEED ??= String(Math.floor(Math.random() * 1_000_000));
+  env.TEST_RUNS ??= "all";
+  console.log(`SEED=${env.SEED}`);
+}
 // Modules that were compiled before; coverage would be coarse of code from there.
 if (!env.NODE_V8_COVERAGE) env.NODE_COMPILE_CACHE = join(root, "node_modules/.cache/laurel-compile");
 
@@ -76,7 +82,13 @@ const runFiles = async (lane, laneFiles) => {
   ];
   const child = spawn(
     process.execPath,
-    [...args, ...(env.CI ? ["--forbid-only"] : []), ...options, ...laneFiles],
+    [
+      ...args,
+      ...(env.CI ? ["--forbid-only"] : []),
+      ...(isGate ? [] : ["--timeout", "600000"]),
+      ...options,
+      ...laneFiles,
+    ],
     {
       cwd: root,
       stdio: "inherit",

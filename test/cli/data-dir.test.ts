@@ -8,7 +8,6 @@ import { fillDataDir } from "../support/processes/data-dir.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 describe("the data directory of embedded mode", function () {
-  this.timeout(180_000);
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   beforeEach(async () => {
     dir = await temporaryDir();

@@ -16,7 +16,6 @@ import {
 type Rejected = { line: number; reason: string; text: string; truncated?: true };
 
 describe("laurel import", function () {
-  this.timeout(180_000);
   let target: Awaited<ReturnType<typeof importTarget>>;
   let directory: ReturnType<typeof temporaryDirectory>;
   before(async () => (target = await importTarget()));

@@ -4,7 +4,6 @@ import { temporaryDir } from "../support/processes/process.ts";
 import { onTerminal } from "../support/processes/terminal.ts";
 
 describe("laurel migrate down", function () {
-  this.timeout(180_000);
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let env: Record<string, string>;
   let newest: string;

@@ -14,7 +14,6 @@ const WEBHOOKS = "docs/guides/webhooks.md";
 const PASSWORD = "Correct-horse-7";
 
 describe("the commands that the documents print for operators", function () {
-  this.timeout(180_000);
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let env: Record<string, string>;
   before(async () => {

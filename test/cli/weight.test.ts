@@ -9,8 +9,6 @@ const run = (script: string): { status: number | null; text: string } => {
 };
 
 describe("the packages that npm start installs", function () {
-  this.timeout(240_000);
-
   it("stay below the limit of `npm run weight`", () => {
     assert.equal(run("scripts/setup.mjs").status, 0);
     const { status, text } = run("scripts/weight.mjs");

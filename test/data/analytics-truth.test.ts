@@ -49,7 +49,6 @@ const nonZero = (points: readonly Point[] | Numbers): Numbers => {
 };
 
 describe("analytics of four years of a real site are the truth that comes with them:", function () {
-  this.timeout(600_000);
   let asker: Asker;
   let truth: Truth;
 

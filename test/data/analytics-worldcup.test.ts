@@ -7,7 +7,6 @@ import { hasTruth, readTruth } from "../support/data/truth.ts";
 const truth = hasTruth("worldcup") ? readTruth("worldcup") : undefined;
 
 describe("funnels of the football World Cups since 1930", function () {
-  this.timeout(600_000);
   let api: TestApp;
   let tenant: Tenant;
 

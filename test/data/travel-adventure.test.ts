@@ -20,7 +20,6 @@ type Row = {
 };
 
 describe(`an adventure over the events of travel.stackexchange.com until ${UNTIL}`, function () {
-  this.timeout(600_000);
   let api: TestApp;
   let tenant: Tenant;
   let expected: Map<string, ExpectedSeason>;

@@ -46,7 +46,6 @@ type QuestRow = {
 };
 
 describe(`travel.stackexchange.com until ${UNTIL}, imported as real events`, function () {
-  this.timeout(600_000);
   let api: TestApp;
   let tenant: Tenant;
   let lines: Line[];

@@ -37,7 +37,6 @@ const importFile = async (api: TestApp, key: string, stateDir: string) => {
 };
 
 describe("the World Cup, 1930 to 2022, imported as real events", function () {
-  this.timeout(300_000);
   let api: TestApp;
   let tenant: Tenant;
   const seen: Row[][] = [];

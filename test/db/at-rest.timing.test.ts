@@ -34,8 +34,7 @@ const through = (url: string, { port }: Proxy): string => {
   return proxied.href;
 };
 
-describe("servers at rest", function () {
-  this.timeout(240_000);
+describe("servers at rest", () => {
   const ends: (() => Promise<unknown>)[] = [];
   let [web, worker]: Counted[] = [];
   let api: Client;

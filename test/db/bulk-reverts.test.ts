@@ -12,8 +12,7 @@ const PLAYERS = 30;
 const EACH = 8;
 const WORKERS = 3;
 
-describe("two bulk reverts of the same events at once, in PostgreSQL", function () {
-  this.timeout(180_000);
+describe("two bulk reverts of the same events at once, in PostgreSQL", () => {
   let domain: Domain;
   let remove: () => Promise<void>;
   before(async () => {

@@ -29,7 +29,6 @@ class SmallRounds extends RelaySchedule {
 }
 
 describe("a relay of large rows", function () {
-  this.timeout(240_000);
   let cluster: WebhookCluster;
   let site: HookSite;
 

@@ -23,8 +23,7 @@ const badgeOf = (key: string) => ({ key, name: "New" });
 const large = sql`jsonb_build_object('key', 'k' || n, 'name', 'Old', 'tiers', '[]'::jsonb, 'more',
   (select jsonb_agg(jsonb_build_object('n', m)) from generate_series(1, 1500) m))`;
 
-describe("an import that names a thousand archived definitions", function () {
-  this.timeout(300_000);
+describe("an import that names a thousand archived definitions", () => {
   let domain: Domain;
   let remove: () => Promise<void>;
   before(async () => {

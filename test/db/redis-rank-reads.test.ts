@@ -14,6 +14,7 @@ import {
 } from "../../src/domain/evaluation/boards/ranks.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
 import { eventually } from "../support/eventually.ts";
+import { cases } from "../support/properties.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
 const aPlayerId = (n: number): string => `00000000-0000-7000-8000-${n.toString(16).padStart(12, "0")}`;
@@ -80,7 +81,7 @@ describe("reads of ranks in Redis", () => {
             total: all.length,
           });
         }),
-        { numRuns: 25, endOnFailure: true },
+        { numRuns: cases(25), endOnFailure: true },
       );
     });
   }

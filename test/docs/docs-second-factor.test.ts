@@ -8,7 +8,6 @@ import { madeOnce } from "../support/made.ts";
 const SECOND_FACTOR = "docs/guides/second-factor.md";
 
 describe("the commands of the guide to a second factor", function () {
-  this.timeout(180_000);
   before(function () {
     skipWithout(this, "bash", "curl");
   });

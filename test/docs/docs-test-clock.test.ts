@@ -8,7 +8,6 @@ const START = "docs/guides/getting-started.md";
 const TEST_CLOCK = "docs/guides/test-clock.md";
 
 describe("the commands of the guide to the clock of a sandbox", function () {
-  this.timeout(180_000);
   before(function () {
     skipWithout(this, "bash", "curl");
   });

@@ -190,7 +190,6 @@ const adminOfGuides = async (api: TestApp): Promise<Record<string, string>> => {
 };
 
 describe("the commands of the documents", function () {
-  this.timeout(180_000);
   let api: TestApp;
   const environment = { PATH: process.env["PATH"], HOME: process.env["HOME"] };
 

@@ -5,6 +5,7 @@ import { evaluateEvent, settleTurn } from "../../src/domain/evaluation/evaluate.
 import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
 import { Adventure } from "../../src/domain/evaluation/adventures/adventure.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
+import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;
 const START_MS = Date.UTC(2026, 2, 20);
@@ -189,7 +190,7 @@ describe("adventures, however events arrive", () => {
       fc.property(histories, fc.array(fc.nat(80)), (events, cuts) => {
         assert.deepEqual(play(events, { cuts: new Set(cuts) }), play(events));
       }),
-      { numRuns: 100 },
+      { numRuns: cases(100) },
     );
   });
 
@@ -201,7 +202,7 @@ describe("adventures, however events arrive", () => {
         for (const field of ["points", "done", "tiers", "startedMs", "completedMs"] as const)
           assert.deepEqual(swept.row?.[field], plain.row?.[field], field);
       }),
-      { numRuns: 100 },
+      { numRuns: cases(100) },
     );
   });
 
@@ -220,7 +221,7 @@ describe("adventures, however events arrive", () => {
         states.add(found.state);
         assert.deepEqual(found, expected(events));
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
     for (const state of ["IN_PROGRESS", "EXPIRED", "CLAIMED"])
       assert.ok(states.has(state), `none is ${state}`);

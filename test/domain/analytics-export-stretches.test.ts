@@ -6,6 +6,7 @@ import { writeExport } from "../../src/domain/analytics/exports/write.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;
 /** All histories end here. */
@@ -19,7 +20,7 @@ const aTime = fc.oneof(
   fc.integer({ min: 0, max: YEARS_MS }),
 );
 
-describe("events that are read as a file", function () {
+describe("events that are read as a file", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {
@@ -81,7 +82,7 @@ describe("events that are read as a file", function () {
         const { rows } = await fileOf(projectId, { hasOneSession: false, query: { from, to } });
         assert.equal(rows, times.length);
       }),
-      { numRuns: 15 },
+      { numRuns: cases(15) },
     ));
 
   it("are none where nothing happened", async () => {

@@ -9,6 +9,7 @@ import { runJob } from "../support/domain/backfill.ts";
 import { listen } from "../support/domain/listen.ts";
 import { referenceBacktest } from "../support/rules/backtest-reference.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;
 const FIRST_MS = Date.UTC(2026, 5, 1);
@@ -132,7 +133,10 @@ describe("a backtest of many players", () => {
         // The database has stored the result, and orders the names of objects in its own way.
         assert.equal(textOf(sortedNames(result)), textOf(sortedNames(expected)));
       }),
-      { numRuns: 12, examples: [[[{ events: 4_100 }, { events: 3, mergedInto: 0 }, { events: 2_001 }], 1]] },
+      {
+        numRuns: cases(12),
+        examples: [[[{ events: 4_100 }, { events: 3, mergedInto: 0 }, { events: 2_001 }], 1]],
+      },
     );
   });
 

@@ -9,6 +9,7 @@ import { reverseBadges } from "../../src/domain/revert/reverse-badges.ts";
 import { newReversal } from "../../src/domain/revert/record.ts";
 import { assertLedger } from "../support/economy/ledger.ts";
 import { aPass, aPlan, aPlayerState, PROJECT } from "../support/rules/plan.ts";
+import { cases } from "../support/properties.ts";
 
 const cause = { kind: "API" } as const;
 const tiers = (...thresholds: (number | undefined)[]) =>
@@ -292,7 +293,7 @@ describe("badges", () => {
           assert.ok(serials.length <= badge.maxAwards);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 });

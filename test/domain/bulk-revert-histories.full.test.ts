@@ -16,11 +16,11 @@ import {
   wonItems,
 } from "../support/reverts/histories.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;
 
-describe("events that are reverted together", function () {
-  this.timeout(300_000);
+describe("events that are reverted together", () => {
   const { domain } = memoryDomain();
   let projectId: string;
   let runs = 0;
@@ -88,7 +88,7 @@ describe("events that are reverted together", function () {
           assert.deepEqual(await has(name("bulk", n)), expected);
         }
       }),
-      { numRuns: 20 },
+      { numRuns: cases(20) },
     ));
 
   it("are found in order by a reconciliation", async () =>

@@ -6,6 +6,7 @@ import { type ListAction, SCREEN_STEPS_MAX } from "../../src/domain/social/chat/
 import { mask, screenWords } from "../../src/domain/social/chat/moderation/words.ts";
 import { contextOf, filterOf } from "../support/chat/filter.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
+import { cases } from "../support/properties.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;
@@ -37,7 +38,7 @@ describe("the filter of chat, for any text", () => {
         at += character.length;
       }
     });
-    fc.assert(property, { numRuns: 500 });
+    fc.assert(property, { numRuns: cases(500) });
   });
 
   it("never masks an allowed word for what is inside of it", () => {
@@ -51,7 +52,7 @@ describe("the filter of chat, for any text", () => {
         assert.deepEqual(inside, []);
       },
     );
-    fc.assert(property, { numRuns: 200 });
+    fc.assert(property, { numRuns: cases(200) });
   });
 
   it("finds the same in a text that was screened ahead, also when the lists have changed since", () => {
@@ -61,7 +62,7 @@ describe("the filter of chat, for any text", () => {
       const ahead = screenText(isChanged ? other : filter, "MASK", text);
       assert.deepEqual(moderate(context, text, ahead), moderate(context, text));
     });
-    fc.assert(property, { numRuns: 200 });
+    fc.assert(property, { numRuns: cases(200) });
   });
 
   it("screens nothing again that was screened ahead, whatever else was screened since", () => {

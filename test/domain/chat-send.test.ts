@@ -181,7 +181,9 @@ describe("sends to a channel", () => {
       );
       length = read.length;
     };
-    await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 20 }), run), { numRuns: 15 });
+    await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 20 }), run), {
+      numRuns: 15,
+    });
     assert.ok(length > 20);
   });
 

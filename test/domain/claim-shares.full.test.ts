@@ -24,6 +24,7 @@ import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { migratedCluster } from "../support/domain/migrated-cluster.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 import { userIn } from "../support/domain/process-parts.ts";
+import { cases } from "../support/properties.ts";
 
 type Share = ReturnType<ClaimShares["open"]>;
 const of = (...ids: string[]): { projectId: string }[] => ids.map((projectId) => ({ projectId }));
@@ -165,7 +166,7 @@ describe("the shares of claims", () => {
         for (const { share } of open) share.close(new Map());
         await Promise.all(waits);
       }),
-      { numRuns: 200 },
+      { numRuns: cases(200) },
     );
   });
 });

@@ -10,6 +10,7 @@ import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { ALL_PARTS, processParts, userIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { cases } from "../support/properties.ts";
 
 describe("a claim of several partitions", () => {
   let database: Database;
@@ -122,7 +123,7 @@ describe("a claim of several partitions", () => {
         );
         assert.deepEqual(found, new Map(expected));
       }),
-      { numRuns: 15 },
+      { numRuns: cases(15) },
     );
   });
 });

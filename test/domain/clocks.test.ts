@@ -7,6 +7,7 @@ import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { ALL_PARTS, processParts, userIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -83,7 +84,7 @@ describe("a claim with events of projects whose clocks differ", () => {
           }
         },
       ),
-      { numRuns: 15 },
+      { numRuns: cases(15) },
     ));
 
   it("leaves no project but a sandbox a clock of its own", async () => {

@@ -71,7 +71,7 @@ describe("CAA records", () => {
   });
 });
 
-describe("CAA records in DNS", function () {
+describe("CAA records in DNS", () => {
   let dns: DomainDns;
   before(async () => {
     dns = await startDomainDns();
@@ -135,7 +135,7 @@ describe("CAA records in DNS", function () {
   });
 });
 
-describe("custom domains with CAA records", function () {
+describe("custom domains with CAA records", () => {
   let database: Database;
   let dns: DomainDns;
   let store: ReturnType<typeof domainStore>;

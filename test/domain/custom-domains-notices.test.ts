@@ -13,7 +13,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const DAY_MS = 86_400_000;
 
-describe("certificates of custom domains that are not renewed", function () {
+describe("certificates of custom domains that are not renewed", () => {
   let database: Database;
   let store: ReturnType<typeof domainStore>;
   before(async () => {

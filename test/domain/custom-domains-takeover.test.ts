@@ -10,7 +10,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 type Row = { id: string; tenantId: string; domain: string; label: string; token: string };
 
-describe("the holder of a custom domain", function () {
+describe("the holder of a custom domain", () => {
   let database: Database;
   let dns: DomainDns;
   let store: ReturnType<typeof domainStore>;

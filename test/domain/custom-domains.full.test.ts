@@ -20,7 +20,7 @@ import { eventually } from "../support/eventually.ts";
 import { temporaryDir } from "../support/processes/process.ts";
 import { selfSigned } from "../support/webhooks/certificate.ts";
 
-describe("custom domains in the database", function () {
+describe("custom domains in the database", () => {
   let database: Database;
   let dns: DomainDns;
   let store: ReturnType<typeof domainStore>;

@@ -10,6 +10,7 @@ import { makeCrashing } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { madeOnce } from "../support/made.ts";
+import { cases } from "../support/properties.ts";
 
 const COINS_MAX = 40;
 const PLAYERS = ["ada", "bob", "cy"];
@@ -62,8 +63,7 @@ const scored = (model: Model, points: number): void => {
   }
 };
 
-describe("the player economy", function () {
-  this.timeout(180_000);
+describe("the player economy", () => {
   const { database, domain } = memoryDomain();
   const crashing = madeOnce(() => makeCrashing(database));
 
@@ -189,6 +189,6 @@ describe("the player economy", function () {
         const projectId = await anEconomy(domain, { players: PLAYERS, coinsMax: COINS_MAX });
         await assertTrue(projectId, await play(projectId, program));
       }),
-      { numRuns: 25 },
+      { numRuns: cases(25) },
     ));
 });

@@ -13,6 +13,7 @@ import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { DEFAULT_SETTINGS } from "../../src/domain/evaluation/project-settings.ts";
 import { assertLedger, lotsOf } from "../support/economy/ledger.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
+import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;
 const cause = { kind: "RULE" } as const;
@@ -131,7 +132,7 @@ describe("the economy of a player, in memory", () => {
         }
         assertLedger(effects.ledger, player);
       }),
-      { numRuns: 1_000 },
+      { numRuns: cases(1_000) },
     );
   });
 });

@@ -13,6 +13,7 @@ import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { madeOnce } from "../support/made.ts";
+import { cases } from "../support/properties.ts";
 
 const PLAYERS = ["ada", "bob", "cy", "dee"];
 const cause = { kind: "API" as const };
@@ -37,8 +38,7 @@ const programs: fc.Arbitrary<Item[]> = fc.array(
   { minLength: 4, maxLength: 14 },
 );
 
-describe("what reverts and merges leave of the economy", function () {
-  this.timeout(180_000);
+describe("what reverts and merges leave of the economy", () => {
   const database = madeOnce(openMemoryDatabase, (made) => made.close());
   let domain: Domain;
   let crashing: Crashing;
@@ -139,6 +139,6 @@ describe("what reverts and merges leave of the economy", function () {
         // Nothing else gives XP: what a merge moves is there once.
         assert.equal(await totalXp(game), standing);
       }),
-      { numRuns: 25 },
+      { numRuns: cases(25) },
     ));
 });

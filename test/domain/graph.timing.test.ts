@@ -14,6 +14,7 @@ import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { aDefinition } from "../support/rules/plan.ts";
 import { aDocument } from "../support/rules/rules.ts";
+import { cases } from "../support/properties.ts";
 
 type Definitions = ReadonlyMap<string, readonly Stored[]>;
 
@@ -79,7 +80,7 @@ describe("cycles in a graph", () => {
         );
         assert.deepEqual(found.toSorted(), [...new Set(expected.values())].toSorted());
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 
@@ -93,7 +94,7 @@ describe("cycles in a graph", () => {
           assert.ok(way.every((node) => component.includes(node)));
         }
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { tableTexts } from "../../src/domain/kernel/json-text.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
+import { cases } from "../support/properties.ts";
 
 describe("texts of a table", () => {
   it("have all rows in their order, and no more of them than the length allows", () => {
@@ -16,7 +17,7 @@ describe("texts of a table", () => {
           assert.ok(part.length === 1 || length <= maxLength, `${length} of ${maxLength}`);
         }
       }),
-      { numRuns: 50 },
+      { numRuns: cases(50) },
     );
   });
 

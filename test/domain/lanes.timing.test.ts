@@ -131,7 +131,6 @@ describe("a lane", () => {
 });
 
 describe("a transaction that changes definitions", function () {
-  this.timeout(180_000);
   let database: Database;
   let domain: Domain;
   before(async () => {

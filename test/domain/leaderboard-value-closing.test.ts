@@ -142,7 +142,7 @@ describe("windows of breakdowns that are over", () => {
     );
   });
 
-  it("of a board that is filled with earlier events have as many values as others", async function () {
+  it("of a board that is filled with earlier events have as many values as others", async () => {
     const events = Array.from({ length: 1_003 }, (_, n) => ({
       user: "p0",
       properties: { team: `t${n % 1_002}` },

@@ -19,6 +19,7 @@ import {
   toldOf,
 } from "../support/leaderboards/board-periods.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
+import { cases } from "../support/properties.ts";
 
 describe("closing periods of leaderboards", () => {
   const { domain, boards } = boardPeriods();
@@ -70,7 +71,7 @@ describe("closing periods of leaderboards", () => {
         );
         assert.equal(closing.count, expected.length);
       }),
-      { numRuns: 30 },
+      { numRuns: cases(30) },
     );
     await rowsOf(domain, sql`delete from leaderboard_periods where project_id = ${projectId} returning 1`);
   });

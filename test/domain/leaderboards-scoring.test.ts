@@ -24,8 +24,7 @@ import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
 const sorted = (entries: ReadonlyMap<string, number>) => [...entries].toSorted();
 
-describe("scores over windows", function () {
-  this.timeout(180_000);
+describe("scores over windows", () => {
   let database: Database;
   let domain: Domain;
   let first: History;

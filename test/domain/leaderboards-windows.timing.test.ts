@@ -13,6 +13,7 @@ import {
   windowAt,
   windowOf,
 } from "../../src/domain/evaluation/boards/windows.ts";
+import { cases } from "../support/properties.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -111,7 +112,7 @@ describe("leaderboards windows", () => {
         assert.notEqual(next.key, key);
         assert.deepEqual(windowOf({ ...of, period: { ...of.period } }, key), window);
       }),
-      { numRuns: 1_500 },
+      { numRuns: cases(1_500) },
     );
   });
 
@@ -123,7 +124,7 @@ describe("leaderboards windows", () => {
         for (const ms of moments)
           assert.deepEqual(windowAt(of, ms), windowAt({ period: { ...period }, resets }, ms));
       }),
-      { numRuns: 50 },
+      { numRuns: cases(50) },
     );
   });
 

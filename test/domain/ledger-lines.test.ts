@@ -15,6 +15,7 @@ import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { cases } from "../support/properties.ts";
 
 type Line = Pick<LedgerRow, "reason" | "cause" | "eventId" | "key">;
 
@@ -105,7 +106,7 @@ describe("lines of the ledger", () => {
         const [entry] = await read(projectId, await write(projectId, line, isWhole));
         assert.deepEqual([entry!.reason, entry!.cause], [line.reason, line.cause]);
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 

@@ -5,6 +5,7 @@ import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import type { RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
 import { assertLedger } from "../support/economy/ledger.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
+import { cases } from "../support/properties.ts";
 
 const cause = { kind: "API" } as const;
 const chest = (bundle: RewardBundle): Json => ({ key: "chest", name: "Chest", kind: "BUNDLE", bundle });
@@ -76,7 +77,7 @@ describe("rewards of levels", () => {
         assertLedger(pass.effects.ledger, pass.player);
         assert.equal(paid(pass).length, highest - 1);
       }),
-      { numRuns: 200 },
+      { numRuns: cases(200) },
     );
   });
 });

@@ -11,6 +11,7 @@ import {
 } from "../../src/domain/evaluation/lives/lives.ts";
 import { DEFAULT_SETTINGS, type LivesSettings } from "../../src/domain/evaluation/project-settings.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
+import { cases } from "../support/properties.ts";
 
 const START = Date.parse("2026-06-15T12:00:00Z");
 const cause = { kind: "API" } as const;
@@ -170,7 +171,7 @@ describe("the refill of lives", () => {
         const lives = livesAt(given, { count, anchorMs: 0 }, nowMs);
         assert.equal(lives.count, byHand(given, { count, anchorMs: 0 }, nowMs));
       }),
-      { numRuns: 2_000 },
+      { numRuns: cases(2_000) },
     );
   });
 
@@ -183,7 +184,7 @@ describe("the refill of lives", () => {
         for (const step of steps) looked = livesAt(given, looked, (nowMs += step));
         assert.deepEqual(livesAt(given, looked, nowMs), livesAt(given, first, nowMs));
       }),
-      { numRuns: 2_000 },
+      { numRuns: cases(2_000) },
     );
   });
 

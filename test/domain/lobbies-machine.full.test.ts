@@ -21,9 +21,9 @@ import { assertLobbies } from "../support/lobbies/invariants.ts";
 import { inputOf, NAMES, programs, rules, type Step } from "../support/lobbies/programs.ts";
 import { ReferenceLobby, type Rules } from "../support/lobbies/reference.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { cases } from "../support/properties.ts";
 
-describe("a lobby", function () {
-  this.timeout(180_000);
+describe("a lobby", () => {
   let database: Database;
   let domain: Domain;
   let crashing: Crashing;
@@ -230,7 +230,7 @@ describe("a lobby", function () {
         }
         await assertLobbies(database.em);
       }),
-      { numRuns: Number(process.env["RUNS"] ?? 40) },
+      { numRuns: cases(40) },
     );
   });
 });

@@ -19,6 +19,7 @@ import type { PlayerDoc } from "../../src/domain/evaluation/player-state.ts";
 import { eventsFor, metric as anyMetric, zone as anyZone } from "../support/rules/metric-arbitraries.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 import { measure, type PastEvent, type World } from "../support/rules/rule-reference.ts";
+import { cases } from "../support/properties.ts";
 
 const T0 = Date.parse("2026-06-15T12:00:00Z");
 const DAY = 86_400_000;
@@ -89,7 +90,7 @@ describe("metrics", () => {
           assert.equal(read(event.at), expected, JSON.stringify({ i, event }));
         }
       }),
-      { numRuns: 600 },
+      { numRuns: cases(600) },
     );
   });
 
@@ -100,7 +101,7 @@ describe("metrics", () => {
         for (const event of events) count(event);
         assert.deepEqual(foldEvents(compiled, whose, events), player.doc.c?.[compiled.id]);
       }),
-      { numRuns: 200 },
+      { numRuns: cases(200) },
     );
   });
 
@@ -120,7 +121,7 @@ describe("metrics", () => {
         const history = [...events.filter((event) => event !== gone), { ...last, type: "system.unheard" }];
         assert.equal(readMetricAt(whose, compiled, last.at), measure(worldOf(history, where), metric));
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 
@@ -147,7 +148,7 @@ describe("metrics", () => {
         const history = [...events, { type: "system.unheard", at, properties: {} }];
         assert.equal(readMetricAt(whose, compiled, at), measure(worldOf(history, where), metric));
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 

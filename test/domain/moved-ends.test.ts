@@ -8,7 +8,7 @@ import { define, rowsOf } from "../support/domain/rule-projects.ts";
 const PLAYERS = 2 * ENDS_PAGE + 300;
 const FAR = "2099-01-01T00:00:00.000Z";
 
-describe("an adventure whose end is moved", function () {
+describe("an adventure whose end is moved", () => {
   const { domain } = memoryDomain();
   let projectId: string;
 

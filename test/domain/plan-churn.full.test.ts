@@ -74,8 +74,7 @@ describe("rules that a process keeps compiled", () => {
   });
 });
 
-describe("plans that do not fit into the cache together", function () {
-  this.timeout(240_000);
+describe("plans that do not fit into the cache together", () => {
   let database: Database;
   let domain: Domain;
   let nowMs: number;

@@ -12,6 +12,7 @@ import { define, processAll, rowsOf } from "../support/domain/rule-projects.ts";
 import { counting } from "../support/quests/quest-game.ts";
 import { findingsOf, takeBack } from "../support/reverts/histories.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { cases } from "../support/properties.ts";
 
 const EVER = { countFrom: "LIFETIME" };
 
@@ -38,8 +39,7 @@ const events = fc.array(
   { minLength: 1, maxLength: 20 },
 );
 
-describe("backfills of quests", function () {
-  this.timeout(240_000);
+describe("backfills of quests", () => {
   const { domain } = memoryDomain();
   let projectId: string;
   beforeEach(async () => {
@@ -116,7 +116,7 @@ describe("backfills of quests", function () {
         assert.deepEqual(await of(after), await of(before));
         assert.deepEqual(await findingsOf(domain, after), []);
       }),
-      { numRuns: 40 },
+      { numRuns: cases(40) },
     ));
 
   it("give once, whatever is done twice, and are finished by whoever comes next", async () => {

@@ -12,7 +12,7 @@ const cronOf = (i: number): string => `${i % 60} ${Math.floor(i / 60)} 29 2 *`;
 const cycleOf = (i: number, zone: string) =>
   cycleAt({ mode: "CRON", cron: cronOf(i), timezone: "PLAYER" }, zone, AT);
 
-describe("schedules of quests", function () {
+describe("schedules of quests", () => {
   let database: Database;
   let domain: Domain;
 

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { evaluateEvent } from "../../src/domain/evaluation/evaluate.ts";
 import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
+import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;
 const START_MS = Date.UTC(2026, 2, 25);
@@ -99,7 +100,7 @@ describe("quests, however events arrive", () => {
       fc.property(histories, fc.array(fc.nat(60)), (events, cuts) => {
         assert.deepEqual(play(events, new Set(cuts)), play(events));
       }),
-      { numRuns: 60 },
+      { numRuns: cases(60) },
     );
   });
 
@@ -124,7 +125,7 @@ describe("quests, however events arrive", () => {
         assert.equal(heard("quest.completed"), dailies + often + claimed("story") + claimed("after"));
         assert.ok(heard("quest.step_completed") >= dailies + often + seconds);
       }),
-      { numRuns: 60 },
+      { numRuns: cases(60) },
     );
   });
 });

@@ -9,6 +9,7 @@ import {
   requiredOf,
   stepProblems,
 } from "../../src/domain/evaluation/quests/step-graph.ts";
+import { cases } from "../support/properties.ts";
 
 const ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "UTC"];
 
@@ -40,7 +41,7 @@ describe("cycles of quests", () => {
         const week = cycleAt(repeat("WEEKLY"), zone, ms);
         assert.equal(mondayOf(localDate(zone, week.startMs)), mondayOf(date));
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 
@@ -59,7 +60,7 @@ describe("cycles of quests", () => {
           assert(next.key > key && next.startMs === endMs);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 
@@ -117,7 +118,7 @@ describe("steps of quests", () => {
         assert.equal(done.size, steps.length);
         assert.equal(requiredOf(plan), steps.filter(({ optional }) => !optional).length);
       }),
-      { numRuns: 200 },
+      { numRuns: cases(200) },
     );
   });
 

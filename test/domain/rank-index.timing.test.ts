@@ -12,6 +12,7 @@ import {
 } from "../../src/domain/evaluation/boards/ranks.ts";
 import { OrderedList } from "../../src/domain/leaderboards/ordered-list.ts";
 import { checkMoved } from "../support/leaderboards/moved.ts";
+import { cases } from "../support/properties.ts";
 
 /** What every entry ought to be, by sorting and counting. */
 const naive = (changes: readonly EntryChange[], ties: Ties): Standing[] => {
@@ -72,7 +73,7 @@ describe("rank index", () => {
             }
           },
         ),
-        { numRuns: 300 },
+        { numRuns: cases(300) },
       );
     });
   }
@@ -91,7 +92,7 @@ describe("rank index", () => {
             before = after;
           }
         }),
-        { numRuns: 200 },
+        { numRuns: cases(200) },
       );
     });
   }

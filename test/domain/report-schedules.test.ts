@@ -6,6 +6,7 @@ import {
   nextDueMs,
   type Times,
 } from "../../src/domain/analytics/reports/schedule.ts";
+import { cases } from "../support/properties.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -85,7 +86,7 @@ const timesOf = fc
     ...(rest.every === "MONTH" ? { day } : {}),
   }));
 
-describe("schedules of reports", function () {
+describe("schedules of reports", () => {
   it("are due as a plain loop over local dates has it, in any zone", () => {
     const start = fc.integer({ min: Date.UTC(2010, 0), max: Date.UTC(2026, 0) });
     fc.assert(
@@ -93,7 +94,7 @@ describe("schedules of reports", function () {
         const toMs = fromMs + (times.every === "MONTH" ? 70 : 12) * DAY_MS;
         assert.deepEqual(walked(times, fromMs, toMs), plainTimes(times, fromMs, toMs));
       }),
-      { numRuns: 150 },
+      { numRuns: cases(150) },
     );
   });
 
@@ -131,7 +132,7 @@ describe("schedules of reports", function () {
         assert.ok(nextDueMs(times, last) > atMs);
         assert.equal(lastDueMs(times, last), last);
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 

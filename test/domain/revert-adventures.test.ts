@@ -16,6 +16,7 @@ import {
   aTurn,
 } from "../support/reverts/histories.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { cases } from "../support/properties.ts";
 
 const histories = fc
   .array(
@@ -41,8 +42,7 @@ type Row = {
   };
 };
 
-describe("adventures of which events were reverted", function () {
-  this.timeout(240_000);
+describe("adventures of which events were reverted", () => {
   const { domain } = memoryDomain();
   let projectId: string;
   let players = 0;
@@ -104,7 +104,7 @@ describe("adventures of which events were reverted", function () {
         );
         assert.deepEqual(await has(user), await has(like));
       }),
-      { numRuns: 40 },
+      { numRuns: cases(40) },
     );
     assert.deepEqual(await findingsOf(domain, projectId), []);
   });

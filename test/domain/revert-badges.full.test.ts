@@ -5,6 +5,7 @@ import { revertEvents } from "../../src/domain/revert/revert-events.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { HOW, aHistoryProject, findingsOf, play, takeBack } from "../support/reverts/histories.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { cases } from "../support/properties.ts";
 
 describe("a badge that rules award, when events are reverted together", () => {
   const { domain } = memoryDomain();
@@ -132,7 +133,7 @@ describe("a badge that rules award, when events are reverted together", () => {
         assert.deepEqual(await medalOf(single), expected);
         assert.deepEqual(await medalOf(bulk), expected);
       }),
-      { numRuns: 12 },
+      { numRuns: cases(12) },
     );
     assert.deepEqual(await findingsOf(domain, projectId), []);
   });

@@ -18,9 +18,9 @@ import {
   wonItems,
 } from "../support/reverts/histories.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { cases } from "../support/properties.ts";
 
-describe("what is left of a history of which events were reverted", function () {
-  this.timeout(240_000);
+describe("what is left of a history of which events were reverted", () => {
   const { domain } = memoryDomain();
   let projectId: string;
   let players = 0;
@@ -47,7 +47,7 @@ describe("what is left of a history of which events were reverted", function () 
         );
         await assertAsIfNever(domain, projectId, { user, like });
       }),
-      { numRuns: 40 },
+      { numRuns: cases(40) },
     ));
 
   it("keeps a tier whose threshold the counter still meets, whichever event gave it", async () => {

@@ -39,8 +39,7 @@ const histories = fc
 type Goal = { kind: "quest" | "adventure"; key: string };
 type Move = "pause" | "resume" | "end" | "publish";
 
-describe("reverts of events of pauses", function () {
-  this.timeout(240_000);
+describe("reverts of events of pauses", () => {
   const { domain } = memoryDomain();
   let players = 0;
 

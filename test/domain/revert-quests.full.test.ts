@@ -16,6 +16,7 @@ import {
   aTurn,
 } from "../support/reverts/histories.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { cases } from "../support/properties.ts";
 
 const items = fc
   .array(
@@ -42,8 +43,7 @@ type Row = {
   steps: Record<string, { doneMs?: number }>;
 };
 
-describe("quests of which events were reverted", function () {
-  this.timeout(240_000);
+describe("quests of which events were reverted", () => {
   const { domain } = memoryDomain();
   let projectId: string;
   let players = 0;
@@ -114,7 +114,7 @@ describe("quests of which events were reverted", function () {
         );
         assert.deepEqual(await played(user), await played(like));
       }),
-      { numRuns: 40 },
+      { numRuns: cases(40) },
     ));
 
   it("give rewards again that were taken back, once, when they are reached again", async () => {

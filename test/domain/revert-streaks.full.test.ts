@@ -5,6 +5,7 @@ import { revertEvents } from "../../src/domain/revert/revert-events.ts";
 import { define, rowsOf } from "../support/domain/rule-projects.ts";
 import { HOW, aHistoryProject, findingsOf, play, takeBack } from "../support/reverts/histories.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -119,7 +120,7 @@ describe("a period of a streak for which several events count", () => {
         assert.equal((await has(`single-${run}`)).current, current);
         assert.equal((await has(`bulk-${run}`)).current, current);
       }),
-      { numRuns: 12 },
+      { numRuns: cases(12) },
     );
     assert.deepEqual(await findingsOf(domain, projectId), []);
   });

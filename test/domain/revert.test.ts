@@ -17,6 +17,7 @@ import {
   revert,
   togetherOf,
 } from "../support/rules/reverts.ts";
+import { cases } from "../support/properties.ts";
 
 const anEvent = fc.record({
   type: fc.constantFrom("won", "won", "bought"),
@@ -55,7 +56,7 @@ describe("the revert of an event", () => {
           changes.filter(({ u }) => u !== 0).map(({ s, u }) => [s, u]);
         assert.deepEqual(zero(applied.turn.shared.changes()), zero(firings));
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 

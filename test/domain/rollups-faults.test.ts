@@ -10,7 +10,7 @@ import { anAsker } from "../support/analytics/questions.ts";
 import { eventually } from "../support/eventually.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 
-describe("rollups of analytics, where something fails", function () {
+describe("rollups of analytics, where something fails", () => {
   let api: TestApp;
   before(async () => {
     api = await startApp();

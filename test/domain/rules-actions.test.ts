@@ -5,6 +5,7 @@ import { aPlayerState } from "../support/rules/plan.ts";
 import { aProject, evaluate, type ProjectParts } from "../support/rules/evaluation.ts";
 import { NOW } from "../support/rules/rules.ts";
 import { aBoard } from "../support/rules/turn.ts";
+import { cases } from "../support/properties.ts";
 
 const define = {
   currency: [
@@ -238,7 +239,7 @@ describe("actions of rules", () => {
         assert.deepEqual(Object.values(effects).flat(), []);
         assert.deepEqual([turn.shared.changes(), turn.root.derived], [[], []]);
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 });

@@ -5,6 +5,7 @@ import { createSharedCounters } from "../../src/domain/evaluation/shared-counter
 import { aProject, evaluate, fireAt } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
 import { NOW } from "../support/rules/rules.ts";
+import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
@@ -51,7 +52,7 @@ describe("budgets", () => {
         }
         assert.ok(gifts.length === 0 || given.length > 0, "the first gift fits");
       }),
-      { numRuns: 150 },
+      { numRuns: cases(150) },
     );
   });
 

@@ -7,6 +7,7 @@ import { aPlayerState } from "../support/rules/plan.ts";
 import { aProject, evaluate, type ProjectParts } from "../support/rules/evaluation.ts";
 import { aRule, NOW } from "../support/rules/rules.ts";
 import { windowName } from "../support/rules/rule-reference.ts";
+import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;
 const N = { ref: "event.properties.n" };
@@ -65,7 +66,7 @@ describe("caps", () => {
         const has = one.asset === "xp" ? player.xp : (player.balances.get("coins")?.balance ?? 0);
         assert.equal(has, plainly(given, { ...one, zone }));
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 

@@ -8,6 +8,7 @@ import {
 } from "../../src/domain/evaluation/running/compile.ts";
 import { needsOf } from "../../src/domain/evaluation/language/needs.ts";
 import { aDocument, aRule, aTurn, ruleSetOf } from "../support/rules/rules.ts";
+import { cases } from "../support/properties.ts";
 
 const count = (...eventTypes: string[]): Json => ({
   type: "event_aggregate",
@@ -67,7 +68,7 @@ describe("compiled rules", () => {
         );
         assert.equal(new Set(orders).size, orders.length);
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 

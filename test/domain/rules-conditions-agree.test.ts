@@ -17,6 +17,7 @@ import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 import { actual, BADGES, leaf, metricsIn, SEGMENTS, tree, word } from "../support/rules/rule-arbitraries.ts";
 import { holds, type PastEvent, type World } from "../support/rules/rule-reference.ts";
 import { aBoard } from "../support/rules/turn.ts";
+import { cases } from "../support/properties.ts";
 
 const START = Date.parse("2026-06-01T12:00:00Z");
 const NOW = Date.parse("2026-06-15T12:00:00Z");
@@ -175,7 +176,7 @@ describe("rule conditions, compiled, traced and read word by word", () => {
         assert.equal(compileGroup(node as ConditionNode)(turn), expected, "compiled");
         assert.equal(explainGroup(node as ConditionNode, turn).pass, expected, "traced");
       }),
-      { numRuns: 1_000 },
+      { numRuns: cases(1_000) },
     );
   });
 
@@ -193,7 +194,7 @@ describe("rule conditions, compiled, traced and read word by word", () => {
         const { type } = condition as { type: string };
         met.set(type, (met.get(type) ?? new Set()).add(expected));
       }),
-      { numRuns: 2_000 },
+      { numRuns: cases(2_000) },
     );
     const decided = [...met].filter(([, answers]) => answers.size === 2).map(([type]) => type);
     assert.deepEqual(
@@ -216,7 +217,7 @@ describe("rule conditions, compiled, traced and read word by word", () => {
           assert.equal(test(turn), shown.pass, shown.path);
         }
       }),
-      { numRuns: 200 },
+      { numRuns: cases(200) },
     );
   });
 });

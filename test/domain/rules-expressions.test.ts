@@ -5,6 +5,7 @@ import { compileExpression, Expression } from "../../src/domain/evaluation/langu
 import { DEFAULT_SETTINGS } from "../../src/domain/evaluation/project-settings.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 import { aTurn } from "../support/rules/rules.ts";
+import { cases } from "../support/properties.ts";
 
 describe("expressions", () => {
   const valueOf = (expression: unknown, properties: Json = {}): [number, string[]] => {
@@ -14,7 +15,7 @@ describe("expressions", () => {
   const n = { $ref: "event.properties.n" };
 
   it("calculate", () => {
-    const cases: [unknown, number][] = [
+    const sums: [unknown, number][] = [
       [{ op: "add", args: [n, 1, 2] }, 10],
       [{ op: "sub", args: [n, 1, 2] }, 4],
       [{ op: "mul", args: [n, 2] }, 14],
@@ -40,7 +41,7 @@ describe("expressions", () => {
       [{ op: "table", input: n, steps: [[8, 9]] }, 0],
       [{ $ref: "event.properties.none", default: 4 }, 4],
     ];
-    for (const [expression, expected] of cases)
+    for (const [expression, expected] of sums)
       assert.deepEqual(valueOf(expression, { n: 7 }), [expected, []], JSON.stringify(expression));
   });
 
@@ -103,7 +104,7 @@ describe("expressions", () => {
           assert(Number.isFinite(result) && Math.abs(result) <= Number.MAX_SAFE_INTEGER);
         },
       ),
-      { numRuns: 1_000 },
+      { numRuns: cases(1_000) },
     );
   });
 });

@@ -8,6 +8,7 @@ import { GLOB_PATTERN_MAX, GLOB_TEXT_MAX, holdsText } from "../../src/domain/eva
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { HOSTILE_PATHS } from "../support/rules/rule-arbitraries.ts";
 import { aTurn } from "../support/rules/rules.ts";
+import { cases } from "../support/properties.ts";
 
 /** Generous for a busy machine: what is not bounded takes minutes. */
 const SOON_MS = 1_000;
@@ -176,7 +177,7 @@ describe("hostile rules", () => {
         assert.equal(holdsText(before, after), before.includes(after));
         assert.equal(holdsText(`${before}c${after}`, `${middle}c`), `${before}c`.endsWith(`${middle}c`));
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 
@@ -209,7 +210,7 @@ describe("hostile rules", () => {
         Metric.safeParse(value);
         Metric.safeParse({ eventTypes: ["a"], aggregate: "count", filter: value, window: other });
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 });

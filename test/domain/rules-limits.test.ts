@@ -6,6 +6,7 @@ import type { Outcome } from "../../src/domain/evaluation/running/outcome.ts";
 import { considerRule } from "../../src/domain/evaluation/running/run.ts";
 import { type CalendarUnit, windowNumber } from "../../src/domain/kernel/zones.ts";
 import { aPlayer, aRule, aTurn, NOW } from "../support/rules/rules.ts";
+import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -54,7 +55,7 @@ describe("limits of rules", () => {
           if (count < max) counts.set(number, count + 1);
         }
       }),
-      { numRuns: 150 },
+      { numRuns: cases(150) },
     );
   });
 
@@ -73,7 +74,7 @@ describe("limits of rules", () => {
           assert((counts.get(number) ?? 0) <= max);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 
@@ -96,7 +97,7 @@ describe("limits of rules", () => {
         const sorted = fired.toSorted((a, b) => a - b);
         for (let i = 0; i + max < sorted.length; i++) assert(sorted[i + max]! - sorted[i]! >= span);
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 

@@ -6,6 +6,7 @@ import { SENT_MAX } from "../../src/domain/evaluation/actions/send.ts";
 import { createRuleWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/lifecycle/loop-watch.ts";
 import { REENTRANT_MAX } from "../../src/domain/evaluation/running/run.ts";
 import { aProject, evaluate } from "../support/rules/evaluation.ts";
+import { cases } from "../support/properties.ts";
 
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
 const emits = (eventType: string, more: Json = {}) => ({
@@ -144,7 +145,7 @@ describe("rules that set one another off", () => {
         const told = effects.outbox.filter(({ type }) => type === "rule.loop_detected");
         assert.equal(told.length, root.loop ? 1 : 0);
       }),
-      { numRuns: 200 },
+      { numRuns: cases(200) },
     );
   });
 

@@ -14,6 +14,7 @@ import { aPlayerState } from "../support/rules/plan.ts";
 import { aProject, evaluate } from "../support/rules/evaluation.ts";
 import { measure, type PastEvent, type World } from "../support/rules/rule-reference.ts";
 import { NOW } from "../support/rules/rules.ts";
+import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;
 const wins = { eventTypes: ["tried"], aggregate: "count" };
@@ -70,7 +71,7 @@ describe("expressions that read metrics", () => {
           assert.ok(Math.abs(Number(player.attributes["sum"]) - sum) < 1e-6);
         }
       }),
-      { numRuns: 150 },
+      { numRuns: cases(150) },
     );
   });
 

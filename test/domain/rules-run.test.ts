@@ -17,6 +17,7 @@ import {
   type TurnOptions,
 } from "../support/rules/rules.ts";
 import { aBoard } from "../support/rules/turn.ts";
+import { cases } from "../support/properties.ts";
 
 const run = (options: TurnOptions, ...documents: Json[]): RecordedTurn => {
   const turn = aTurn(options);
@@ -108,7 +109,7 @@ describe("rules at work", () => {
         assert.equal(grantedXp(turn), traced.length);
         for (const { conditions, fired } of traced) assert.equal(conditions!.pass, fired);
       }),
-      { numRuns: 400 },
+      { numRuns: cases(400) },
     );
   });
 

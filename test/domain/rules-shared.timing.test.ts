@@ -14,6 +14,7 @@ import { firstSharedKeys, sharedKeysOf } from "../../src/domain/evaluation/share
 import { aProject, evaluate, fireAt } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
 import { NOW } from "../support/rules/rules.ts";
+import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -60,7 +61,7 @@ describe("limits over all players", () => {
         }
         if (moments.length > 0) assert.ok(fired.length > 0);
       }),
-      { numRuns: 100 },
+      { numRuns: cases(100) },
     );
   });
 
@@ -293,7 +294,7 @@ describe("the counters that a batch locks", () => {
           }
         },
       ),
-      { numRuns: 400 },
+      { numRuns: cases(400) },
     );
     assert.ok(asked > 100, `${asked} counters were asked for`);
   });

@@ -12,6 +12,7 @@ import {
   windowStart,
 } from "../../src/domain/kernel/zones.ts";
 import { aPlayer, aTurn } from "../support/rules/rules.ts";
+import { cases } from "../support/properties.ts";
 
 const ZONES = [
   "UTC",
@@ -80,7 +81,7 @@ describe("local time", () => {
         assert.deepEqual(local, byIntl(name, ms));
         assert.equal(new Date(dayNumber * 86_400_000).getUTCDate(), local.day);
       }),
-      { numRuns: 1_500 },
+      { numRuns: cases(1_500) },
     );
   });
 
@@ -93,7 +94,7 @@ describe("local time", () => {
         if (name !== "America/St_Johns") assert(windowStart(unit, name, number + 1) > ms);
         assert.equal(windowNumber(unit, name, windowStart(unit, name, number)) >= number, true);
       }),
-      { numRuns: 1_000 },
+      { numRuns: cases(1_000) },
     );
   });
 
@@ -117,7 +118,7 @@ describe("local time", () => {
         for (let back = 1; back < 26 * HOUR_MS; back += HOUR_MS / 4 - 7)
           assert.ok(shows(first - back) < reading, `${back} ms before`);
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
     const at = (text: string, name = "Europe/Berlin") =>
       new Date(firstInstant(name, Date.parse(`${text}Z`))).toISOString();

@@ -62,7 +62,6 @@ describe("filters of SCIM", () => {
     const long = ['"', "a", " ", "9", "[", "\\", '\\"', "a.", "-9.9", "a eq "].map((part) =>
       part.repeat(SCIM_FILTER_MAX).slice(0, SCIM_FILTER_MAX),
     );
-    const beganMs = performance.now();
     for (const text of [...texts, ...long, ...long.map((part) => `a eq ${part}`.slice(0, SCIM_FILTER_MAX))])
       for (const parse of [parseFilter, parsePath])
         try {
@@ -70,6 +69,5 @@ describe("filters of SCIM", () => {
         } catch (error) {
           assert.ok(error instanceof ScimError, text);
         }
-    assert.ok(performance.now() - beganMs < 10_000);
   });
 });

@@ -7,6 +7,7 @@ import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
 import { define, processAll } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;
 const RICH = 10;
@@ -20,7 +21,7 @@ const histories = fc.array(
 /** The first is processed alone: within one batch the player leaves and enters again. */
 const LEFT_AND_BACK = [RICH, -1, 1].map((amount) => ({ user: "ada", amount }));
 
-describe("members of a segment as of a moment", function () {
+describe("members of a segment as of a moment", () => {
   const { domain } = memoryDomain();
   let projectId: string;
   beforeEach(async () => {
@@ -78,7 +79,7 @@ describe("members of a segment as of a moment", function () {
         assert.deepEqual(await membersAt(new Date(startMs - 1)), []);
         assert.deepEqual(await membersAt(new Date()), await membersAt());
       }),
-      { numRuns: 30, examples: [[LEFT_AND_BACK, 2]] },
+      { numRuns: cases(30), examples: [[LEFT_AND_BACK, 2]] },
     ));
 
   it("name the player that is left of two who were merged, once", async () => {

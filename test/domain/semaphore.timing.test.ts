@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import fc from "fast-check";
 import { KeyedSemaphore, Semaphore } from "../../src/domain/kernel/semaphore.ts";
 import { createWaitingRoom } from "../../src/domain/kernel/waiting-room.ts";
+import { cases } from "../support/properties.ts";
 
 class TooMany extends Error {}
 class Gone extends Error {}
@@ -128,7 +129,7 @@ describe("a semaphore of keys", () => {
         const leaves = Array.from({ length: waitingMax }, () => room.take({ tenantId: "a" }));
         for (const one of leaves) one();
       }),
-      { numRuns: 200 },
+      { numRuns: cases(200) },
     );
   });
 

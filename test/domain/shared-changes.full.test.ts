@@ -13,6 +13,7 @@ import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { listen } from "../support/domain/listen.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { aProjectOfChanges, CHANGES, openSharing, type Share } from "../support/domain/sharing.ts";
+import { cases } from "../support/properties.ts";
 
 const SIZES = [1, 5, 40];
 /** Begin and scope are no statements of their own. */
@@ -143,6 +144,6 @@ describe("changes of players that share a transaction", () => {
           single.push(...(await Promise.allSettled([alone((work) => make(work, apart, one))])));
         assert.deepEqual(await remains(together, shared), await remains(apart, single));
       }),
-      { numRuns: 15 },
+      { numRuns: cases(15) },
     ));
 });

@@ -6,6 +6,7 @@ import {
   showValue,
 } from "../../src/domain/evaluation/language/shown-value.ts";
 import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
+import { cases } from "../support/properties.ts";
 
 const show = (value: unknown): unknown => showValue(value, new StepBudget(Infinity));
 
@@ -28,7 +29,7 @@ describe("values in explanations", () => {
         if (whole.length <= max) assert.equal(show(value), value);
         else assert.equal(show(value), `${whole.slice(0, max).toWellFormed()}…`);
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
     assert.deepEqual(show({ a: undefined, b: 1 }), { a: undefined, b: 1 });
     const seen = { date: "2026-01-10", time: "18:00", dayOfWeek: 6, zone: "America/Argentina/Buenos_Aires" };

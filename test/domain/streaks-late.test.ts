@@ -10,6 +10,7 @@ import {
 } from "../../src/domain/evaluation/streaks/repair.ts";
 import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
 import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks/streaks.ts";
+import { cases } from "../support/properties.ts";
 
 const noon = (day: number): number => T("2026-01-01T12:00Z") + (day - 1) * DAY_MS;
 const frozen = ({ doc }: Streak) => (doc.run?.frozen ?? []).map((one) => periodName("DAY", one));
@@ -149,7 +150,7 @@ describe("events that come late to a streak", () => {
           assert.deepEqual(eager.steps, lazy.steps);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 
@@ -170,7 +171,7 @@ describe("events that come late to a streak", () => {
           assert.deepEqual(bare(imported.state), bare(live.state));
         },
       ),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 

@@ -8,6 +8,7 @@ import {
   periodStart,
 } from "../../src/domain/evaluation/streaks/periods.ts";
 import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks/streaks.ts";
+import { cases } from "../support/properties.ts";
 
 const ZONES = [
   "Europe/Berlin",
@@ -38,7 +39,7 @@ describe("streaks and time zones", () => {
           assert.equal(played.state.current, 400);
         },
       ),
-      { numRuns: 20 },
+      { numRuns: cases(20) },
     );
   });
 

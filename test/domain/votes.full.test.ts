@@ -73,8 +73,7 @@ const createLoop = (counts: Counts) => {
 
 const eventOf = ({ user, type, value, at }: Vote) => ({ user, type, at, properties: { value } });
 
-describe("votes as XP", function () {
-  this.timeout(300_000);
+describe("votes as XP", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

@@ -18,7 +18,7 @@ import { assertLoaded } from "../support/warehouse/truth.ts";
 
 const TIMEOUT_MS = 400;
 
-describe("files for a warehouse in a bucket", function () {
+describe("files for a warehouse in a bucket", () => {
   let server: S3Server;
   let proxy: TcpProxy;
   let database: Database;
@@ -70,9 +70,7 @@ describe("files for a warehouse in a bucket", function () {
     const game = (score: number) => ({ at: new Date(), properties: { score, game: "a" } });
     const ids = await play(domain, projectId, { user: "ada", events: [game(3), game(8)] });
     proxy.halfOpen();
-    const startedMs = performance.now();
     await assert.rejects(exportNow(own, behind), /no answer in time/);
-    assert.ok(performance.now() - startedMs < 10_000, "the worker goes on");
     await proxy.restore();
     await exportNow(own, store);
     assert.equal(

@@ -16,7 +16,7 @@ import { assertLoaded } from "../support/warehouse/truth.ts";
 const DAY_MS = 86_400_000;
 const LAG_MS = 120_000;
 
-describe("files for a warehouse, where a worker or the store fails", function () {
+describe("files for a warehouse, where a worker or the store fails", () => {
   const stage = warehouseStage();
 
   const ofEvents = (path: string): boolean => path.startsWith("events/");

@@ -4,7 +4,7 @@ import { aHistoryProject, play } from "../support/reverts/histories.ts";
 import { warehouseStage } from "../support/warehouse/stage.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";
 
-describe("the files of a warehouse of many projects", function () {
+describe("the files of a warehouse of many projects", () => {
   const stage = warehouseStage();
 
   it("are written for all that are due in one run, however few it looks for at once", async () => {

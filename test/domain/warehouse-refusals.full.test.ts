@@ -17,7 +17,7 @@ import { assertLoaded } from "../support/warehouse/truth.ts";
 const DAY_MS = 86_400_000;
 const LAG_MS = 120_000;
 
-describe("files for a warehouse, where more than one is refused", function () {
+describe("files for a warehouse, where more than one is refused", () => {
   const stage = warehouseStage();
 
   const loadAndCheck = async (projectId: string, events: number): Promise<void> => {

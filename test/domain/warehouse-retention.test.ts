@@ -11,7 +11,7 @@ import { warehouseStage } from "../support/warehouse/stage.ts";
 
 const DAY_MS = 86_400_000;
 
-describe("retention beside files for a warehouse", function () {
+describe("retention beside files for a warehouse", () => {
   const stage = warehouseStage();
 
   const retain = async (): Promise<void> => {

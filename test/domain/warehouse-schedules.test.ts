@@ -6,7 +6,7 @@ import { aHistoryProject, play } from "../support/reverts/histories.ts";
 import { warehouseStage } from "../support/warehouse/stage.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";
 
-describe("the files of a warehouse on events of schedules", function () {
+describe("the files of a warehouse on events of schedules", () => {
   const stage = warehouseStage();
 
   it("have those that come after files of later events, as what has changed", async () => {

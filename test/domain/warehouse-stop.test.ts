@@ -14,7 +14,7 @@ import { assertLoaded } from "../support/warehouse/truth.ts";
 
 type Row = { lease: string | null; until: unknown; failures: number; retry: unknown; writing: string | null };
 
-describe("a worker of the warehouse that stops", function () {
+describe("a worker of the warehouse that stops", () => {
   const stage = warehouseStage();
 
   const rowOf = (projectId: string): Promise<Row> =>
@@ -83,7 +83,9 @@ describe("a worker of the warehouse that stops", function () {
     const proxy = await startTcpProxy("127.0.0.1", server.port);
     try {
       const projectId = await aProject();
-      const store = createS3Store({ ...server.settings, endpoint: `http://127.0.0.1:${proxy.port}` });
+      const endpoint = `http://127.0.0.1:${proxy.port}`;
+      // Longer than the test may take: a stop that waited for the store would be seen.
+      const store = createS3Store({ ...server.settings, endpoint }, 600_000);
       assert.deepEqual((await work(store)).errors, []);
       await play(stage.domain, projectId, { user: "bob", events: [stage.game(8)] });
       stage.nowMs += 600_000;
@@ -92,10 +94,8 @@ describe("a worker of the warehouse that stops", function () {
       const { app, errors } = await stage.worker({ store });
       const running = job.run(app, "*");
       const begun = await eventually(async () => (await rowOf(projectId)).writing);
-      const startedMs = performance.now();
       job.stop!();
       await running;
-      assert.ok(performance.now() - startedMs < 10_000, "it does not wait for the store");
       assert.deepEqual(errors, []);
       const row = await rowOf(projectId);
       isFree(row);

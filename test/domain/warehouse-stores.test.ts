@@ -171,10 +171,8 @@ describe("stores of a warehouse", () => {
         await createS3Store({ ...server.settings, endpoint }).put(PATH, Buffer.from("one"));
         for (const break_ of [proxy.hang, proxy.halfOpen]) {
           break_();
-          const startedMs = performance.now();
           await fails(store.put(PATH, Buffer.from("two")), /no answer in time/);
           await fails(store.get(PATH), /no answer in time/);
-          assert.ok(performance.now() - startedMs < 5_000);
           await proxy.restore();
         }
         await proxy.cut();

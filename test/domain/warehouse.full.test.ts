@@ -15,9 +15,9 @@ import { manifestIn } from "../support/warehouse/export.ts";
 import { statementsOf } from "../support/warehouse/load.ts";
 import { type Parts, warehouseStage } from "../support/warehouse/stage.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";
+import { cases } from "../support/properties.ts";
 
-describe("files for a warehouse", function () {
-  this.timeout(300_000);
+describe("files for a warehouse", () => {
   const stage = warehouseStage();
   const { run, exportAll, game } = stage;
 
@@ -80,7 +80,7 @@ describe("files for a warehouse", function () {
           assert.equal(await assertLoaded(stage.domain, stage.warehouse, projectId), ids.length);
         },
       ),
-      { numRuns: Number(process.env["WAREHOUSE_RUNS"] ?? 8) },
+      { numRuns: cases(8) },
     ));
 
   it("are as the manifest says wherever a worker dies, and the next one ends what it has begun", async () => {

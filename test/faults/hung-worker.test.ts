@@ -18,7 +18,6 @@ const queued = async ({ em }: Database): Promise<number> => {
 };
 
 describe("a worker that hangs in the middle of its work and wakes later", function () {
-  this.timeout(300_000);
   const own = ownServices({ isWanted: hasRealData });
 
   it("holds nobody up for long, and can commit nothing that another has done meanwhile", async () => {

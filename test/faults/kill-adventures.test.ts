@@ -10,7 +10,6 @@ import { ownServices } from "../support/processes/own-services.ts";
 
 describe("kill -9 of a worker while players are in an adventure", function () {
   const random = seeded();
-  this.timeout(300_000);
   const own = ownServices();
 
   it("counts each point once, and gives each tier once, of events that come twice", async () => {

@@ -16,7 +16,6 @@ const KILLS = 6;
 const HISTORY = { players: 6_000, days: 30, events: 120_000 };
 
 describe("kill -9 of workers that roll up events", function () {
-  this.timeout(300_000);
   const own = ownServices();
 
   it("leaves rollups that hold each event once, whoever goes on with them", async () => {

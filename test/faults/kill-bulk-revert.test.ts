@@ -14,7 +14,6 @@ const EACH = 10;
 const KILLS = 2;
 
 describe("kill -9 of a worker in the midst of a bulk revert", function () {
-  this.timeout(300_000);
   const own = ownWeb({ poolMax: 4 });
 
   const reverted = () => own.numberOf(sql`select count(*) as n from event_results where status = 'REVERTED'`);

@@ -23,7 +23,6 @@ const KILLS = 10;
 
 describe("kill -9 of the embedded server at random moments of an import", function () {
   const random = seeded();
-  this.timeout(600_000);
 
   it("loses nothing and applies nothing twice", async function () {
     if (!hasRealData) this.skip();

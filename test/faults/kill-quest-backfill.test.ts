@@ -20,7 +20,6 @@ const STEP_XP = 10;
 const QUEST_XP = 100;
 
 describe("kill -9 of a worker in the midst of the backfill of a quest", function () {
-  this.timeout(300_000);
   const own = ownWeb({ poolMax: 4 });
 
   const isIdle = async (): Promise<boolean> =>

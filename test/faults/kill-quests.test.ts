@@ -9,7 +9,6 @@ import { ownServices } from "../support/processes/own-services.ts";
 
 describe("kill -9 of a worker while players do quests", function () {
   const random = seeded();
-  this.timeout(300_000);
   const own = ownServices();
 
   it("gives the rewards of each cycle once, of events that come twice, while versions change", async () => {

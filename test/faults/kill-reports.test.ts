@@ -11,7 +11,6 @@ const PATH = "/api/v1/analytics/reports";
 const RUNS = "analytics_report_runs";
 
 describe("kill -9 of all workers in the midst of a scheduled report", function () {
-  this.timeout(300_000);
   let workers: Supervised[] = [];
   let smtp: TestSmtp;
   after(async () => {

@@ -22,7 +22,6 @@ type Request = { key: string; reference: string; player: number; answer?: string
 const answeredOf = (sent: readonly Request[]): Request[] => sent.filter(({ answer }) => answer !== undefined);
 
 describe("a process that is killed in the midst of shared commits", function () {
-  this.timeout(180_000);
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let database: Database;

@@ -17,7 +17,6 @@ const KILLS = 8;
 const FAILS = 50;
 
 describe("kill -9 of the worker that delivers, every two seconds", function () {
-  this.timeout(300_000);
   let cluster: WebhookCluster;
   let receiver: Receiver;
   let site: HookSite;

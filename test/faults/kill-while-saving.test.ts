@@ -10,7 +10,6 @@ import { ownWeb } from "../support/processes/own-services.ts";
 const KILLS = 5;
 
 describe("kill -9 of a worker whose only event waits to be saved", function () {
-  this.timeout(300_000);
   const own = ownWeb({ poolMax: 3 });
 
   /** Connections that wait for the lock, of workers alive or dead. */

@@ -43,7 +43,6 @@ const progressed = (database: Database, before: number): Promise<boolean> =>
 
 describe("kill -9 of a cluster's worker at random moments of an import", function () {
   const random = seeded();
-  this.timeout(600_000);
   const own = ownServices({ isWanted: hasRealData });
 
   it("loses nothing and applies nothing twice", async () => {

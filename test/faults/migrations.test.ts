@@ -12,7 +12,6 @@ const LOCK = 7_740;
 const SOON_MS = 45_000;
 
 describe("`laurel migrate up` whose connections are lost while it runs", function () {
-  this.timeout(180_000);
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let proxy: TcpProxy;

@@ -12,7 +12,6 @@ const RECOVERY_MAX_MS = 10_000;
 const ANSWER_MAX_MS = 2 * 2_000;
 
 describe("a network that fails between Laurel and Redis, under load", function () {
-  this.timeout(180_000);
   let redis: RedisServer;
   let proxy: TcpProxy;
   let cluster: WebCluster;

@@ -67,7 +67,6 @@ const REFUSING: readonly State[] = [
 ];
 
 describe("a Redis that answers and cannot do what it is asked, under load", function () {
-  this.timeout(180_000);
   let redis: RedisServer;
   let own: Redis;
   let cluster: WebCluster;

@@ -17,7 +17,6 @@ const CUT_MAX = 0.01;
 const CONVERGED = { timeoutMs: 60_000 };
 
 describe("web processes behind a balancer that are restarted one after another", function () {
-  this.timeout(240_000);
   let cluster: WebCluster;
   let players: Player[];
   let clients: SteadyPlayer[];

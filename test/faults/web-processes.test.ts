@@ -48,7 +48,6 @@ const WATCHED: readonly Watched[] = [
 ];
 
 describe("web processes that die, stand still or are told to stop", function () {
-  this.timeout(180_000);
   let cluster: WebCluster;
   let players: Player[];
   let clients: SteadyPlayer[];

@@ -21,7 +21,6 @@ const RATE_RATIO_MIN = 0.5;
 const TRIES = 4;
 
 describe("54 bad endpoints beside a good one", function () {
-  this.timeout(240_000);
   let cluster: WebhookCluster;
   let good: Receiver;
   let hostiles: Hostiles;

@@ -15,7 +15,6 @@ const RECOVERY_MAX_MS = 30_000;
 const EVENT_EVERY_MS = 25;
 
 describe("webhooks while Redis and PostgreSQL fail", function () {
-  this.timeout(180_000);
   let redis: RedisServer;
   let cluster: WebhookCluster;
   let receiver: Receiver;

@@ -77,7 +77,7 @@ const isNear = (actual: Difference, expected: Difference, text: string): void =>
     );
 };
 
-describe("results of experiments", function () {
+describe("results of experiments", () => {
   let api: TestApp;
   let asker: Asker;
   const past = Array.from({ length: PLAYERS }, (_, i) => pastOf(i));

@@ -8,9 +8,9 @@ import { anEconomyChange, applyInEconomy, openEconomy, revertEarned } from "../s
 import { type Asker, anAsker } from "../support/analytics/questions.ts";
 import { startApp, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
+import { cases } from "../support/properties.ts";
 
 describe("rollups of what players gain", function () {
-  this.timeout(600_000);
   let api: TestApp;
   before(async () => {
     api = await startApp();
@@ -47,7 +47,7 @@ describe("rollups of what players gain", function () {
           await askBothWays(api, { frame, query: { from: date(now - 86_400_000), to: date(now) } });
         },
       ),
-      { numRuns: Number(process.env["ROLLUP_RUNS"] ?? 12) },
+      { numRuns: cases(12) },
     ));
 
   it("hold what was reverted until they take that, wherever the events' own have come", async () => {

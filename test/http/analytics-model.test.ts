@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { dateOfDay, localDay, monthOf, weekOf } from "../../src/domain/analytics/calendar.ts";
 import { startApp, type TestApp } from "../support/app/app.ts";
 import { anAsker, type Past } from "../support/analytics/questions.ts";
+import { cases } from "../support/properties.ts";
 
 const ZONES = [
   "UTC",
@@ -33,8 +34,7 @@ const aHistory = fc.record({
   ),
 });
 
-describe("the numbers of analytics", function () {
-  this.timeout(300_000);
+describe("the numbers of analytics", () => {
   let api: TestApp;
   before(async () => {
     api = await startApp();
@@ -103,6 +103,6 @@ describe("the numbers of analytics", function () {
           );
         }
       }),
-      { numRuns: Number(process.env["ANALYTICS_RUNS"] ?? 25) },
+      { numRuns: cases(25) },
     ));
 });

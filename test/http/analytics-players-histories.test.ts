@@ -8,9 +8,9 @@ import { aChange, apply, aQuestion, START_MS, whenOf } from "../support/analytic
 import { allNumbers, listAll } from "../support/analytics/lists.ts";
 import { anAsker } from "../support/analytics/questions.ts";
 import { startApp, type TestApp } from "../support/app/app.ts";
+import { cases } from "../support/properties.ts";
 
 describe("lists of players behind numbers", function () {
-  this.timeout(600_000);
   let api: TestApp;
   before(async () => {
     api = await startApp();
@@ -49,6 +49,6 @@ describe("lists of players behind numbers", function () {
           assert.deepEqual(ofRollups, ofEvents);
         },
       ),
-      { numRuns: Number(process.env["ROLLUP_RUNS"] ?? 8) },
+      { numRuns: cases(8) },
     ));
 });

@@ -10,7 +10,7 @@ import { madeForEach, madeOnce } from "../support/made.ts";
 const AS_OF = "2026-06-01T00:00:00Z";
 const RANGE = { from: "2026-05-01", to: "2026-05-10", asOf: AS_OF, timezone: "UTC" };
 
-describe("the players behind a number", function () {
+describe("the players behind a number", () => {
   const api = madeOnce(startApp);
   const asker = madeForEach(() => anAsker(api));
   beforeEach(async () => {

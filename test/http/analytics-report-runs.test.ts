@@ -12,7 +12,7 @@ import { madeForEach, madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 
-describe("runs of saved reports", function () {
+describe("runs of saved reports", () => {
   const api = madeOnce(startApp);
   const asker = madeForEach(() => anAsker(api));
   const at = madeForEach(() => scheduledOf(api, asker));

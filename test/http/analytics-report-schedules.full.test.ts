@@ -18,7 +18,7 @@ import { madeForEach, madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 
-describe("scheduled reports of analytics", function () {
+describe("scheduled reports of analytics", () => {
   const api = madeOnce(startApp);
   const asker = madeForEach(() => anAsker(api));
   const at = madeForEach(() => scheduledOf(api, asker));

@@ -14,7 +14,7 @@ import { madeForEach, madeOnce } from "../support/made.ts";
 const PATH = "/api/v1/analytics/reports";
 const TRENDS = { name: "Events", report: "trends", parameters: { metric: "events", period: "7d" } };
 
-describe("saved reports of analytics", function () {
+describe("saved reports of analytics", () => {
   const api = madeOnce(startApp);
   const asker = madeForEach(() => anAsker(api));
 

@@ -8,6 +8,7 @@ import {
   type NaiveVisit,
   periodOfDay,
 } from "../support/analytics/naive-retention.ts";
+import { cases } from "../support/properties.ts";
 
 describe("retention of a random history", () => {
   const { given, ask } = historiesAskedBy("retention");
@@ -28,7 +29,7 @@ describe("retention of a random history", () => {
         type: fc.constantFrom("a", "b", "c"),
         at: fc.integer({ min: 0, max: 25 * 96 }).map((quarter) => firstMs + quarter * 900_000),
       }),
-      { numRuns: 400, seed: 7 },
+      { numRuns: cases(400), seed: 7 },
     );
     await given(...history.map(({ user, type, at }): Happening => [user, type, at]));
     const Question = fc.record({
@@ -78,7 +79,7 @@ describe("retention of a random history", () => {
         }
         assert.equal(naive.size, 0);
       }),
-      { numRuns: 150 },
+      { numRuns: cases(150) },
     );
   });
 });

@@ -3,9 +3,9 @@ import { startApp, type TestApp } from "../support/app/app.ts";
 import { askBothWays, assertHeld, rollUpAll } from "../support/analytics/both-ways.ts";
 import { aChange, apply, aQuestion, START_MS, whenOf } from "../support/analytics/changes.ts";
 import { anAsker } from "../support/analytics/questions.ts";
+import { cases } from "../support/properties.ts";
 
 describe("rollups of analytics", function () {
-  this.timeout(600_000);
   let api: TestApp;
   before(async () => {
     api = await startApp();
@@ -26,7 +26,7 @@ describe("rollups of analytics", function () {
         },
       ),
       {
-        numRuns: Number(process.env["ROLLUP_RUNS"] ?? 20),
+        numRuns: cases(20),
         // A range that begins after `asOf`, with events between the two.
         examples: [
           [

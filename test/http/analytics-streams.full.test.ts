@@ -15,8 +15,7 @@ const EVENTS = 30_000;
 const LEAST_BYTES = 30 * 1024 * 1024;
 const QUERY = "report=events&format=ndjson&from=2026-03-01&to=2026-03-31";
 
-describe("exports of analytics that are streamed", function () {
-  this.timeout(180_000);
+describe("exports of analytics that are streamed", () => {
   let api: TestApp;
   let tenant: Tenant;
   const sockets: Socket[] = [];

@@ -27,8 +27,7 @@ const aRule = (n: number, status: Item["status"]): Item => {
   return { status, rule: { key, name: "Rule", triggers, conditions: { all }, actions } as Item["rule"] };
 };
 
-describe("the configuration of a project at its limits", function () {
-  this.timeout(300_000);
+describe("the configuration of a project at its limits", () => {
   let api: TestApp;
   let tenant: Tenant;
   before(async () => {

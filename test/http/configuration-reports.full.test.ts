@@ -23,7 +23,7 @@ const MONDAYS = { every: "WEEK", weekday: 1, hour: 6, timezone: "Europe/Berlin" 
 
 type Report = Answer["body"];
 
-describe("saved reports in a project's configuration", function () {
+describe("saved reports in a project's configuration", () => {
   let api: TestApp;
   let asker: Asker;
   let tenant: Tenant;

@@ -163,7 +163,7 @@ const REFUSED: Readonly<Record<string, readonly Refused[]>> = {
   ],
 };
 
-describe("a document that is compared, or imported as a dry run", function () {
+describe("a document that is compared, or imported as a dry run", () => {
   let api: TestApp;
   let tenant: Tenant;
   before(async () => {

@@ -6,6 +6,7 @@ import { endBoosts } from "../../src/jobs/end-boosts.ts";
 import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
+import { cases } from "../support/properties.ts";
 
 const kinds = [
   "grant",
@@ -151,7 +152,7 @@ describe("the economy of a player, through the API", () => {
       await assertBooks(player);
     };
     const programs = fc.array(step, { minLength: 10, maxLength: 40 });
-    await fc.assert(fc.asyncProperty(programs, play), { numRuns: 15 });
+    await fc.assert(fc.asyncProperty(programs, play), { numRuns: cases(15) });
     for (const outcome of ["201", "200", "INSUFFICIENT_FUNDS"]) assert.ok(seen.has(outcome), outcome);
   });
 });

@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { z } from "zod";
 import { route } from "../../src/http/route.ts";
 import { startTinyHttp } from "../support/http/tiny-http.ts";
+import { cases } from "../support/properties.ts";
 
 const open = { tag: "Test", access: "public", project: "none", summary: "A test operation" } as const;
 const routes = [
@@ -87,7 +88,7 @@ describe("HTTP framework against any input", () => {
             assert.equal(typeof json?.error?.code, "string", `${method} ${path}`);
         },
       ),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
     assert.equal((await http.send("GET", "/health/live")).status, 200);
     await http.close();

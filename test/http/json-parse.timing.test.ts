@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { atOnce, inSlices } from "../../src/domain/kernel/slices.ts";
 import { jsonValue } from "../../src/http/json-parse.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
+import { cases } from "../support/properties.ts";
 
 /** Longer than what is parsed at once. */
 const LONG = 70_000;
@@ -32,7 +33,7 @@ describe("JSON that is parsed in steps", () => {
           assert.equal(JSON.stringify(parse(spaced(text))), JSON.stringify(JSON.parse(spaced(text))));
         }
       }),
-      { numRuns: 200 },
+      { numRuns: cases(200) },
     );
   });
 

@@ -56,8 +56,7 @@ const reckoned = (
     .toSorted((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1));
 };
 
-describe("values of a breakdown after any history", function () {
-  this.timeout(240_000);
+describe("values of a breakdown after any history", () => {
   const random = seeded();
   let api: TestApp;
   let game: Game;

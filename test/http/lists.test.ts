@@ -39,9 +39,7 @@ const ordered = (path: string, order: Record<string, string>): string => {
   return `${pathname}?${searchParams.toString()}`;
 };
 
-describe("lists", function () {
-  this.timeout(300_000);
-
+describe("lists", () => {
   it("that have pages can be sorted, but for those that have one order", () => {
     const unsorted = routes
       .filter(isPaged)

@@ -5,6 +5,7 @@ import { startApp } from "../support/app/app.ts";
 import { aQuestGame, type QuestGame } from "../support/quests/quest-game.ts";
 import { stepActs } from "../support/quests/step-acts.ts";
 import { manual } from "../support/quests/step-documents.ts";
+import { cases } from "../support/properties.ts";
 
 const TARGET = 3;
 const MOVES = ["submit", "APPROVE", "REJECT", "reset", "abandon", "start"] as const;
@@ -109,7 +110,7 @@ describe("histories of submissions", () => {
         assert.deepEqual(await seen(player), model, history.join());
         assert.equal(await game.xp(), model.state === "CLAIMED" ? 10 : 0);
       }),
-      { numRuns: 25 },
+      { numRuns: cases(25) },
     );
     const found: string[] = [];
     await reconcile(game.api.app.transact, {

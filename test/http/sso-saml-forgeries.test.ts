@@ -145,7 +145,6 @@ describe("forged documents of single sign-on by SAML", () => {
         junk("x".repeat(200_000)),
         "\u0000",
       ];
-      const startMs = performance.now();
       for (const xml of bad) {
         const asked = await ask();
         const form = {
@@ -155,7 +154,6 @@ describe("forged documents of single sign-on by SAML", () => {
         const { at } = await postForm(asked.browser, asked.acsUrl, form);
         assert.equal(at?.searchParams.get("error"), "provider_error");
       }
-      assert.ok(performance.now() - startMs < 10_000);
     });
 
     it("forms without a response, with two, too long, and JSON are refused", async () => {

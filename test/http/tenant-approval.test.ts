@@ -111,7 +111,7 @@ describe("a tenant is", () => {
         assertError(await useKey(), 403, "TENANT_SUSPENDED");
         assertError(await useToken(), 403, "TENANT_SUSPENDED");
       };
-      await eventuallyHolds(isShut, { timeoutMs: 6_000 });
+      await eventuallyHolds(isShut);
     });
 
     it("and before approval only what needs it is shut", async () => {

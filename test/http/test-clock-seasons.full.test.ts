@@ -93,8 +93,7 @@ const longestRun = (days: readonly number[]): number => {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, n) => total + n, 0);
 
-describe("a season in a sandbox", function () {
-  this.timeout(180_000);
+describe("a season in a sandbox", () => {
   const api = madeOnce(startApp);
 
   it("is as its events say when sent with their times, and as plain loops say of what falls due", () =>

@@ -12,7 +12,7 @@ import { assertLoaded } from "../support/warehouse/truth.ts";
 
 type Body = ReturnType<typeof must>;
 
-describe("the files of a warehouse on what belongs to no event", function () {
+describe("the files of a warehouse on what belongs to no event", () => {
   let api: TestApp;
   let tenant: Tenant;
   let dir: Awaited<ReturnType<typeof temporaryDir>>;

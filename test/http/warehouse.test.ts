@@ -15,6 +15,7 @@ import { temporaryDir } from "../support/processes/process.ts";
 import { exportNow, filesIn, manifestIn } from "../support/warehouse/export.ts";
 import { openWarehouse, type Warehouse } from "../support/warehouse/load.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";
+import { cases } from "../support/properties.ts";
 
 /** Rules that give XP, levels and a badge for events of the histories. */
 const defineGame = async (api: TestApp, { key }: Tenant): Promise<void> => {
@@ -37,7 +38,6 @@ const defineGame = async (api: TestApp, { key }: Tenant): Promise<void> => {
 };
 
 describe("the files for a warehouse", function () {
-  this.timeout(600_000);
   let api: TestApp;
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let store: WarehouseStore;
@@ -94,7 +94,7 @@ describe("the files for a warehouse", function () {
         }
       }),
       {
-        numRuns: Number(process.env["WAREHOUSE_RUNS"] ?? 12),
+        numRuns: cases(12),
         // Texts with other ends of lines than a line feed, in a file that is written anew.
         examples: [[[{ rollUp: true }, { erase: "a" }, { rollUp: true }, { merge: ["a", "f"] }]]],
       },

@@ -50,7 +50,6 @@ const problemsOf = (schema: object, event: unknown): string[] => {
 const closedSchema = (type: string): object => z.toJSONSchema(shapeOf(type)!, { io: "output" });
 
 describe("events of every type that there is", function () {
-  this.timeout(180_000);
   let api: TestApp;
   let game: Game;
   let receiver: Receiver;

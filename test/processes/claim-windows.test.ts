@@ -16,7 +16,6 @@ const AROUND_MS = 300;
 const AHEAD_MS = 1_500;
 
 describe("claims at the end of their time, over two processes", function () {
-  this.timeout(180_000);
   let two: TwoServers;
   let tenant: Tenant;
   let domain: Domain;

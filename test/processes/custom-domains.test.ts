@@ -31,7 +31,6 @@ const startBalancer = async (ports: readonly number[]): Promise<Server> => {
 };
 
 describe("custom domains over two processes", function () {
-  this.timeout(240_000);
   let dns: DomainDns;
   let pebble: Pebble;
   let two: TwoServers;

@@ -20,7 +20,6 @@ const WEBS = 2;
 const CALM = { timeoutMs: 90_000 };
 
 describe("npm run cluster, as the documents print it", function () {
-  this.timeout(300_000);
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let env: Record<string, string>;

@@ -16,7 +16,6 @@ type Sample = { metric: Record<string, string>; value: [number, string] };
 type Rule = { name: string; health: string; lastError?: string };
 
 describe("Prometheus with the documented configuration", function () {
-  this.timeout(240_000);
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   const processes: Laurel[] = [];

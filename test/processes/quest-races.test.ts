@@ -14,7 +14,6 @@ const ROUNDS = 8;
 const BATCH = 4;
 
 describe("quests over two processes", function () {
-  this.timeout(180_000);
   let two: TwoServers;
   let tenant: Tenant;
   before(async () => {

@@ -13,7 +13,6 @@ const DAYS = 40;
 const PLAYERS = ["ann", "bob", "cyd"];
 
 describe("the clock of a sandbox, of several processes", function () {
-  this.timeout(180_000);
   let services: Services;
   let remove: () => Promise<void>;
   const servers: Laurel[] = [];

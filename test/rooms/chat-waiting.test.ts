@@ -96,7 +96,7 @@ describe("a message that a room commits", () => {
     const ref = { projectId: tenant.projectId, channelId };
     const actor = { kind: "PLAYER", playerId: player.playerId } as const;
     await api.app.transact((work) => sendMessages(work, ref, [{ actor, send: { content: "lost" } }], true));
-    await eventually(() => heard(me).length === 1, { timeoutMs: 8_000 });
+    await eventually(() => heard(me).length === 1);
     assert.deepEqual(heard(me), ["lost"]);
   });
 });

@@ -126,7 +126,7 @@ describe("a join of a room", () => {
     await api.app.transact(async (work) => {
       await work.em.nativeUpdate(Player, { projectId: tenant.projectId, id: playerId }, { status: "BANNED" });
     });
-    await eventually(() => me.left !== undefined, { timeoutMs: 7_000 });
+    await eventually(() => me.left !== undefined);
     assert.deepEqual(me.left, { code: 4403, reason: "BANNED" });
     await assert.rejects(join(api, token, "player"), { code: 403, message: "the player is banned" });
   });

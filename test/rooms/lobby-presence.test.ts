@@ -66,7 +66,7 @@ describe("who is in a lobby", () => {
     const { lobbyId, players } = await aLobbyOfBefore();
     const [host, guest] = players as [Player, Player];
     const first = await enter(api, host, { lobbyId });
-    await eventually(() => memberIn(first, guest)?.status === "DISCONNECTED", { timeoutMs: 10_000 });
+    await eventually(() => memberIn(first, guest)?.status === "DISCONNECTED");
     assert.equal(memberIn(first, host)?.status, "JOINED");
     await first.room.leave();
   });

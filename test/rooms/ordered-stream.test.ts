@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import type { PlayerMessage } from "../../src/domain/kernel/events/topics.ts";
 import { isBroken, OrderedStream, type StreamPage } from "../../src/rooms/ordered-stream.ts";
 import { eventually } from "../support/eventually.ts";
+import { cases } from "../support/properties.ts";
 
 const aLine = (seq: number): PlayerMessage => ({
   seq,
@@ -158,7 +159,7 @@ describe("the order of a player's stream", () => {
           );
         },
       ),
-      { numRuns: 100 },
+      { numRuns: cases(100) },
     );
   });
 

@@ -219,7 +219,7 @@ describe("room player", () => {
     const { token, playerId } = await aPlayer(api, tenant.key);
     const me = await join(api, token, "player");
     await grantSilently(playerId, 30);
-    await eventually(() => me.room.state.xp === 30, { timeoutMs: 7_000 });
+    await eventually(() => me.room.state.xp === 30);
     assert.deepEqual(seqs(me), [2]);
     await me.room.leave();
   });

@@ -17,8 +17,7 @@ import { freePort, temporaryDir } from "../support/processes/process.ts";
 
 const PLAYERS = "/api/v1/players";
 
-describe("custom domains with certificates of this server", function () {
-  this.timeout(240_000);
+describe("custom domains with certificates of this server", () => {
   let dns: DomainDns;
   let pebble: Pebble;
   let directory: Awaited<ReturnType<typeof temporaryDir>> | undefined;

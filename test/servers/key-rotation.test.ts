@@ -28,7 +28,7 @@ const SHORT_LIVED = [
   "sso_flows.secrets",
 ];
 
-describe("a key of encryption that is replaced", function () {
+describe("a key of encryption that is replaced", () => {
   let api: TestApp;
   let server: SsoServer;
   let provider: HostileProvider;

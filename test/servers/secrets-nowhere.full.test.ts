@@ -26,8 +26,7 @@ const CONSOLE = "https://console.test.example/swept";
 const api1 = (path: string): string => `/api/v1${path}`;
 const aSecret = (): string => randomBytes(24).toString("base64url");
 
-describe("secrets, with the log at its most talkative", function () {
-  this.timeout(240_000);
+describe("secrets, with the log at its most talkative", () => {
   const lines: string[] = [];
   /** By what they are. */
   const secrets = new Map<string, string>();

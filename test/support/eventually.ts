@@ -1,3 +1,4 @@
+import { AssertionError } from "node:assert";
 import { setTimeout as delay } from "node:timers/promises";
 
 /** Polls are this far apart at first, and further the longer they go on: what takes long is not hammered. */
@@ -6,7 +7,7 @@ const POLL_MAX_MS = 100;
 const pollAfter = (waitedMs: number): number => Math.min(POLL_MAX_MS, Math.max(POLL_MIN_MS, waitedMs / 20));
 
 export type EventuallyOptions = {
-  /** Default 60,000: far more than anything takes, also where suites run side by side on slow cores. */
+  /** Default 30,000: far more than anything takes, also where suites run side by side on slow cores. */
   timeoutMs?: number;
   /** What is waited for, as the failure should name it. */
   label?: string;
@@ -16,32 +17,43 @@ type NotYet = undefined | null | false | 0 | "";
 /** A check without a value would never be true; those with assertions belong to `eventuallyHolds`. */
 type HasValue<T> = [T] extends [void] ? { "use eventuallyHolds for assertions": never } : unknown;
 
+/** Polls until `look` gives a truthy value, and looks once more when the time is over. */
+const poll = async <T>(
+  look: () => T | Promise<T>,
+  isNotYet: (error: unknown) => boolean,
+  { timeoutMs = 30_000, label }: EventuallyOptions,
+): Promise<Exclude<T, NotYet>> => {
+  const startedAt = performance.now();
+  for (;;) {
+    const isLast = performance.now() - startedAt >= timeoutMs;
+    let last: string;
+    let cause: unknown;
+    try {
+      const value = await look();
+      if (value) return value as Exclude<T, NotYet>;
+      last = `last value: ${String(value)}`;
+    } catch (error) {
+      if (!isNotYet(error)) throw error;
+      last = `last error: ${String(error)}`;
+      cause = error;
+    }
+    if (isLast) throw new Error(`${label}: not in ${timeoutMs} ms, ${last}`, { cause });
+    await delay(pollAfter(performance.now() - startedAt));
+  }
+};
+
 /**
- * Polls until `check` gives a truthy value, and gives that value; a throw counts as "not yet". When the time
- * is over it throws an error with the label and what was seen last.
+ * Polls until `check` gives a truthy value, and gives that value. A throw counts as "not yet", but an
+ * assertion that fails ends it at once: it says what must never be. When the time is over it throws an error
+ * with the label and what was seen last.
  *
  *     const joined = await eventually(() => messages.find(({ type }) => type === "lobby.joined"));
  */
-export const eventually = async <T>(
+export const eventually = <T>(
   check: (() => T | Promise<T>) & HasValue<T>,
-  { timeoutMs = 60_000, label = "the condition holds" }: EventuallyOptions = {},
-): Promise<Exclude<T, NotYet>> => {
-  const startedAt = performance.now();
-  let last: { value: unknown } | { cause: unknown };
-  do {
-    try {
-      const value = await check();
-      if (value) return value as Exclude<T, NotYet>;
-      last = { value };
-    } catch (cause) {
-      last = { cause };
-    }
-    await delay(pollAfter(performance.now() - startedAt));
-  } while (performance.now() - startedAt < timeoutMs);
-  const text = `${label}: not in ${timeoutMs} ms`;
-  if ("cause" in last) throw new Error(`${text}, last error: ${String(last.cause)}`, { cause: last.cause });
-  throw new Error(`${text}, last value: ${String(last.value)}`);
-};
+  options: EventuallyOptions = {},
+): Promise<Exclude<T, NotYet>> =>
+  poll<T>(check, (error) => !(error instanceof AssertionError), { label: "the condition holds", ...options });
 
 /**
  * Polls until `assertions` does not throw.
@@ -52,11 +64,12 @@ export const eventuallyHolds = async (
   assertions: () => void | Promise<void>,
   options: EventuallyOptions = {},
 ): Promise<void> => {
-  await eventually(
+  await poll(
     async () => {
       await assertions();
       return true;
     },
+    () => true,
     { label: "the assertions hold", ...options },
   );
 };

@@ -1,3 +1,5 @@
+import { SEED } from "./properties.ts";
+
 /** Numbers that look random and follow from a seed alone. */
 export type Random = {
   /** From 0 to below 1. */
@@ -49,10 +51,9 @@ export const randomOf = (seed: string): Random => {
  * again; what fails says its seed.
  */
 export const seeded = (): Random => {
-  const seed = process.env["SEED"] ?? String(Math.floor(Math.random() * 1_000_000));
   afterEach(function () {
     if (this.currentTest?.isFailed())
-      process.stdout.write(`      SEED=${seed} makes these random choices again\n`);
+      process.stdout.write(`      SEED=${SEED} makes these random choices again\n`);
   });
-  return randomOf(seed);
+  return randomOf(SEED);
 };

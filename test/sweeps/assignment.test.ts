@@ -47,8 +47,7 @@ const OWNED: Record<string, unknown> = {
 
 const snake = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-describe("fields that the server owns", function () {
-  this.timeout(180_000);
+describe("fields that the server owns", () => {
   let api: TestApp;
   let side: Side;
   let earlier = new Set<string>();

@@ -148,8 +148,7 @@ const secretsIn = (value: unknown, name = ""): string[] => {
 
 const changing = operations().filter(({ route }) => route.method !== "get");
 
-describe("the audit log, for every operation that changes something", function () {
-  this.timeout(300_000);
+describe("the audit log, for every operation that changes something", () => {
   const api = madeOnce(startApp);
   const side = madeOnce(() => aSide(api));
   const admin = madeForEach(() => anAdmin(api));

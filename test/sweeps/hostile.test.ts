@@ -49,7 +49,6 @@ const all = operations();
 const quarterOf = <T>(texts: readonly T[], place: number): T[] => texts.filter((_, i) => i % 4 === place % 4);
 
 describe("hostile input", function () {
-  this.timeout(600_000);
   let api: TestApp;
   let side: Side;
   before(async () => {

@@ -80,8 +80,7 @@ const posts = operations().filter(({ route }) => route.method === "post");
 const keyed = posts.filter(({ route }) => !WITHOUT_KEY.includes(route.id));
 const isReplay = ({ headers }: Answer) => headers.get("x-idempotent-replayed") === "true";
 
-describe("X-Idempotency-Key on every POST operation", function () {
-  this.timeout(300_000);
+describe("X-Idempotency-Key on every POST operation", () => {
   const api = madeOnce(startApp);
   const side = madeOnce(() => aSide(api));
   let admin: Admin;

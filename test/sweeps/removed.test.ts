@@ -9,8 +9,7 @@ import { aSide, type Side } from "../support/app/sides.ts";
 const ofUsers = operations().filter(({ route: { access } }) => access !== "public" && access.roles);
 
 /** Sessions are read anew every 5 s: until then, a process serves who was removed by another. */
-describe("a user who was removed a moment ago, unknown to this process", function () {
-  this.timeout(180_000);
+describe("a user who was removed a moment ago, unknown to this process", () => {
   let api: TestApp;
   let side: Side;
   before(async () => {

@@ -33,8 +33,7 @@ const BLIND = new Set([
 /** Lists of what is the same for everybody. */
 const CATALOGUES = new Set(["listWebhookEventTypes"]);
 
-describe("every operation of a tenant whose application forgets whom it serves", function () {
-  this.timeout(300_000);
+describe("every operation of a tenant whose application forgets whom it serves", () => {
   let api: TestApp;
   /** Whose rows the database shows, whoever the application thinks is asking. */
   let own: Side;

@@ -133,8 +133,7 @@ const hostileTo = (route: AnyRoute, { path, body }: Call): Hostile[] => {
   ];
 };
 
-describe("every operation of SCIM", function () {
-  this.timeout(300_000);
+describe("every operation of SCIM", () => {
   let api: TestApp;
   let server: SsoServer;
   let tenant: Tenant;

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { sql } from "kysely";
 import type { Answer, Tenant, TestApp } from "../app/app.ts";
@@ -44,7 +45,7 @@ export const playersOf = (api: TestApp, { key, projectId }: Tenant) => {
     resultOf: async (jobId: string): Promise<Body> => {
       await eventually(async () => {
         const { status, error } = must(await call.get(`/jobs/${jobId}`), 200);
-        if (status === "FAILED") throw new Error(`the job failed: ${error}`);
+        assert.notEqual(status, "FAILED", `the job failed: ${error}`);
         return status === "SUCCEEDED";
       });
       return must(await call.get(`/jobs/${jobId}/result`), 200);

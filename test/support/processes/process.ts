@@ -7,14 +7,24 @@ import { join } from "node:path";
 
 const MAIN = new URL("../../../src/main.ts", import.meta.url).pathname;
 
-/** A port that was free a moment ago. */
+/** Below the ports that systems give to outgoing connections, one of which could take it meanwhile. */
+const [PORT_MIN, PORT_MAX] = [10_240, 32_767];
+let tried = process.pid * 97;
+
+/** A port that nobody listens on, which this process gives once. */
 export const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
+  for (;;) {
+    const port = PORT_MIN + (tried++ % (PORT_MAX - PORT_MIN));
+    const server = createServer().listen(port, "127.0.0.1");
+    const isFree = await once(server, "listening").then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, "close");
+    return port;
+  }
 };
 
 /** A directory of a test's own; `remove` takes it away. */

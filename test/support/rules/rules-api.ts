@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { type Answer, aTenant, startApp, type Tenant } from "../app/app.ts";
 import { type Client, must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
@@ -43,7 +44,7 @@ export const rulesOf = (api: Client, { key }: Tenant) => {
       await eventually(
         async () => {
           const { status, error } = must(await api.get(`/api/v1/jobs/${jobId}`, { key }), 200);
-          if (status === "FAILED") throw new Error(error);
+          assert.notEqual(status, "FAILED", error);
           return status === "SUCCEEDED";
         },
         { timeoutMs: 60_000, label: "the job is done" },

@@ -11,8 +11,7 @@ import { aPlayer, heardUpTo, join, type Listener } from "../support/rooms/sdk.ts
 /** The least of so many joins counts: what rooms and workers look at by themselves is no part of a join. */
 const JOINS = 6;
 
-describe("the statements of a join", function () {
-  this.timeout(240_000);
+describe("the statements of a join", () => {
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let api: TestApp;

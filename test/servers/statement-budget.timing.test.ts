@@ -37,7 +37,6 @@ const ofTenants = operations().filter(
 );
 
 describe("the budget of statements", function () {
-  this.timeout(600_000);
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let api: TestApp;
