@@ -1,6 +1,6 @@
-// Runs tests for whoever changes Laurel: `node scripts/test.mjs` is the gate; the name of another suite, or
-// files, folders and mocha's own options run those instead. Each lane is one mocha process, two run side by
-// side. What is red runs once more, alone; what is green then is printed as FLAKY, and fails all but the gate.
+// Runs tests for whoever changes Laurel: the gate, or what is named of suites, files, folders and options of
+// mocha. A lane is one mocha process. What is red runs once more, alone: if that is green it is printed as
+// FLAKY, and fails every suite but the gate.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -10,16 +10,17 @@ import { findServices } from "./services.mjs";
 
 const LANE_TIMEOUT_MS = 40 * 60_000;
 const root = join(import.meta.dirname, "..");
-const isOutside = (file) =>
-  /^test\/(cli|processes|data|browser|docs|faults|sweeps)\/|\.(full|timing)\./.test(file);
+/** Properties try a fifth of their cases in the gate, and all of them in the full suite. */
+const hasCases = (file) => readFileSync(join(root, file), "utf8").includes("support/properties.ts");
+const inFull = (file) => /^test\/(cli|processes|data|browser|docs)\/|\.full\./.test(file);
+const inGate = (file) => !inFull(file) && !/^test\/(faults|sweeps)\/|\.timing\./.test(file);
 
-/** Which files a suite has, and whether its lanes run one at a time. */
 const SUITES = {
-  gate: { has: (file) => !isOutside(file) },
-  full: { isRandom: true, has: (file) => /^test\/(cli|processes|data|browser|docs)\/|\.full\./.test(file) },
-  faults: { isRandom: true, has: (file) => file.startsWith("test/faults/"), isAlone: true },
-  sweeps: { has: (file) => file.startsWith("test/sweeps/") },
-  timing: { has: (file) => file.includes(".timing."), isAlone: true },
+  gate: { has: inGate, atOnce: 2 },
+  full: { has: (file) => inFull(file) || (inGate(file) && hasCases(file)), atOnce: 2 },
+  sweeps: { has: (file) => file.startsWith("test/sweeps/"), atOnce: 2 },
+  faults: { has: (file) => file.startsWith("test/faults/"), atOnce: 1 },
+  timing: { has: (file) => file.includes(".timing."), atOnce: 1 },
 };
 
 const folderOf = (file) => /^test\/(\w+)\//.exec(file)?.[1] ?? "domain";
@@ -27,107 +28,74 @@ const needsServices = (file) => ["db", "processes", "faults"].includes(folderOf(
 /** A process holds one server at a time: tests of `servers` start their own, all others of a lane share one. */
 const laneOf = (file) => {
   const folder = folderOf(file);
-  if (folder === "sweeps") return file;
-  return ["db", "rooms"].includes(folder) ? "domain" : folder;
+  // In four, so that the lanes end together.
+  if (folder === "http")
+    return `http ${["a", "b-l", "m-r", "s-z"].find((range) => new RegExp(`^test/http/[${range}]`).test(file))}`;
+  return folder === "sweeps" ? file : folder.replace(/^(db|rooms)$/, "domain");
 };
 
-/** Splits the arguments into the suite, files and options for mocha. */
-const readArguments = (args) => {
-  const isFile = (arg) => !arg.startsWith("-") && (existsSync(resolve(arg)) || /\*|\.ts$/.test(arg));
-  const paths = args.filter(isFile).map((arg) => relative(root, resolve(arg)));
-  const named = args.find((arg) => arg in SUITES && !isFile(arg));
-  const all = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
-  const under = (path) => [
-    ...all.filter((file) => file.startsWith(`${path}/`)),
-    ...globSync(path, { cwd: root }),
-  ];
-  const files =
-    paths.length > 0
-      ? paths.flatMap(under).filter((file) => file.endsWith(".ts"))
-      : all.filter(SUITES[named ?? "gate"].has);
-  return {
-    suite: paths.length > 0 ? { isSpec: paths.length === 1 } : SUITES[named ?? "gate"],
-    isGate: paths.length === 0 && (named ?? "gate") === "gate",
-    files: [...new Set(files)],
-    options: args.filter((arg) => !isFile(arg) && arg !== named),
-  };
-};
+const args = process.argv.slice(2);
+const isPath = (arg) => !arg.startsWith("-") && (existsSync(arg) || /\*|\.ts$/.test(arg));
+const paths = args.filter(isPath).map((arg) => relative(root, resolve(arg)));
+const suiteName = args.find((arg) => arg in SUITES && !isPath(arg)) ?? (paths.length > 0 ? "files" : "gate");
+const options = args.filter((arg) => !isPath(arg) && arg !== suiteName);
+const all = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
+const under = (path) =>
+  path.endsWith(".ts") ? globSync(path, { cwd: root }) : all.filter((file) => file.startsWith(`${path}/`));
+const suite = SUITES[suiteName] ?? { has: () => false, atOnce: 1 };
+const files = [...new Set([...all.filter(suite.has), ...paths.flatMap(under)])];
 
-const { suite, isGate, files, options } = readArguments(process.argv.slice(2));
 const { variables, missing } = await findServices();
 const left = missing.length > 0 ? files.filter(needsServices) : [];
 const env = { ...process.env, ...variables };
-// The gate tries the same cases each time, the other suites new ones, and all of them.
-if (suite.isRandom) {
-  env.SEED ??= String(Math.floor(Math.random() * 1_000_000));
-  env.TEST_RUNS ??= "all";
-  console.log(`SEED=${env.SEED}`);
-}
 // Modules that were compiled before; coverage would be coarse of code from there.
 if (!env.NODE_V8_COVERAGE) env.NODE_COMPILE_CACHE = join(root, "node_modules/.cache/laurel-compile");
+// The gate tries the same cases each time; the other suites try new ones, and have time for whole histories.
+if (suiteName !== "gate" && suiteName !== "files") {
+  Object.assign(env, { SEED: env.SEED ?? String(Date.now() % 1_000_000), TEST_RUNS: "all" });
+  options.push("--timeout", "600000");
+  console.log(`SEED=${env.SEED}`);
+}
 
-/**
- * One mocha process over the files of a lane.
- * @returns the results of the files that ended; a process that dies leaves out those it had not ended
- */
+/** One mocha process. @returns the results of the files that ended, and whether that is all of them */
 const runFiles = async (lane, laneFiles) => {
   const folder = mkdtempSync(join(tmpdir(), "laurel-tests-"));
   const report = join(folder, "report.ndjson");
-  const reporter = join(import.meta.dirname, "reporter.mjs");
-  const args = [
-    "--external-memory-accounted-in-global-limit",
-    "node_modules/mocha/bin/mocha.js",
-    "--reporter",
-    reporter,
-  ];
-  const child = spawn(
-    process.execPath,
-    [
-      ...args,
-      ...(env.CI ? ["--forbid-only"] : []),
-      ...(isGate ? [] : ["--timeout", "600000"]),
-      ...options,
-      ...laneFiles,
-    ],
-    {
-      cwd: root,
-      stdio: "inherit",
-      timeout: LANE_TIMEOUT_MS,
-      killSignal: "SIGKILL",
-      env: { ...env, TEST_REPORT: report, TEST_LANE: suite.isSpec ? "" : lane },
-    },
-  );
+  const mocha = ["node_modules/mocha/bin/mocha.js", "--reporter", "scripts/reporter.mjs", ...options];
+  // Counted with the heap, what databases have outside of it does not make V8 collect a large heap for nothing.
+  const flags = ["--external-memory-accounted-in-global-limit", ...mocha];
+  const child = spawn(process.execPath, [...flags, ...(env.CI ? ["--forbid-only"] : []), ...laneFiles], {
+    cwd: root,
+    stdio: "inherit",
+    timeout: LANE_TIMEOUT_MS,
+    killSignal: "SIGKILL",
+    env: { ...env, TEST_REPORT: report, TEST_LANE: files.length === 1 ? "" : lane },
+  });
   const [status, signal] = await once(child, "close");
-  const lines = existsSync(report) ? readFileSync(report, "utf8").trim().split("\n") : [];
+  const lines = existsSync(report) ? readFileSync(report, "utf8").split("\n").filter(Boolean) : [];
   rmSync(folder, { recursive: true });
-  const ended = lines.filter(Boolean).map((line) => JSON.parse(line));
-  const isWhole = ended.at(-1)?.end === true && (status === 0 || ended.some(({ failed }) => failed > 0));
-  if (!isWhole)
-    console.log(`The lane ${lane} did not end as it should (${signal ?? `exit code ${status}`}).`);
-  return { results: ended.filter(({ file }) => file), isWhole };
+  const ended = lines.map((line) => JSON.parse(line));
+  const results = ended.filter(({ file }) => file);
+  const isWhole = ended.at(-1)?.end === true && (status === 0 || results.some(({ failed }) => failed > 0));
+  if (!isWhole) console.log(`The lane ${lane} did not end as it should: ${signal ?? `exit code ${status}`}`);
+  return { results, isWhole };
 };
 
 /** A lane, and then, each in a process of its own, the files that are red or were not reached. */
 const runLane = async ([lane, laneFiles]) => {
   const { results, isWhole } = await runFiles(lane, laneFiles);
-  const reached = new Set(results.map(({ file }) => file));
-  const again = results.filter(({ failed }) => failed > 0).map(({ file }) => file);
-  if (!isWhole) again.push(...laneFiles.filter((file) => !reached.has(file)));
-  const rest = results.filter(({ file }) => !again.includes(file));
-  for (const file of again) {
+  const isGood = ({ file, failed }) => failed === 0 && laneFiles.includes(file);
+  const good = results.filter(isGood);
+  const isDone = (file) =>
+    good.some((one) => one.file === file) || (isWhole && !results.some((one) => one.file === file));
+  for (const file of laneFiles.filter((one) => !isDone(one))) {
     console.log(`\nOnce more, alone: ${file}`);
-    const {
-      results: [second],
-      isWhole: isEnded,
-    } = await runFiles(file, [file]);
-    const isGreen = isEnded && second?.failed === 0;
-    rest.push(
-      isGreen
-        ? { ...second, isFlaky: true }
-        : { passed: 0, failed: 1, skipped: 0, ...second, file, isRed: true },
-    );
+    const again = await runFiles(file, [file]);
+    const [second = { file, passed: 0, failed: 1, skipped: 0, cpu: 0 }] = again.results;
+    const isGreen = again.isWhole && second.failed === 0;
+    good.push({ ...second, failed: isGreen ? 0 : Math.max(second.failed, 1), isFlaky: isGreen });
   }
-  return rest;
+  return good;
 };
 
 const lanes = [
@@ -140,18 +108,22 @@ const done = [];
 const takeLanes = async () => {
   for (let lane = lanes.shift(); lane; lane = lanes.shift()) done.push(...(await runLane(lane)));
 };
-await Promise.all(suite.isAlone ? [takeLanes()] : [takeLanes(), takeLanes()]);
+await Promise.all(Array.from({ length: suite.atOnce }, takeLanes));
 
 const sum = (key) => done.reduce((total, result) => total + (result[key] ?? 0), 0);
-const slowest = done.toSorted((a, b) => b.cpu - a.cpu).slice(0, 8);
-if (done.length > 8)
-  console.log(`\nMost CPU: ${slowest.map(({ file, cpu }) => `${file} ${cpu.toFixed(1)} s`).join(", ")}`);
+const dearest = done.toSorted((a, b) => b.cpu - a.cpu).slice(0, 8);
+if (files.length > 8)
+  console.log(`\nMost CPU: ${dearest.map(({ file, cpu }) => `${file} ${cpu.toFixed(1)} s`).join(", ")}`);
 if (left.length > 0) console.log(`\nNot run: ${left.length} files, because ${missing.join(" and ")}.`);
-for (const { file } of done.filter(({ isRed }) => isRed)) console.log(`RED ${file}`);
 const flaky = done.filter(({ isFlaky }) => isFlaky);
 for (const { file } of flaky) console.log(`FLAKY ${file}`);
-const unrun = left.length > 0 && (env.REQUIRE_SERVICES || !isGate) ? left.length : 0;
-const failed = sum("failed") + unrun + (isGate ? 0 : flaky.length) + (done.length === 0 ? 1 : 0);
+for (const { file, failed } of done) if (failed > 0) console.log(`RED ${file}`);
+const mustRun = env.REQUIRE_SERVICES || suiteName !== "gate";
+const failed =
+  sum("failed") +
+  (mustRun ? left.length : 0) +
+  (suiteName === "gate" ? 0 : flaky.length) +
+  (done.length === 0 ? 1 : 0);
 console.log(
   `${sum("passed")} passed, ${failed} failed${sum("skipped") > 0 ? `, ${sum("skipped")} skipped` : ""}`,
 );

@@ -176,7 +176,7 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
       issuer: config.publicUrl,
       clock,
     }),
-    passwords: createPasswords(),
+    passwords: createPasswords(config.passwordCost),
     apiKeys: createApiKeyHasher(config.secrets.apiKeyPeppers),
     secretBox,
     limiter: platform.limiter,

@@ -9,6 +9,7 @@ import { RULES } from "./config/rules.ts";
 import { SETTINGS } from "./config/settings.ts";
 import { type StoreSettings, storesOf } from "./config/stores.ts";
 import { type WarehouseSettings, warehouseOf } from "./config/warehouse.ts";
+import type { PasswordCost } from "./domain/accounts/auth/passwords.ts";
 import type { MailMode } from "./domain/accounts/email/mail.ts";
 import type { Plan } from "./domain/kernel/plans.ts";
 import { problemsOf } from "./domain/kernel/zod-problems.ts";
@@ -128,7 +129,11 @@ export type Settings = Readonly<
 >;
 
 /** Validated configuration of a process. */
-export type Config = Settings & { readonly secrets: Readonly<Secrets> };
+export type Config = Settings & {
+  readonly secrets: Readonly<Secrets>;
+  /** Of a server that starts in a test; no variable sets it, so that none weakens stored passwords. */
+  readonly passwordCost?: PasswordCost;
+};
 
 const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
 

@@ -38,6 +38,7 @@ export const testConfig = (env: Record<string, string> = {}): Config => {
   });
   return {
     ...settings,
+    passwordCost: { memoryCost: 8, timeCost: 1, parallelism: 1 },
     secrets: {
       jwtPrivateKey: privateKey,
       apiKeyPeppers: ["pepper-of-the-tests-and-of-nothing-else"],

@@ -12,7 +12,8 @@ export type Passwords = {
 };
 
 /** OWASP's minimum for argon2id, which is this library's default algorithm: 19 MiB, two passes, one lane. */
-const COST: Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
+export type PasswordCost = Required<Pick<Options, "memoryCost" | "timeCost" | "parallelism">>;
+const COST: PasswordCost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 /** Maximum concurrent hashes, each of which takes 19 MiB and one thread of the pool. */
 export const HASHES_AT_ONCE_MAX = 8;
 /** Maximum waiting hashes; they wait for less than a second. */
@@ -36,14 +37,14 @@ const tooMany = (): DomainError =>
   });
 
 /** Hashes with argon2id over the NFKC form, so that a password is the same from every keyboard. */
-export const createPasswords = (): Passwords => {
+export const createPasswords = (cost: PasswordCost = COST): Passwords => {
   const slots = new Semaphore({
     slots: HASHES_AT_ONCE_MAX,
     waitingMax: HASHES_WAITING_MAX,
     refusal: tooMany,
   });
   return {
-    hash: (password) => slots.run(() => argonHash(password.normalize("NFKC"), COST)),
+    hash: (password) => slots.run(() => argonHash(password.normalize("NFKC"), cost)),
     verify: (hash, password) =>
       slots.run(() => argonVerify(hash, password.normalize("NFKC")).catch(() => false)),
   };
