@@ -67,7 +67,7 @@ describe("POST /auth/register", () => {
   it("stores neither the password nor the refresh token in clear", async () => {
     const email = anEmail();
     const { refreshToken } = (await register({ email })).body;
-    assert.match((await storedUser(email))?.passwordHash ?? "", /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+    assert.match((await storedUser(email))?.passwordHash ?? "", /^\$argon2id\$/);
     const rows = await api.app.transact(async ({ db }) => {
       const found = await sql<{ row: string }>`select to_jsonb(t)::text as row from refresh_tokens t`.execute(
         db,

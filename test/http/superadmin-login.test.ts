@@ -1,3 +1,4 @@
+import { DUMMY_HASH } from "../../src/domain/accounts/auth/passwords.ts";
 import assert from "node:assert/strict";
 import { createServer, type Server } from "node:http";
 import { once } from "node:events";
@@ -80,8 +81,8 @@ describe("a super-admin's login", () => {
       );
     }
     assert.equal(hashes.length, 2);
-    const cost = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/;
-    for (const hash of hashes) assert.match(hash, cost);
+    assert.equal(hashes[0], DUMMY_HASH);
+    assert.match(hashes[1]!, /^\$argon2id\$/);
   });
 
   it("is slowed down for an address that guesses, not for others", async () => {
