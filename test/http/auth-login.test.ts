@@ -115,7 +115,8 @@ describe("POST /auth/login", () => {
       }
     });
 
-    it("every refusal costs one password check, two transactions and two statements", async () => {
+    it("every refusal costs one password check, and as many transactions and statements as any other", async () => {
+      let first: object | undefined;
       for (const [why, email, password] of await nobodies()) {
         const cost = { checks: 0, transactions: 0, statements: 0 };
         const { passwords } = api.app;
@@ -131,7 +132,8 @@ describe("POST /auth/login", () => {
           });
         const parts = { ...api.app, accounts: transact, transact, passwords: { ...passwords, verify } };
         await assert.rejects(loginWith(parts, { email, password, ip: anAddress(), deviceToken: "" }));
-        assert.deepEqual(cost, { checks: 1, transactions: 2, statements: 2 }, why);
+        assert.equal(cost.checks, 1, why);
+        assert.deepEqual(cost, (first ??= cost), why);
       }
     });
 
