@@ -127,23 +127,22 @@ describe("every operation, called once by a key and once by a user", function ()
       wrong.repeats.push(`${name}: ${again.status} ${JSON.stringify(again.body)}`);
   };
 
-  /** Notes what a caller of `own` may try with what belongs to `other`: in the path, and wherever ids stand. */
+  /** Notes what callers of `own` may try with what belongs to `other`: in the path, and wherever ids stand. */
   const prepare = async (operation: Operation, other: Side): Promise<void> => {
     const { route, call, foreign } = operation;
-    const callers = other === stranger ? callersOf(route) : callersOf(route).slice(0, 1);
-    const isOfTenant = route.project === "none" || route.path.includes("{projectId}");
+    const callers = callersOf(route);
     const add = (as: Caller, { status = 404, reason, ...request }: Foreign) =>
       attacks.push({ name: `${route.id} by ${as}: ${request.path}`, as, request, status, reason });
-    for (const as of callers) {
+    // A provider is nobody's, and names of what is put under them are anybody's.
+    if (/\{(?!provider\})/.test(route.path) && !NAMED.has(route.id)) {
+      const isOfTenant = route.project === "none" || route.path.includes("{projectId}");
+      const { token: _theirs, ...request } = await call(other, asOf(callers.at(-1)!));
       // What is the tenant's, such as its people, is there for its users whatever the project.
-      const isOwn = other === second && as === "user" && isOfTenant;
-      // A provider is nobody's, and names of what is put under them are anybody's.
-      if (/\{(?!provider\})/.test(route.path) && !NAMED.has(route.id) && !isOwn) {
-        const { token: _theirs, ...request } = await call(other, asOf(as));
-        add(as, request);
-      }
-      for (const one of (await foreign?.(own, other, asOf(as))) ?? []) add(as, one);
+      for (const as of callers) if (as === "key" || other === stranger || !isOfTenant) add(as, request);
     }
+    for (const as of callers)
+      if (other === stranger || as === callers[0])
+        for (const one of (await foreign?.(own, other, asOf(as))) ?? []) add(as, one);
   };
 
   const rowsOfOthers = (): Promise<Rows[]> =>
