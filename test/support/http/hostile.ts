@@ -184,6 +184,9 @@ const LEAK = new RegExp(
   "i",
 );
 
+/** What a text tells of the inside of the server. */
+export const leakIn = (text: string): string | undefined => LEAK.exec(text)?.[0];
+
 const SCIM_ERROR = "urn:ietf:params:scim:api:messages:2.0:Error";
 
 type Refusal = { error?: { code?: unknown; requestId?: unknown }; schemas?: unknown[]; detail?: unknown };
@@ -196,7 +199,8 @@ const hasErrorBody = ({ error, schemas, detail }: Refusal): boolean =>
 /** What is wrong with an answer to a hostile request; undefined for a decent one. */
 export const indecency = ({ status, text }: RawAnswer): string | undefined => {
   if (status >= 500) return `answered ${status}`;
-  if (LEAK.test(text)) return `leaks the inside: ${LEAK.exec(text)?.[0]}`;
+  const leak = leakIn(text);
+  if (leak !== undefined) return `leaks the inside: ${leak}`;
   if (status < 400) return undefined;
   return hasErrorBody(JSON.parse(text)) ? undefined : `has no error body: ${text.slice(0, 100)}`;
 };
