@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { takesIdempotencyKey } from "../../src/http/idempotency.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
+import type { AnyRoute } from "../../src/http/route.ts";
 import { routes } from "../../src/http/routes.ts";
 import { createLog } from "../../src/log.ts";
 import { type Admin, anAdmin } from "../support/app/admin.ts";
@@ -12,7 +13,7 @@ import { askedInside } from "../support/app/outside-transactions.ts";
 import { aSecondSide, aSide, type Side } from "../support/app/sides.ts";
 import { watchAnswers } from "../support/http/client.ts";
 import { secretsIn } from "../support/secrets/secrets-in.ts";
-import { UNAUDITED } from "../support/operations/unaudited.ts";
+import { auditedIds, isOwed } from "../support/operations/audited.ts";
 import {
   asOf,
   type Call,
@@ -26,28 +27,8 @@ import {
   send,
 } from "../support/operations/operations.ts";
 
-/** Operations that take no idempotency key: who they are for is not known yet, or they hand out sessions. */
-const WITHOUT_KEY = `
-  discoverSso completeSsoSaml createBillingCheckout createBillingPortal queryAnalyticsFunnel
-  queryAnalyticsPlayers receiveBillingEvent register login refreshSession logout changePassword
-  forgotPassword resetPassword verifyEmail resendVerification completeProfile exchangeOAuthCode
-  startOAuthLink createWsToken acceptInvitation completeLogin startPasskeyLogin loginWithPasskey
-  verifySecondFactor replaceRecoveryCodes setUpTotp enableTotp disableTotp startPasskey addPasskey
-  superadminLogin completeSuperadminLogin replaceSuperadminRecoveryCodes setUpSuperadminTotp
-  enableSuperadminTotp disableSuperadminTotp startSuperadminPasskey addSuperadminPasskey superadminLogout
-  superadminChangePassword`
-  .trim()
-  .split(/\s+/);
 /** After which the caller is nobody, or may not ask again: access is checked before an answer is repeated. */
 const ACCESS_LOST: Readonly<Record<string, number>> = { leaveTeam: 401, transferOwnership: 403 };
-/** Calls that owe the audit log other lines than their operation does: two changes, or that of a moderator. */
-const OWED: Readonly<Record<string, readonly string[]>> = {
-  "updateMember by user": ["member.role_changed", "member.suspended"],
-  "syncSandbox by user": ["sandbox.created", "sandbox.synced"],
-  "createAnalyticsSegment by key": ["segment.created", "segment.members_added"],
-  "createAnalyticsSegment by user": ["segment.created", "segment.members_added"],
-  "deleteChatMessage by user": ["chat_message.removed"],
-};
 const OF_PLATFORM = /^(platform_\w+|ip|blog_posts)\./;
 /** Operations that make what their path names, or whose paths name what every project has. */
 const NAMED: ReadonlySet<string> = new Set([
@@ -56,9 +37,25 @@ const NAMED: ReadonlySet<string> = new Set([
   "listAnalyticsSegmentPlayers",
 ]);
 
-/** As the header takes it. */
-const requestId = (name: string): string => name.replaceAll(/\W+/g, "-");
 const isReplay = ({ headers }: Answer): boolean => headers.get("x-idempotent-replayed") === "true";
+
+const isOfTenant = (caller: Caller): boolean => caller === "key" || caller === "user";
+const textOf = ({ body }: Answer): string => JSON.stringify(body) ?? "";
+
+/** Whether a call has been answered again as it was the first time, or was refused to who may not ask again. */
+const isRepetition = ({ id }: AnyRoute, first: Answer, again: Answer): boolean => {
+  const lost = ACCESS_LOST[id];
+  if (lost !== undefined) return again.status === lost;
+  return isReplay(again) && again.status === first.status && textOf(again) === textOf(first);
+};
+
+/** The idempotency key of a call; one that is none where the operation takes none. */
+const keyFor = (route: AnyRoute, caller: Caller): { key: string } | undefined => {
+  if (route.method !== "post") return undefined;
+  if (!takesIdempotencyKey(route)) return { key: "no good key" };
+  // Of those open to keys too, a user's call goes without one: its work is no longer one transaction.
+  return caller === "user" && callersOf(route).length > 1 ? undefined : { key: randomUUID() };
+};
 
 type Rows = Awaited<ReturnType<typeof rowsOf>>;
 
@@ -87,10 +84,13 @@ describe("every operation, called once by a key and once by a user", function ()
     caller: Caller,
     { route }: Operation,
     call: Call,
-    headers: Record<string, string>,
-    side = own,
+    { side = own, ...named }: { requestId: string; key?: string; side?: Side },
   ) => {
     const { key, token, projectId } = side.tenant;
+    const headers = {
+      "X-Request-Id": named.requestId.replaceAll(/\W+/g, "-"),
+      ...(named.key === undefined ? {} : { "X-Idempotency-Key": named.key }),
+    };
     if (caller === "anybody") return send(api, route, call, { headers });
     if (caller === "super-admin") return send(api, route, call, { token: admin.token, headers });
     if (caller === "key") return send(api, route, call, { key, headers });
@@ -102,59 +102,50 @@ describe("every operation, called once by a key and once by a user", function ()
     const { route, success } = operation;
     const name = `${route.id} by ${caller}`;
     const call = await operation.call(own, asOf(caller));
-    if (caller === "key" || caller === "user") await attack(operation, caller, call);
+    if (isOfTenant(caller)) await attack(operation, caller, call);
     for (const secret of secretsIn(call)) secrets.add(secret);
     const given = JSON.stringify(call);
     const known = [...secrets].filter((secret) => !given.includes(secret));
-    const takesKey = takesIdempotencyKey(route);
-    // Of those open to keys too, a user's call goes without one: its work is no longer one transaction.
-    const isKeyed =
-      route.method === "post" && !(takesKey && caller === "user" && callersOf(route).length > 1);
-    const key = isKeyed ? { "X-Idempotency-Key": takesKey ? randomUUID() : "no good key" } : {};
-    const answer = await sendAs(caller, operation, call, { ...key, "X-Request-Id": requestId(name) });
-    const text = JSON.stringify(answer.body) ?? "";
-    if (answer.status !== success) wrong.answers.push(`${name}: ${answer.status} ${text}`);
+    const key = keyFor(route, caller);
+    const answer = await sendAs(caller, operation, call, { ...key, requestId: name });
+    if (answer.status !== success) wrong.answers.push(`${name}: ${answer.status} ${textOf(answer)}`);
     if (isReplay(answer)) wrong.repeats.push(`${name} was a repetition`);
-    const shown = known.filter((secret) => text.includes(secret));
+    const shown = known.filter((secret) => textOf(answer).includes(secret));
     if (shown.length > 0) wrong.shown.push(`${name}: ${shown.join()}`);
     called.add(route.id);
     if (route.id === "superadminLogout") admin = await anAdmin(api);
-    if (!isKeyed || !takesKey) return;
-    const again = await sendAs(caller, operation, call, {
-      ...key,
-      "X-Request-Id": requestId(`again ${name}`),
-    });
-    const lost = ACCESS_LOST[route.id];
-    const isSame = isReplay(again) && again.status === success && JSON.stringify(again.body) === text;
-    if (lost === undefined ? !isSame : again.status !== lost)
-      wrong.repeats.push(`${name}: ${again.status} ${JSON.stringify(again.body)}`);
+    if (!key || !takesIdempotencyKey(route)) return;
+    const again = await sendAs(caller, operation, call, { ...key, requestId: `again ${name}` });
+    if (!isRepetition(route, answer, again)) wrong.repeats.push(`${name}: ${again.status} ${textOf(again)}`);
+  };
+
+  /** What callers of `side` may try with what is another's: in the path, and wherever an id may stand. */
+  const triesOf = async (
+    { route, foreign }: Operation,
+    caller: Caller,
+    call: Call,
+    side: Side,
+  ): Promise<Foreign[]> => {
+    const hasNoProject = route.project === "none" || route.path.includes("{projectId}");
+    // A provider is nobody's, and names of what is put under them are anybody's.
+    const isNamed = /\{(?!provider\})/.test(route.path) && !NAMED.has(route.id);
+    // What is the tenant's, such as its people, is there for its users whatever the project.
+    const isTheirs = side === second && caller === "user" && hasNoProject;
+    const { token: _own, ...request } = call;
+    const tries: Foreign[] = (await foreign?.(side, own, asOf(caller))) ?? [];
+    return isNamed && !isTheirs ? [request, ...tries] : tries;
   };
 
   /** What is the caller's is not found by another tenant's callers, nor by another project's. */
   const attack = async (operation: Operation, caller: Caller, call: Call): Promise<void> => {
-    const { route, foreign } = operation;
-    const isOfTenant = route.project === "none" || route.path.includes("{projectId}");
-    // A provider is nobody's, and names of what is put under them are anybody's.
-    const isNamed = /\{(?!provider\})/.test(route.path) && !NAMED.has(route.id);
-    for (const side of [stranger, second]) {
-      const { token: _theirs, ...request } = call;
-      // What is the tenant's, such as its people, is there for its users whatever the project.
-      const isTheirs = side === second && caller === "user" && isOfTenant;
-      const tries: Foreign[] = isNamed && !isTheirs ? [request] : [];
-      tries.push(...((await foreign?.(side, own, asOf(caller))) ?? []));
-      for (const { status = 404, reason, ...one } of tries) {
+    const name = `${operation.route.id} by ${caller}`;
+    for (const side of [stranger, second])
+      for (const { status = 404, reason, ...one } of await triesOf(operation, caller, call, side)) {
         attacks++;
-        const answer = await sendAs(
-          caller,
-          operation,
-          one,
-          { "X-Request-Id": requestId(`attack ${route.id} by`) },
-          side,
-        );
-        if (answer.status !== status || (reason !== undefined && answer.body.error.reason !== reason))
-          found.push(`${route.id} by ${caller}: ${one.path} ${answer.status} ${JSON.stringify(answer.body)}`);
+        const answer = await sendAs(caller, operation, one, { side, requestId: `attack ${name}` });
+        const isRefused = answer.status === status && [undefined, answer.body.error.reason].includes(reason);
+        if (!isRefused) found.push(`${name}: ${one.path} ${answer.status} ${textOf(answer)}`);
       }
-    }
   };
 
   before(async () => {
@@ -190,31 +181,16 @@ describe("every operation, called once by a key and once by a user", function ()
     );
     assert.deepEqual(described.toSorted(), [...called].toSorted());
     assert.deepEqual(forgottenOperations(), []);
-    const ids = new Set(
-      operations().flatMap(({ route }) => callersOf(route).map((by) => `${route.id} by ${by}`)),
-    );
     assert.deepEqual(
-      Object.keys(OWED).filter((name) => !ids.has(name)),
-      [],
-    );
-    assert.deepEqual(
-      [...UNAUDITED.keys()].filter((id) => !called.has(id)),
+      auditedIds().filter((id) => !called.has(id)),
       [],
     );
   });
 
   it("answers as the document says, with the status of a success", () => assert.deepEqual(wrong.answers, []));
 
-  it("takes an idempotency key unless it signs in or only reads, and ignores it there", () => {
-    const posts = routes.filter(({ method }) => method === "post");
-    const without = posts.filter((route) => !takesIdempotencyKey(route) && route.access !== "public");
-    const unlisted = without.filter(({ id }) => !WITHOUT_KEY.includes(id));
-    assert.deepEqual(
-      unlisted.map(({ id }) => id),
-      [],
-    );
-    assert.deepEqual(wrong.repeats, [], "a repetition gives the first answer again");
-  });
+  it("repeats its answer under an idempotency key, and ignores one where it takes none", () =>
+    assert.deepEqual(wrong.repeats, []));
 
   it("asks nothing but the database while its transaction is open", () => assert.deepEqual(askedInside, []));
 
@@ -266,14 +242,11 @@ describe("every operation, called once by a key and once by a user", function ()
     it("leaves the lines in the audit log that it owes", () => {
       const byRequest = Map.groupBy(lines, ({ id }) => id);
       const odd: string[] = [];
-      for (const { id, method, ...route } of routes)
-        for (const caller of callersOf({ ...route, id, method })) {
-          const name = `${id} by ${caller}`;
-          const actions = (byRequest.get(requestId(name)) ?? []).map(({ action }) => action).toSorted();
-          const count = method === "get" || UNAUDITED.has(id) ? 0 : 1;
-          const owed = OWED[name];
-          if (owed ? actions.join() !== owed.join() : actions.length !== count)
-            odd.push(`${name}: ${actions.join()}`);
+      for (const route of routes)
+        for (const caller of callersOf(route)) {
+          const name = `${route.id} by ${caller}`;
+          const actions = (byRequest.get(name.replaceAll(" ", "-")) ?? []).map(({ action }) => action);
+          if (!isOwed(route, caller, actions)) odd.push(`${name}: ${actions.join()}`);
         }
       assert.deepEqual(odd, []);
       assert.deepEqual(

@@ -10,15 +10,8 @@ import { startApp } from "../support/app/app.ts";
 import { aSide } from "../support/app/sides.ts";
 import { MADE_TO_FAIL } from "../support/domain/failed-event.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import {
-  HOSTILE_TEXTS,
-  HOSTILE_VALUES,
-  indecency,
-  leakIn,
-  type RawAnswer,
-  sendRaw,
-} from "../support/http/hostile.ts";
-import { placesIn, withValue } from "../support/http/body-places.ts";
+import { HOSTILE_VALUES, indecency, leakIn, type RawAnswer, sendRaw } from "../support/http/hostile.ts";
+import { HARMFUL, placesIn, some, TEXTS, VALUES, withValue } from "../support/http/hostile-places.ts";
 import { MARKS, OWNED, snake } from "../support/http/owned-fields.ts";
 import { placesOf } from "../support/http/schema-places.ts";
 import { madeOnce } from "../support/made.ts";
@@ -36,27 +29,6 @@ import { databaseText } from "../support/secrets/traces.ts";
 /** Bytes of the answer to a request that is refused for what it says. */
 const REFUSAL_MAX = 4_096;
 const AT = new Date();
-const VALUES: readonly unknown[] = HOSTILE_VALUES.map((text) => JSON.parse(text) as unknown);
-/** What a parameter is once it is decoded; undefined for what is refused before that. */
-const decoded = (text: string): string | undefined => {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
-};
-const TEXTS = HOSTILE_TEXTS.map((text) => [text, decoded(text)] as const).filter(
-  (pair): pair is [string, string] => pair[1] !== undefined && !pair[1].includes("\0"),
-);
-
-/** What a column of the database, or who reads it, may trip over. */
-const HARMFUL = VALUES.filter(
-  (value) =>
-    (typeof value === "number" && (Math.abs(value) > 2 ** 30 || !Number.isSafeInteger(value * 1e9))) ||
-    (typeof value === "string" && !["", " "].includes(value)) ||
-    (typeof value === "object" && value !== null && Object.keys(value).length > 0),
-);
-
 /** The answer names them, or tells what is wrong with a document whatever it is. */
 const IGNORING = ["identifyPlayer", "trackEvent", "updatePlayer", "validateRule"];
 
@@ -82,16 +54,6 @@ const LISTENS = {
 const PAGED: ReadonlySet<string> = new Set(["page", "limit", "sort", "order", "cursor", "__proto__"]);
 /** What they make is evaluated afterwards. */
 const EVALUATED: ReadonlySet<string> = new Set(["createRule", "createLeaderboard"]);
-
-let turn = 0;
-/** A few of them, others each time. */
-const some = <T>(all: readonly T[], count: number): T[] => {
-  turn++;
-  return Array.from(
-    { length: Math.min(count, all.length) },
-    (_, i) => all[(turn * 7 + i * 11) % all.length]!,
-  );
-};
 
 describe("what stands in a request", function () {
   this.timeout(400_000);
@@ -146,6 +108,21 @@ describe("what stands in a request", function () {
     if (problem !== undefined)
       problems.push(`${route.id} ${path.slice(0, 120)} ${JSON.stringify(body)?.slice(0, 200)}: ${problem}`);
     return answer;
+  };
+
+  /** Bodies that are taken with something harmful at a place: one, or some of what is evaluated afterwards. */
+  const takenBodies = async (
+    route: AnyRoute,
+    valid: unknown,
+    place: readonly string[],
+  ): Promise<unknown[]> => {
+    const taken: unknown[] = [];
+    for (const value of some(HARMFUL, HARMFUL.length)) {
+      if (taken.length === (EVALUATED.has(route.id) ? 3 : 1)) break;
+      const body = withValue(valid, place, value);
+      if (await isTaken(route.id, () => readBody(route, body))) taken.push(body);
+    }
+    return taken;
   };
 
   it("at any place of a body is refused in a few words, or taken", async () => {
@@ -246,13 +223,8 @@ describe("what stands in a request", function () {
           const kind = `${EVALUATED.has(route.id) ? route.id : route.tag} ${place.join(".")}`;
           if (met.has(kind)) continue;
           met.add(kind);
-          let left = EVALUATED.has(route.id) ? 3 : 1;
-          for (const value of some(HARMFUL, HARMFUL.length)) {
-            const body = withValue(valid, place, value);
-            if (left === 0 || !(await isTaken(route.id, () => readBody(route, body)))) continue;
-            left--;
+          for (const body of await takenBodies(route, valid, place))
             await send(operation, call, call.path, body);
-          }
         }
     }
     assert.ok(sent - before > 500, `${sent - before} requests`);
