@@ -30,6 +30,8 @@ import {
 /** After which the caller is nobody, or may not ask again: access is checked before an answer is repeated. */
 const ACCESS_LOST: Readonly<Record<string, number>> = { leaveTeam: 401, transferOwnership: 403 };
 const OF_PLATFORM = /^(platform_\w+|ip|blog_posts)\./;
+/** What they are given as a secret, they show this once. */
+const GIVES_BACK: ReadonlySet<string> = new Set(["createWebhook", "rotateWebhookSecret"]);
 /** Operations that make what their path names, or whose paths name what every project has. */
 const NAMED: ReadonlySet<string> = new Set([
   "putEventType",
@@ -104,8 +106,7 @@ describe("every operation, called once by a key and once by a user", function ()
     const call = await operation.call(own, asOf(caller));
     if (isOfTenant(caller)) await attack(operation, caller, call);
     for (const secret of secretsIn(call)) secrets.add(secret);
-    const given = JSON.stringify(call);
-    const known = [...secrets].filter((secret) => !given.includes(secret));
+    const known = GIVES_BACK.has(route.id) ? [] : [...secrets];
     const key = keyFor(route, caller);
     const answer = await sendAs(caller, operation, call, { ...key, requestId: name });
     if (answer.status !== success) wrong.answers.push(`${name}: ${answer.status} ${textOf(answer)}`);

@@ -46,7 +46,7 @@ describe("what stands in a request", function () {
   const side = madeOnce(() => aSide(api));
   const admin = madeOnce(() => anAdmin(api));
   const problems: string[] = [];
-  afterEach(() => assert.deepEqual(problems.splice(0), []));
+  const assertDecent = (): void => assert.deepEqual(problems.splice(0), []);
 
   /** Whether the reader of a request takes it; notes a refusal that is none, is long or tells of the inside. */
   const isTaken = async (what: string, read: () => unknown): Promise<boolean> => {
@@ -129,6 +129,7 @@ describe("what stands in a request", function () {
         for (const value of VALUES) await isTaken(`${route.id}${name}`, () => readBody(route, wrap(value)));
       }
     assert.ok(known.size > 1_000, `${known.size} places`);
+    assertDecent();
   });
 
   it("of a body under a name that it has not is refused, but where names are ignored on purpose", async () => {
@@ -153,6 +154,7 @@ describe("what stands in a request", function () {
       [],
       "nothing of it is stored",
     );
+    assertDecent();
   });
 
   it("in a path and that is taken finds nothing, or what it names", async () => {
@@ -176,6 +178,7 @@ describe("what stands in a request", function () {
       }
     }
     assert.ok(sent - before > 300, `${sent - before} requests`);
+    assertDecent();
   });
 
   it("in a query and that is taken is read as what it is", async () => {
@@ -202,6 +205,7 @@ describe("what stands in a request", function () {
       }
     }
     assert.ok(sent - before > 200, `${sent - before} requests`);
+    assertDecent();
   });
 
   it("in a body and that is taken is stored as what it is", async () => {
@@ -222,6 +226,7 @@ describe("what stands in a request", function () {
         }
     }
     assert.ok(sent - before > 500, `${sent - before} requests`);
+    assertDecent();
   });
 
   it("of rules that were accepted harms no evaluation, nor do properties of events", async () => {
@@ -274,6 +279,7 @@ describe("what stands in a request", function () {
         const headers = { [name]: Buffer.from(value).toString("latin1") };
         await send(identify, { ...call, headers }, call.path, call.body);
       }
+    assertDecent();
   });
 
   it("leaves the server alive, its queue empty, no event failed and no prototype changed", async () => {
