@@ -27,7 +27,6 @@ const needsServices = (file) => ["db", "processes", "faults"].includes(folderOf(
 /** A process holds one server at a time: tests of `servers` start their own, all others of a lane share one. */
 const laneOf = (file) => {
   const folder = folderOf(file);
-  if (folder === "sweeps") return file;
   return ["db", "rooms"].includes(folder) ? "domain" : folder;
 };
 
