@@ -25,13 +25,13 @@ const SUITES = {
 
 const folderOf = (file) => /^test\/(\w+)\//.exec(file)?.[1] ?? "domain";
 const needsServices = (file) => ["db", "processes", "faults"].includes(folderOf(file));
-/** A process has one server: a file of `servers` or `sweeps` has its own, all others of a lane share one. */
+/** A process has one server: a file of `servers` has its own, all others of a lane share one. */
 const laneOf = (file) => {
   const folder = folderOf(file);
   // In four, so that the lanes end together.
   if (folder === "http")
     return `http ${["a", "b-l", "m-r", "s-z"].find((range) => new RegExp(`^test/http/[${range}]`).test(file))}`;
-  return ["sweeps", "servers"].includes(folder) ? file : folder.replace(/^(db|rooms)$/, "domain");
+  return folder === "servers" ? file : folder.replace(/^(db|rooms)$/, "domain");
 };
 
 const args = process.argv.slice(2);

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { audit } from "../../src/domain/accounts/audit/audit.ts";
 import { listAudit } from "../../src/domain/accounts/audit/list.ts";
+import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { must } from "../support/http/client.ts";
+import { anAddress, must } from "../support/http/client.ts";
 import { aMember } from "../support/app/member.ts";
 
 const LOG = "/api/v1/audit-log";
@@ -90,5 +91,18 @@ describe("the audit log", () => {
       listAudit(work, undefined, { page: 1, limit: 10, action }),
     );
     assert.deepEqual([found.total, found.entries[0]?.tenantId], [1, tenant.tenantId]);
+  });
+
+  it("of a tenant does not tell from where the platform's people work", async () => {
+    const member = await aMember(api, tenant.tenantId, "VIEWER");
+    const { token } = await anAdmin(api);
+    const [from, reason] = [anAddress(), "Fraud"];
+    const path = `/api/v1/superadmin/users/${member.userId}/disable`;
+    must(await api.post(path, { reason }, { token, headers: { "X-Forwarded-For": from } }), 200);
+    const query = "?action=user.disabled&limit=1";
+    const [theirs] = (await list(query)).data;
+    const [ours] = must(await api.get(`/api/v1/superadmin/audit-log${query}`, { token }), 200).data;
+    assert.deepEqual([theirs.target.id, theirs.actor, theirs.ip], [member.userId, ours.actor, ""]);
+    assert.deepEqual([ours.target.id, ours.ip], [member.userId, from]);
   });
 });

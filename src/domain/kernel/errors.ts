@@ -35,12 +35,22 @@ export const clipped = (text: string, max = MESSAGE_MAX): string => {
   return `${text.slice(0, max - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 };
 
+/** Bytes that a character may have as JSON; an escaped one has twice as many. */
+const CHARACTER_BYTES_MAX = 3;
+
+/** Truncates a text to `max` characters, or to half as many where most of them are escaped in JSON. */
+const shortened = (text: string, max: number): string => {
+  const short = clipped(text, max);
+  const bytes = Buffer.byteLength(JSON.stringify(short));
+  return bytes <= max * CHARACTER_BYTES_MAX + 2 ? short : clipped(text, max / 2);
+};
+
 /** Returns the leading problems, truncated, as far as they fit; always the first one. */
 const bounded = (details: readonly FieldProblem[]): FieldProblem[] => {
   const kept: FieldProblem[] = [];
   let bytes = 0;
   for (const { field, message } of details) {
-    const problem = { field: clipped(field, FIELD_MAX), message: clipped(message) };
+    const problem = { field: shortened(field, FIELD_MAX), message: shortened(message, MESSAGE_MAX) };
     bytes += Buffer.byteLength(JSON.stringify(problem)) + 1;
     if (bytes > DETAILS_BYTES_MAX && kept.length > 0) break;
     kept.push(problem);
@@ -76,7 +86,7 @@ export class DomainError extends Error {
   readonly challenge: Challenge | undefined;
 
   constructor(code: ErrorCode, message: string, parts: DomainErrorParts = {}) {
-    super(clipped(message));
+    super(shortened(message, MESSAGE_MAX));
     this.name = "DomainError";
     this.code = code;
     this.details = bounded(parts.details ?? []);

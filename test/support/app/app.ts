@@ -13,6 +13,7 @@ import { startMailbox } from "../mail/mailbox.ts";
 import { sharedTxtServer } from "../sso/txt-server.ts";
 import { sharedFakeStripe, stripeSettings } from "../providers/fake-stripe.ts";
 import { checkResponse } from "../http/openapi-check.ts";
+import { refuseInsideTransactions } from "./outside-transactions.ts";
 
 export type { Answer } from "../http/client.ts";
 
@@ -49,9 +50,12 @@ export const testConfig = (env: Record<string, string> = {}): Config => {
 
 let shared: Promise<TestApp> | undefined;
 
-/** The server of this mocha process, embedded and in memory; tests keep apart by tenant. */
-export const startApp = (): Promise<TestApp> => {
-  shared ??= startShared();
+/**
+ * The server of this mocha process, embedded and in memory; tests keep apart by tenant. `log`: another one
+ * than that of LOG_LEVEL, if nobody has started the server before.
+ */
+export const startApp = (log?: Log): Promise<TestApp> => {
+  shared ??= startShared(undefined, log);
   return shared;
 };
 
@@ -95,7 +99,7 @@ const startShared = async (more?: Record<string, string>, log?: Log): Promise<Te
     WEBHOOKS_ALLOW_LOCAL: "on",
   };
   if (more) return startTestApp(testConfig({ ...env, ...more }), {}, log);
-  return startTestApp(testConfig(env), { inMemory: true, cluster: await migratedCluster() });
+  return startTestApp(testConfig(env), { inMemory: true, cluster: await migratedCluster() }, log);
 };
 
 /**
@@ -108,11 +112,13 @@ export const startTestApp = async (
   log: Log = createLog(config),
 ): Promise<TestApp> => testAppOf(await startServer(config, log, options));
 
-const testAppOf = ({ app, address, stop }: Running): TestApp => ({
-  ...clientOf(`http://127.0.0.1:${address!.port}`, (...answer) => checkResponse(document, ...answer)),
-  app,
-  stop,
-});
+const testAppOf = ({ app, address, stop }: Running): TestApp => {
+  refuseInsideTransactions(app);
+  const client = clientOf(`http://127.0.0.1:${address!.port}`, (...answer) =>
+    checkResponse(document, ...answer),
+  );
+  return { ...client, app, stop };
+};
 
 /** A tenant of a test's own. */
 export type Tenant = {

@@ -51,6 +51,8 @@ export const HOSTILE_VALUES: readonly string[] = [
     "2026-02-30T00:00:00Z"
     "0000-01-01T00:00:00Z"
     "9999-12-31T23:59:59-23:59"
+    "0001-01-01T00:00:00+14:00"
+    "9999-12-31T23:59:59-14:00"
     "00000000-0000-0000-0000-000000000000"
     {"__proto__":{"polluted":1}}
     {"constructor":{"prototype":{"polluted":1}}}
@@ -132,6 +134,8 @@ export const HOSTILE_TEXTS: readonly string[] = [
     00000000-0000-0000-0000-000000000000
     0000-01-01T00:00:00Z
     9999-12-31T23:59:59Z
+    0001-01-01T00:00:00%2b14:00
+    9999-12-31T23:59:59-14:00
     2026-01-01T00:00:00%2b23:59`),
   "x".repeat(300),
   "%f0%9f%91%a9".repeat(300),
@@ -184,6 +188,9 @@ const LEAK = new RegExp(
   "i",
 );
 
+/** What a text tells of the inside of the server. */
+export const leakIn = (text: string): string | undefined => LEAK.exec(text)?.[0];
+
 const SCIM_ERROR = "urn:ietf:params:scim:api:messages:2.0:Error";
 
 type Refusal = { error?: { code?: unknown; requestId?: unknown }; schemas?: unknown[]; detail?: unknown };
@@ -196,7 +203,8 @@ const hasErrorBody = ({ error, schemas, detail }: Refusal): boolean =>
 /** What is wrong with an answer to a hostile request; undefined for a decent one. */
 export const indecency = ({ status, text }: RawAnswer): string | undefined => {
   if (status >= 500) return `answered ${status}`;
-  if (LEAK.test(text)) return `leaks the inside: ${LEAK.exec(text)?.[0]}`;
+  const leak = leakIn(text);
+  if (leak !== undefined) return `leaks the inside: ${leak}`;
   if (status < 400) return undefined;
   return hasErrorBody(JSON.parse(text)) ? undefined : `has no error body: ${text.slice(0, 100)}`;
 };

@@ -33,6 +33,23 @@ export const ruleDocument = () => ({
   ],
 });
 
+/** Attributes, comparisons, expressions and sums of what events say. */
+export const listeningRule = {
+  key: "listens",
+  name: "Listens",
+  triggers: [{ kind: "EVENT", eventTypes: ["*"] }],
+  conditions: {
+    any: [
+      { type: "event_property", path: "v", op: "gt", value: { $ref: "player.xp" } },
+      { type: "event_property", path: "v", op: "exists" },
+    ],
+  },
+  actions: [
+    { type: "grant_xp", amount: { op: "mul", args: [{ $ref: "event.properties.v" }, 3] } },
+    { type: "update_player", set: { last: { $ref: "event.properties.v" } }, increment: { n: 1 } },
+  ],
+};
+
 export const smallRule = () => {
   const { key, name, triggers, actions } = ruleDocument();
   return { key, name, triggers, actions };

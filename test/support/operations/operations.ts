@@ -219,6 +219,19 @@ export const forgottenOperations = (): string[] => {
   return Object.keys(KNOWN).filter((name) => !ids.has(name));
 };
 
+/** Whom an operation is open to. */
+export type Caller = As | "anybody" | "super-admin";
+export const callersOf = ({ access }: AnyRoute): Caller[] => {
+  if (access === "public") return ["anybody"];
+  if (access.admin !== undefined) return ["super-admin"];
+  return [
+    ...(access.scope === undefined ? [] : ["key" as const]),
+    ...(access.roles ? ["user" as const] : []),
+  ];
+};
+/** How a caller's calls are made. */
+export const asOf = (caller: Caller): As => (caller === "key" ? "key" : "user");
+
 /** Credentials that the operation is open to: the side's key, its OWNER's token, or the super-admin's. */
 export const credentialsFor = (
   { access }: AnyRoute,

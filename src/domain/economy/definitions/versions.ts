@@ -50,7 +50,7 @@ export const readVersion = async (
 ): Promise<{ definition: Json }> => {
   const { rows } = await sql<{ definition: Json }>`
     select definition from definition_versions
-    where project_id = ${projectId} and definition_id = ${id} and version = ${version}`.execute(db);
+    where project_id = ${projectId} and definition_id = ${id} and version = ${version}::bigint`.execute(db);
   if (!rows[0]) throw notFound(`version ${version}`);
   return rows[0];
 };

@@ -1,0 +1,278 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { takesIdempotencyKey } from "../../src/http/idempotency.ts";
+import { openApiDocument } from "../../src/http/openapi.ts";
+import type { AnyRoute } from "../../src/http/route.ts";
+import { routes } from "../../src/http/routes.ts";
+import { createLog } from "../../src/log.ts";
+import { type Admin, anAdmin } from "../support/app/admin.ts";
+import { type Answer, startApp, type TestApp } from "../support/app/app.ts";
+import { rowsOf } from "../support/app/effects.ts";
+import { askedInside } from "../support/app/outside-transactions.ts";
+import { aSecondSide, aSide, type Side } from "../support/app/sides.ts";
+import { watchAnswers } from "../support/http/client.ts";
+import { secretsIn } from "../support/secrets/secrets-in.ts";
+import { auditedIds, isOwed } from "../support/operations/audited.ts";
+import {
+  asOf,
+  type Call,
+  type Caller,
+  callersOf,
+  type Foreign,
+  forgetLimits,
+  forgottenOperations,
+  type Operation,
+  operations,
+  send,
+} from "../support/operations/operations.ts";
+
+/** After which the caller is nobody, or may not ask again: access is checked before an answer is repeated. */
+const ACCESS_LOST: Readonly<Record<string, number>> = { leaveTeam: 401, transferOwnership: 403 };
+const OF_PLATFORM = /^(platform_\w+|ip|blog_posts)\./;
+/** What they are given as a secret, they show this once. */
+const GIVES_BACK: ReadonlySet<string> = new Set(["createWebhook", "rotateWebhookSecret"]);
+/** Operations that make what their path names, or whose paths name what every project has. */
+const NAMED: ReadonlySet<string> = new Set([
+  "putEventType",
+  "putChatWordList",
+  "listAnalyticsSegmentPlayers",
+]);
+
+const isReplay = ({ headers }: Answer): boolean => headers.get("x-idempotent-replayed") === "true";
+
+const isOfTenant = (caller: Caller): boolean => caller === "key" || caller === "user";
+const textOf = ({ body }: Answer): string => JSON.stringify(body) ?? "";
+
+/** Whether a call has been answered again as it was the first time, or was refused to who may not ask again. */
+const isRepetition = ({ id }: AnyRoute, first: Answer, again: Answer): boolean => {
+  const lost = ACCESS_LOST[id];
+  if (lost !== undefined) return again.status === lost;
+  return isReplay(again) && again.status === first.status && textOf(again) === textOf(first);
+};
+
+/** The idempotency key of a call; one that is none where the operation takes none. */
+const keyFor = (route: AnyRoute, caller: Caller): { key: string } | undefined => {
+  if (route.method !== "post") return undefined;
+  if (!takesIdempotencyKey(route)) return { key: "no good key" };
+  // Of those open to keys too, a user's call goes without one: its work is no longer one transaction.
+  return caller === "user" && callersOf(route).length > 1 ? undefined : { key: randomUUID() };
+};
+
+type Rows = Awaited<ReturnType<typeof rowsOf>>;
+
+/** One pass: each operation is called by whoever it is open to, and each test looks at all of the calls. */
+describe("every operation, called once by a key and once by a user", function () {
+  this.timeout(400_000);
+  let api: TestApp;
+  let own: Side;
+  /** Another tenant's, another project of the same tenant, and a tenant's that has no part in it. */
+  let stranger: Side;
+  let second: Side;
+  let bystander: Side;
+  let admin: Admin;
+  const called = new Set<string>();
+  let attacks = 0;
+  /** All that was given or told, at any time. */
+  const secrets = new Set<string>();
+  const log: string[] = [];
+  let untouched: Rows;
+  let afterwards: Rows;
+  const wrong = { answers: [] as string[], repeats: [] as string[], shown: [] as string[] };
+  const found: string[] = [];
+
+  /** A call as `caller` of a side, under a request id that the audit log will have. */
+  const sendAs = async (
+    caller: Caller,
+    { route }: Operation,
+    call: Call,
+    { side = own, ...named }: { requestId: string; key?: string; side?: Side },
+  ) => {
+    const { key, token, projectId } = side.tenant;
+    const headers = {
+      "X-Request-Id": named.requestId.replaceAll(/\W+/g, "-"),
+      ...(named.key === undefined ? {} : { "X-Idempotency-Key": named.key }),
+    };
+    if (caller === "anybody") return send(api, route, call, { headers });
+    if (caller === "super-admin") return send(api, route, call, { token: admin.token, headers });
+    if (caller === "key") return send(api, route, call, { key, headers });
+    await forgetLimits(api, side, "");
+    return send(api, route, call, { token, headers: { ...headers, "X-Project-ID": projectId } });
+  };
+
+  const callOnce = async (operation: Operation, caller: Caller): Promise<void> => {
+    const { route, success } = operation;
+    const name = `${route.id} by ${caller}`;
+    const call = await operation.call(own, asOf(caller));
+    await attack(operation, caller, call);
+    for (const secret of secretsIn(call)) secrets.add(secret);
+    const known = GIVES_BACK.has(route.id) ? [] : [...secrets];
+    const key = keyFor(route, caller);
+    const answer = await sendAs(caller, operation, call, { ...key, requestId: name });
+    if (answer.status !== success) wrong.answers.push(`${name}: ${answer.status} ${textOf(answer)}`);
+    if (isReplay(answer)) wrong.repeats.push(`${name} was a repetition`);
+    const shown = known.filter((secret) => textOf(answer).includes(secret));
+    if (shown.length > 0) wrong.shown.push(`${name}: ${shown.join()}`);
+    called.add(route.id);
+    if (route.id === "superadminLogout") admin = await anAdmin(api);
+    if (!key || !takesIdempotencyKey(route)) return;
+    const again = await sendAs(caller, operation, call, { ...key, requestId: `again ${name}` });
+    if (!isRepetition(route, answer, again)) wrong.repeats.push(`${name}: ${again.status} ${textOf(again)}`);
+  };
+
+  /** What callers of `side` may try with what is another's: in the path, and wherever an id may stand. */
+  const triesOf = async (
+    { route, foreign }: Operation,
+    caller: Caller,
+    call: Call,
+    side: Side,
+  ): Promise<Foreign[]> => {
+    const hasNoProject = route.project === "none" || route.path.includes("{projectId}");
+    // A provider is nobody's, and names of what is put under them are anybody's.
+    const isNamed = /\{(?!provider\})/.test(route.path) && !NAMED.has(route.id);
+    // What is the tenant's, such as its people, is there for its users whatever the project.
+    const isTheirs = side === second && caller === "user" && hasNoProject;
+    const { token: _own, ...request } = call;
+    const tries: Foreign[] = (await foreign?.(side, own, asOf(caller))) ?? [];
+    return isNamed && !isTheirs ? [request, ...tries] : tries;
+  };
+
+  /** What is the caller's is not found by another tenant's callers, nor by another project's. */
+  const attack = async (operation: Operation, caller: Caller, call: Call): Promise<void> => {
+    const name = `${operation.route.id} by ${caller}`;
+    if (!isOfTenant(caller)) return;
+    for (const side of [stranger, second])
+      for (const { status = 404, reason, ...one } of await triesOf(operation, caller, call, side)) {
+        attacks++;
+        const answer = await sendAs(caller, operation, one, { side, requestId: `attack ${name}` });
+        const isRefused = answer.status === status && [undefined, answer.body.error.reason].includes(reason);
+        if (!isRefused) found.push(`${name}: ${one.path} ${answer.status} ${textOf(answer)}`);
+      }
+  };
+
+  before(async () => {
+    api = await startApp(createLog({ logLevel: "debug" }, { write: (line) => void log.push(line) }));
+    watchAnswers((_method, _path, _status, body) => {
+      for (const secret of secretsIn(body)) secrets.add(secret);
+    });
+    [own, stranger, bystander] = [await aSide(api), await aSide(api), await aSide(api)];
+    second = await aSecondSide(api, own);
+    admin = await anAdmin(api);
+    const ofTenants = operations().filter(({ route: { access } }) => access !== "public" && !access.admin);
+    // Something of each kind.
+    for (const [, some] of Map.groupBy(ofTenants, ({ route }) => route.tag))
+      for (const { call, route } of some.filter((one) => one.route.path.includes("{")).slice(-3))
+        await call(bystander, asOf(callersOf(route)[0]!));
+    const bystanders = { tenantId: bystander.tenant.tenantId };
+    untouched = await rowsOf(api, bystanders);
+    for (const operation of operations())
+      for (const caller of callersOf(operation.route)) {
+        try {
+          await callOnce(operation, caller);
+        } catch (error) {
+          wrong.answers.push(`${operation.route.id} by ${caller}: ${String(error)}`);
+        }
+      }
+    afterwards = await rowsOf(api, bystanders);
+  });
+
+  it("is described for the sweeps, each of the document and no other", () => {
+    const paths = Object.values(openApiDocument(routes).paths ?? {});
+    const described = paths.flatMap((path) =>
+      Object.values(path as Record<string, { operationId?: string }>).map(({ operationId }) => operationId),
+    );
+    assert.deepEqual(described.toSorted(), [...called].toSorted());
+    assert.deepEqual(forgottenOperations(), []);
+    assert.deepEqual(
+      auditedIds().filter((id) => !called.has(id)),
+      [],
+    );
+  });
+
+  it("answers as the document says, with the status of a success", () => assert.deepEqual(wrong.answers, []));
+
+  it("repeats its answer under an idempotency key, and ignores one where it takes none", () =>
+    assert.deepEqual(wrong.repeats, []));
+
+  it("asks nothing but the database while its transaction is open", () => assert.deepEqual(askedInside, []));
+
+  it("shows no secret that was given or told before", () => {
+    assert.ok(secrets.size > 100, `${secrets.size} secrets`);
+    assert.deepEqual(wrong.shown, []);
+  });
+
+  it("leaves no secret in the log", () => {
+    const text = log.join("");
+    assert.ok(log.length > called.size, `${log.length} lines`);
+    assert.deepEqual(
+      [...secrets].filter((secret) => text.includes(secret)),
+      [],
+    );
+  });
+
+  it("finds nothing of another tenant, nor of another project of the tenant", () => {
+    assert.ok(attacks > 800, `${attacks} attacks`);
+    assert.deepEqual(found, []);
+  });
+
+  it("touches no row of another tenant", () => {
+    const tables = Object.keys(untouched).length;
+    assert.ok(tables > 50, `rows in ${tables} tables`);
+    assert.deepEqual(afterwards, untouched);
+  });
+
+  describe("and changes something", () => {
+    type Line = {
+      id: string;
+      action: string;
+      tenant: string | null;
+      type: string;
+      target: string;
+      text: string;
+    };
+    let lines: Line[];
+    before(async () => {
+      const { rows } = await api.app.transact(({ db }) =>
+        sql<Line>`
+          select request_id as id, action, tenant_id as tenant, target_type as type, target_id as target,
+            to_jsonb(a)::text as text
+          from audit_log a where request_id ~ '-by-' order by id`.execute(db),
+      );
+      lines = rows;
+    });
+
+    it("leaves the lines in the audit log that it owes", () => {
+      const byRequest = Map.groupBy(lines, ({ id }) => id);
+      const odd: string[] = [];
+      for (const route of routes)
+        for (const caller of callersOf(route)) {
+          const name = `${route.id} by ${caller}`;
+          const actions = (byRequest.get(name.replaceAll(" ", "-")) ?? []).map(({ action }) => action);
+          if (!isOwed(route, caller, actions)) odd.push(`${name}: ${actions.join()}`);
+        }
+      assert.deepEqual(odd, []);
+      assert.deepEqual(
+        lines.filter(({ id }) => /^(again|attack)/.test(id)),
+        [],
+      );
+    });
+
+    it("tells there whose the change is, and no secret", () => {
+      const ofPlatform = (action: string) => OF_PLATFORM.test(action);
+      assert.deepEqual(
+        lines.filter(
+          ({ action, tenant, type, target }) =>
+            !/^[a-z_]+\.[a-z_]+$/.test(action) ||
+            (tenant === null) !== ofPlatform(action) ||
+            (type === "tenant" && tenant !== target),
+        ),
+        [],
+      );
+      const ends = [...secrets].map((secret) => secret.slice(-20));
+      assert.deepEqual(
+        lines.filter(({ text }) => ends.some((end) => text.includes(end))),
+        [],
+      );
+    });
+  });
+});
