@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { aPlayer, matchmake, type Player, range } from "../support/rooms/sdk.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { must } from "../support/http/client.ts";
 import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
 import { SteadyPlayer } from "../support/rooms/steady-player.ts";
 import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
@@ -36,8 +37,7 @@ describe("a Redis that is killed and comes back empty under load", () => {
   const seats = async (): Promise<{ roomId: string; processId: string }[]> =>
     Promise.all(
       players.map(async ({ token }) => {
-        const { status, body } = await matchmake(cluster.api, "joinOrCreate/player", { token });
-        assert.equal(status, 200, JSON.stringify(body));
+        const body = must(await matchmake(cluster.api, "joinOrCreate/player", { token }), 200);
         return { roomId: body.roomId, processId: body.processId };
       }),
     );
