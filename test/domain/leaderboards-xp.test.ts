@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import type { Leaderboard } from "../../src/domain/progression/leaderboard.ts";
 import { createMemoryRanks } from "../../src/domain/leaderboards/memory-ranks.ts";
 import { entrySource } from "../../src/domain/leaderboards/leaderboards.ts";
+import { define } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { findingsOf } from "../support/reverts/histories.ts";
 
@@ -71,6 +72,29 @@ describe("who is on an XP board", () => {
         ["cid", 25],
       ],
     );
+  });
+
+  it("is whoever is in all, some or none of the board's segments", async () => {
+    await play();
+    for (const key of ["vip", "new"]) await define(domain, projectId, "segment", { key, name: key });
+    const join = (name: string, key: string) =>
+      domain.transact(({ db }) =>
+        sql`insert into player_segments (project_id, player_id, segment_key, entered_at)
+          select project_id, id, ${key}, now() from players
+          where project_id = ${projectId} and external_user_id = ${name}`.execute(db),
+      );
+    await join("ada", "vip");
+    await join("ada", "new");
+    await join("bob", "vip");
+    for (const [match, users] of [
+      ["ALL", ["ada"]],
+      ["ANY", ["ada", "bob"]],
+      ["NONE", ["cid"]],
+    ] as const) {
+      const audience = { segmentKeys: ["vip", "new"], match };
+      const board = await domain.addBoard(projectId, { ...TOTAL, key: match.toLowerCase(), audience });
+      assert.deepEqual(Object.keys(await scoresOn(board)).toSorted(), users, match);
+    }
   });
 
   it("is never a player who was merged into another", async () => {
