@@ -4,7 +4,8 @@ import { appendFileSync } from "node:fs";
 import { relative } from "node:path";
 import Mocha from "mocha";
 
-const { EVENT_SUITE_END, EVENT_TEST_FAIL, EVENT_TEST_PASS, EVENT_TEST_PENDING } = Mocha.Runner.constants;
+const { EVENT_SUITE_BEGIN, EVENT_SUITE_END, EVENT_TEST_FAIL, EVENT_TEST_PASS, EVENT_TEST_PENDING } =
+  Mocha.Runner.constants;
 const { TEST_LANE: lane, TEST_REPORT: report } = process.env;
 
 const cpuSeconds = () => {
@@ -18,10 +19,15 @@ export default class Reporter extends (lane ? Mocha.reporters.Base : Mocha.repor
 
   constructor(runner, options) {
     super(runner, options);
+    const begin = ({ file }) => {
+      if (file && file !== this.#current?.path) this.#end(file);
+    };
     const count = (key) => (test) => {
-      if (test.file && test.file !== this.#current?.path) this.#end(test.file);
+      begin(test);
       if (this.#current) this.#current[key]++;
     };
+    // Before the hooks of the file, which are its work too.
+    runner.on(EVENT_SUITE_BEGIN, begin);
     runner.on(EVENT_TEST_PASS, count("passed"));
     runner.on(EVENT_TEST_PENDING, count("skipped"));
     runner.on(EVENT_TEST_FAIL, (test, error) => {
