@@ -40,14 +40,19 @@ export type BoardView = {
   list: BoardList;
   size: number;
   top: BoardLine[];
-  /** Standing of every watcher that was asked for. */
+  /** Standing of every watcher that was asked for, by `placeKey`. */
   places: ReadonlyMap<string, WatcherPlace>;
 };
 
+/** A watching player, and how many neighbours a session of theirs wants to see. */
+export type BoardWatcher = { playerId: string; around: number };
+
+export const placeKey = ({ playerId, around }: BoardWatcher): string => `${around} ${playerId}`;
+
 export type BoardQuery = {
   top: number;
-  /** The watching players, and how many neighbours each wants to see. */
-  watchers: ReadonlyMap<string, number>;
+  /** By `placeKey`. */
+  watchers: ReadonlyMap<string, BoardWatcher>;
   /** Allows reuse of the definition and window of the last read while that window runs. */
   mayKeep?: boolean;
 };
@@ -96,14 +101,20 @@ export const createBoardReader = (app: App, name: BoardName): BoardReader => {
       return [{ rank, playerId, externalUserId, displayName: displayName ?? "", score }];
     };
     const places = new Map<string, WatcherPlace>();
-    for (const playerId of watchers.keys()) places.set(playerId, NOWHERE);
+    for (const key of watchers.keys()) places.set(key, NOWHERE);
     for (const { playerId, rank, rankScore } of alone)
-      places.set(playerId, { ...NOWHERE, rank, score: fromRankScore(scoring, rankScore), rankScore });
-    for (const [playerId, standings] of around) {
+      places.set(placeKey({ playerId, around: 0 }), {
+        ...NOWHERE,
+        rank,
+        score: fromRankScore(scoring, rankScore),
+        rankScore,
+      });
+    for (const [key, standings] of around) {
       const rows = standings.flatMap(line);
+      const { playerId } = watchers.get(key)!;
       const { rank, score } = rows.find((own) => own.playerId === playerId) ?? NOWHERE;
       const rankScore = standings.find((own) => own.playerId === playerId)?.rankScore;
-      places.set(playerId, { rank, score, rankScore, rows });
+      places.set(key, { rank, score, rankScore, rows });
     }
     return { leaderboard, list, size: page.total, top: page.standings.flatMap(line), places };
   };
@@ -132,7 +143,7 @@ const createNames = (app: App, projectId: string) => {
   };
 };
 
-/** `around` holds each player's neighbourhood; players without an entry are in neither. */
+/** `around` holds the neighbourhoods, by `placeKey`; players without an entry are in neither. */
 type Own = { alone: readonly Standing[]; around: ReadonlyMap<string, readonly Standing[]> };
 
 /** Reads the standings of all watchers who see no neighbours in one query. */
@@ -140,13 +151,13 @@ const readOwn = async (source: ListSource, watchers: BoardQuery["watchers"]): Pr
   const lone: string[] = [];
   const windows: Promise<void>[] = [];
   const around = new Map<string, readonly Standing[]>();
-  const readOne = async (playerId: string, limit: number): Promise<void> => {
-    const window = await readAround(source, playerId, limit);
-    if (window) around.set(playerId, window.standings);
+  const readOne = async (watcher: BoardWatcher): Promise<void> => {
+    const window = await readAround(source, watcher.playerId, watcher.around);
+    if (window) around.set(placeKey(watcher), window.standings);
   };
-  for (const [playerId, limit] of watchers)
-    if (limit > 0) windows.push(readOne(playerId, limit));
-    else lone.push(playerId);
+  for (const watcher of watchers.values())
+    if (watcher.around > 0) windows.push(readOne(watcher));
+    else lone.push(watcher.playerId);
   const [alone] = await Promise.all([readStandings(source, lone), ...windows]);
   return { alone, around };
 };

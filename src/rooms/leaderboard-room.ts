@@ -9,7 +9,14 @@ import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/evalua
 import type { LeaderboardEvents } from "../domain/kernel/events/realtime-events.ts";
 import { boardTopic, periodTopic } from "../domain/kernel/events/topics.ts";
 import { createPlayerAuthentication, pinOptions } from "./authenticate.ts";
-import { type BoardReader, type BoardView, createBoardReader, type WatcherPlace } from "./board-reader.ts";
+import {
+  type BoardReader,
+  type BoardView,
+  type BoardWatcher,
+  createBoardReader,
+  placeKey,
+  type WatcherPlace,
+} from "./board-reader.ts";
 import { parse } from "./errors.ts";
 import { gameRoom } from "./game-room.ts";
 import { BoardPlace, LeaderboardState, syncRows } from "./leaderboard-state.ts";
@@ -43,9 +50,7 @@ const RoomOptions = z.object({
   top: z.int(),
 });
 
-type Watcher = {
-  playerId: string;
-  around: number;
+type Watcher = BoardWatcher & {
   place: BoardPlace;
   /** Rank score of the displayed standing; undefined without an entry. */
   rankScore: number | undefined;
@@ -110,21 +115,25 @@ abstract class LeaderboardRoom extends RefreshedRoom<LeaderboardState> {
     const place = new BoardPlace();
     const view = new StateView();
     client.view = view;
-    this.#watchers.set(client.sessionId, { playerId, around, place, rankScore: undefined, view });
-    this.state.me.set(client.sessionId, place);
-    view.add(place);
+    const watcher = { playerId, around, place, rankScore: undefined, view };
+    this.#watchers.set(client.sessionId, watcher);
     // The new watcher's standing is read separately: the state that the join sends includes it.
-    const watchers = new Map([[playerId, around]]);
-    this.#set(await this.#read({ top: this.#key.top, watchers, mayKeep: true }), [client.sessionId]);
-    // Other clients see no change: a patch for each join would cost the square of the number of watchers. If
-    // nobody else is here, the state sent by the join includes all changes so far.
-    if (this.clients.length === 1) this.broadcastPatch();
+    const watchers = new Map([[placeKey(watcher), watcher]]);
+    const shown = await this.#read({ top: this.#key.top, watchers, mayKeep: true });
+    if (this.#watchers.get(client.sessionId) !== watcher) return;
+    this.#set(shown, []);
+    // Other clients see no change: a patch for each join would cost the square of the number of watchers.
+    this.unsent(() => {
+      this.state.me.set(client.sessionId, place);
+      view.add(place);
+      this.#setPlaces(shown, [client.sessionId]);
+    });
   }
 
   protected override farewell(client: LiveClient): void {
     client.view?.dispose();
     this.#watchers.delete(client.sessionId);
-    this.state.me.delete(client.sessionId);
+    this.unsent(() => this.state.me.delete(client.sessionId));
   }
 
   protected override async refresh(): Promise<void> {
@@ -147,13 +156,14 @@ abstract class LeaderboardRoom extends RefreshedRoom<LeaderboardState> {
    * Returns the players whose standings are read again. Those without an entry, or with neighbours, may
    * always have moved.
    */
-  #whoMoved(moved: Moved | undefined): Map<string, number> {
-    const players = new Map<string, number>();
-    for (const { playerId, around, rankScore } of this.#watchers.values()) {
+  #whoMoved(moved: Moved | undefined): Map<string, BoardWatcher> {
+    const watchers = new Map<string, BoardWatcher>();
+    for (const watcher of this.#watchers.values()) {
+      const { around, rankScore } = watcher;
       const isOutside = moved && rankScore !== undefined && !mayHaveMoved(moved, rankScore);
-      if (around > 0 || !isOutside) players.set(playerId, Math.max(around, players.get(playerId) ?? 0));
+      if (around > 0 || !isOutside) watchers.set(placeKey(watcher), watcher);
     }
-    return players;
+    return watchers;
   }
 
   #show(view: BoardView, sessionIds: Iterable<string>): void {
@@ -161,14 +171,19 @@ abstract class LeaderboardRoom extends RefreshedRoom<LeaderboardState> {
     if (this.clients.length > 0) this.broadcastPatch();
   }
 
-  #set({ leaderboard, list, size, top, places }: BoardView, sessionIds: Iterable<string>): void {
+  #set(shown: BoardView, sessionIds: Iterable<string>): void {
+    const { leaderboard, list, size, top } = shown;
     const { key: leaderboardKey, name, status } = leaderboard;
     const [periodKey, endsAt] = [list.key, list.endsAt?.toISOString() ?? ""];
     assignChanged(this.state, { leaderboardKey, name, status, periodKey, endsAt, size });
     syncRows(this.state.top, top);
+    this.#setPlaces(shown, sessionIds);
+  }
+
+  #setPlaces({ places }: BoardView, sessionIds: Iterable<string>): void {
     for (const sessionId of sessionIds) {
       const watcher = this.#watchers.get(sessionId);
-      const found = watcher && places.get(watcher.playerId);
+      const found = watcher && places.get(placeKey(watcher));
       if (found) this.#setPlace(watcher, found);
     }
   }

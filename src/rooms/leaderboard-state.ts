@@ -8,7 +8,7 @@ export const BoardRow = schema(
     playerId: t.string(),
     externalUserId: t.string(),
     displayName: t.string(),
-    score: t.number(),
+    score: t.float64(),
   },
   "BoardRow",
 );
@@ -16,7 +16,7 @@ export type BoardRow = SchemaType<typeof BoardRow>;
 
 /** One watcher's own standing; `rank` is 0 without an entry. */
 export const BoardPlace = schema(
-  { rank: t.uint32().default(0), score: t.number().default(0), rows: t.array(BoardRow) },
+  { rank: t.uint32().default(0), score: t.float64().default(0), rows: t.array(BoardRow) },
   "BoardPlace",
 );
 export type BoardPlace = SchemaType<typeof BoardPlace>;

@@ -1,5 +1,6 @@
 import { AsyncResource } from "node:async_hooks";
 import {
+  type Client,
   ClientState,
   type MessageContext,
   Room,
@@ -71,7 +72,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   override setSerializer(serializer: Serializer<S>): void {
     if (serializer instanceof SchemaSerializer) {
-      this.#serializer = new SafeSerializer(this.stateBytes);
+      this.#serializer = new SafeSerializer(this.stateBytes, (but) => this.#patch(but));
       super.setSerializer(this.#serializer);
     } else super.setSerializer(serializer);
   }
@@ -148,6 +149,18 @@ export abstract class LiveRoom<S extends object> extends Room<{
   // a handler, hook or timer ends the process.
   override onUncaughtException(error: RoomException, method: RoomMethodName): void {
     this.report(error.cause ?? error, method);
+  }
+
+  /** A client who is not JOINED gets no patch. */
+  #patch(but: Client | undefined): void {
+    if (but) but.state = ClientState.JOINING;
+    this.broadcastPatch();
+    if (but) but.state = ClientState.JOINED;
+  }
+
+  /** Makes changes that only clients see who have not got the state yet, or nobody any more. */
+  protected unsent(change: () => void): void {
+    this.#serializer?.unsent(change);
   }
 
   /**

@@ -24,7 +24,7 @@ import { readIn, transactIn } from "./project-transact.ts";
 /** Selects the lobby: exactly one of `lobbyId`, `code`, `create` and `quickplay`. */
 const Entry = z
   .object({
-    lobbyId: z.uuid().optional(),
+    lobbyId: z.uuid().toLowerCase().optional(),
     code: z.string().min(1).max(16).optional(),
     passcode: z.string().max(PASSCODE_MAX).optional(),
     asSpectator: z.boolean().optional(),

@@ -10,7 +10,7 @@ const SECOND_MS = 1_000;
 
 export const SignalBody = z.object({
   to: z
-    .union([z.uuid(), z.array(z.uuid()).min(1).max(SIGNAL_TO_MAX)])
+    .union([z.uuid().toLowerCase(), z.array(z.uuid().toLowerCase()).min(1).max(SIGNAL_TO_MAX)])
     .transform((to) => (typeof to === "string" ? [to] : to))
     .nullish(),
   payload: z.json().refine((payload) => Buffer.byteLength(JSON.stringify(payload)) <= SIGNAL_MAX_BYTES, {

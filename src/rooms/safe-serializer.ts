@@ -1,4 +1,4 @@
-import { SchemaSerializer } from "@colyseus/core";
+import { type Client, SchemaSerializer } from "@colyseus/core";
 import { Encoder, type Schema, type StateView } from "@colyseus/schema";
 
 type Encode = Encoder["encode"];
@@ -28,10 +28,13 @@ class EncodedViews extends Map<object, Uint8Array> {
 /**
  * Core gives every socket a view of one shared encode buffer and overwrites it at the next patch, so a slow
  * socket would transmit bytes of a later patch. This serializer makes one private copy per patch (not per
- * client).
+ * client). Clients who join get what has changed once, in their full state, and not again in the next patch:
+ * arrays would have it twice.
  */
 export class SafeSerializer extends SchemaSerializer<Schema> {
   readonly #bufferBytes: number;
+  /** Sends what has changed to all clients but one. */
+  readonly #flush: (but?: Client) => void;
   /**
    * Views with changes since the last patch, for rooms that track them; the others are sent the shared patch,
    * encoded once. Undefined: any may have changed.
@@ -41,9 +44,10 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
   #shared: Uint8Array | undefined;
 
   /** @param bufferBytes initial size of the two encode buffers; they grow with the state */
-  constructor(bufferBytes: number) {
+  constructor(bufferBytes: number, flush: (but?: Client) => void) {
     super();
     this.#bufferBytes = bufferBytes;
+    this.#flush = flush;
     this.fullEncodeBuffer = new Uint8Array(bufferBytes);
   }
 
@@ -78,6 +82,14 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
     }
   }
 
+  /** Makes changes that nobody sees who has the state already: they are part of full states alone. */
+  unsent(change: () => void): void {
+    if (this.encoder.hasChanges) this.#flush();
+    change();
+    this.encoder.discardChanges();
+    this.needFullEncode = true;
+  }
+
   touch(view: StateView): void {
     this.#touched ??= new Set();
     this.#touched.add(view);
@@ -88,6 +100,8 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
   }
 
   override getFullState(...args: Parameters<SchemaSerializer<Schema>["getFullState"]>): Uint8Array {
+    const [client] = args;
+    if (client && this.encoder.hasChanges) this.#flush(client);
     const bytes = super.getFullState(...args).slice();
     if (bytes.byteLength > this.fullEncodeBuffer.byteLength) {
       const protocolByte = this.fullEncodeBuffer[0]!;

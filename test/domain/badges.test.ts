@@ -144,6 +144,32 @@ describe("badges", () => {
     assert.equal(pass.player.badges.get("b")!.timesAwarded, 104, "100 at once; the rest comes later");
   });
 
+  it("that are repeatable come by progress as often, whatever was given by hand or taken away between", () => {
+    const pass = withBadge({ tiers: tiers(3), repeatable: true });
+    const times = () => pass.player.badges.get("b")?.timesAwarded ?? 0;
+    const step = () => {
+      const before = times();
+      progress(pass, 1);
+      return times() - before;
+    };
+    award(pass);
+    assert.deepEqual([step(), step(), step(), step()], [0, 0, 1, 0]);
+    award(pass);
+    assert.deepEqual([step(), step()], [0, 1]);
+    revokeBadge(pass.turn, { badgeKey: "b", cause, key: "r" });
+    assert.deepEqual([step(), step(), step(), step(), step(), step()], [0, 0, 1, 0, 0, 1]);
+    assert.equal(times(), 6);
+  });
+
+  it("with several tiers that were begun by hand are completed by progress once", () => {
+    const pass = withBadge({ tiers: tiers(1, 3), repeatable: true });
+    award(pass, 1);
+    progress(pass, 3);
+    assert.equal(pass.player.badges.get("b")?.timesAwarded, 1);
+    progress(pass, 3);
+    assert.equal(pass.player.badges.get("b")?.timesAwarded, 2);
+  });
+
   it("of a limited edition get serial numbers in order until they are sold out", () => {
     const plan = aPlan({ define: { badge: [{ key: "b", name: "B", maxAwards: 2, tiers: tiers(1, 2) }] } });
     const shared = createSharedCounters(new Map(), true);

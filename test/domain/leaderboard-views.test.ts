@@ -13,7 +13,7 @@ import { readPlaces } from "../../src/domain/leaderboards/places.ts";
 import { TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { identifyPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Database } from "../../src/platform/database.ts";
-import { createBoardReader } from "../../src/rooms/board-reader.ts";
+import { createBoardReader, placeKey } from "../../src/rooms/board-reader.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 
@@ -251,13 +251,15 @@ describe("views of leaderboards", () => {
     await fill(board, [[3, -50, 0]], { key: "2026-01-10" });
     const app = { ...domain, transactAs: () => domain.transact, clock: () => time } as unknown as App;
     const look = createBoardReader(app, { projectId, leaderboardKey: board.key, board: "" });
-    const watchers = new Map([[players[3]!, 0]]);
+    const watcher = { playerId: players[3]!, around: 0 };
+    const key = placeKey(watcher);
+    const watchers = new Map([[key, watcher]]);
     const today = await look({ top: 10, watchers });
     assert.deepEqual(
       [today.list.key, today.list.endsAt?.toISOString(), today.size, today.top[0]!.score],
       ["2026-01-10", "2026-01-11T00:00:00.000Z", 1, 50],
     );
-    assert.partialDeepStrictEqual(today.places.get(players[3]!), { rank: 1, score: 50 });
+    assert.partialDeepStrictEqual(today.places.get(key), { rank: 1, score: 50 });
     time = new Date("2026-01-11T00:00:00Z");
     // Also where the last window may be kept: it is over.
     const next = await look({ top: 10, watchers, mayKeep: true });
@@ -266,7 +268,7 @@ describe("views of leaderboards", () => {
       [next.list.key, next.list.endsAt?.toISOString(), next.size, next.top],
       ["2026-01-11", "2026-01-12T00:00:00.000Z", 0, []],
     );
-    assert.deepEqual(next.places.get(players[3]!), { rank: 0, score: 0, rankScore: undefined, rows: [] });
+    assert.deepEqual(next.places.get(key), { rank: 0, score: 0, rankScore: undefined, rows: [] });
     assert.notEqual(next.list.ref.periodId, today.list.ref.periodId);
   });
 });

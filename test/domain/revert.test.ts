@@ -73,6 +73,18 @@ describe("the revert of an event", () => {
     assert.equal(reversal.shortfall["currency:coins"], 7 - 3 - 1);
   });
 
+  it("takes the whole gain off boards of gains, also what was spent", () => {
+    const player = aPlayerState({ seq: 1 });
+    player.balances.set("coins", { balance: 5, held: 0, earned: 5, spent: 0 });
+    const applied = apply(player, { type: "won", at: NOW, properties: { score: 30 } });
+    const record = recordOf(applied, aPlayerState());
+    assert.equal(player.entries.get("earned")?.rankScore, -7);
+    player.balances.set("coins", { balance: 0, held: 0, earned: 12, spent: 12 });
+    const { reversal } = revert(applied.turn, record);
+    assert.equal(reversal.shortfall["currency:coins"], 4);
+    assert.equal(player.entries.has("earned"), false);
+  });
+
   it("leaves a badge that something else has awarded too", () => {
     const player = aPlayerState({ seq: 1 });
     const applied = apply(player, { type: "won", at: NOW, properties: { score: 30 } });

@@ -5,6 +5,7 @@ import {
   CALENDAR_UNITS,
   firstInstant,
   firstZone,
+  isIanaName,
   isZone,
   localTime,
   offsetAt,
@@ -74,6 +75,29 @@ const holds = (window: object, iso: string, timezone: string | null = null): boo
 };
 
 describe("local time", () => {
+  it("are in zones and links of IANA, not in abbreviations that mean several places", () => {
+    const good = ["UTC", "Etc/GMT+5", "EST5EDT", "CET", "PRC", "US/Pacific", "Asia/Calcutta", "Asia/Kolkata"];
+    assert.deepEqual(
+      good.filter((name) => !isIanaName(name)),
+      [],
+    );
+    const bad = [
+      "BST",
+      "SST",
+      "IST",
+      "CST",
+      "PST",
+      "US/Pacific-New",
+      "SystemV/PST8",
+      "+02:00",
+      "Asia/Hanoi",
+      "",
+    ];
+    assert.deepEqual(bad.filter(isIanaName), []);
+    // What was stored before is still understood.
+    assert.ok(isZone("BST"));
+  });
+
   it("is what Intl says, in any zone, across every change of clocks", () => {
     fc.assert(
       fc.property(zone, anyTime, (name, ms) => {

@@ -171,6 +171,9 @@ describe("taking an event back", () => {
     const result = await reverted(event);
     assert.deepEqual([result.reversed.currencies, result.shortfall], [{ coins: 6 }, { "currency:coins": 4 }]);
     assert.equal(await balance(), 0);
+    const [from, to] = [-1, 1].map((days) => new Date(Date.now() + days * 86_400_000).toISOString());
+    const recap = must(await get(`/players/ext:ada/recap?from=${from}&to=${to}`), 200);
+    assert.deepEqual(recap.currencies, [{ currencyKey: "coins", earned: 0, spent: 4 }]);
   });
 
   it("reaches other players and cancels what was to come later", async () => {

@@ -100,6 +100,43 @@ describe("ids of players", () => {
       assert.equal(must(await alias(anonymous.ext, known.ext), 200).merged, false);
     });
 
+    it("give the next person on a device nothing of the one before", async () => {
+      const device = await players.add();
+      const alice = `alice-${randomUUID()}`;
+      assert.equal(must(await alias(device.ext, alice), 200).linked, true);
+      await players.xp(device.id, 500);
+      for (const bob of [{ ext: `bob-${randomUUID()}` }, await players.add()]) {
+        const answer = must(await alias(device.ext, bob.ext), 200);
+        assert.deepEqual([answer.merged, answer.linked], [false, false]);
+        assert.deepEqual([answer.player.externalUserId, answer.player.xp], [bob.ext, 0]);
+        assert.notEqual(answer.player.id, device.id);
+      }
+      const still = await players.read(`ext:${device.ext}`);
+      assert.deepEqual([still.id, still.externalUserId, still.xp], [device.id, alice, 500]);
+    });
+
+    it("leave an identified player as they are, also under their own name", async () => {
+      const [device, cara, dan] = [await players.add(), await players.add(), await players.add()];
+      must(await alias(device.ext, cara.ext), 200);
+      for (const next of [dan.ext, `new-${randomUUID()}`])
+        assert.equal(must(await alias(cara.ext, next), 200).linked, false);
+      assert.equal((await players.read(`ext:${cara.ext}`)).id, cara.id);
+      assert.equal((await players.read(`ext:${dan.ext}`)).id, dan.id);
+    });
+
+    it("make a device one of several persons' who sign in at once", async () => {
+      const device = await players.add();
+      const names = Array.from({ length: 4 }, () => `one-${randomUUID()}`);
+      const answers = (await Promise.all(names.map((name) => alias(device.ext, name)))).map((one) =>
+        must(one, 200),
+      );
+      assert.deepEqual(
+        answers.filter(({ linked }) => linked).map(({ player }) => player.id),
+        [device.id],
+      );
+      assert.equal(new Set(answers.map(({ player }) => player.id)).size, 4);
+    });
+
     it("need somebody to be known by", async () => {
       assertError(await alias(randomUUID(), randomUUID()), 404);
       assertError(await players.post("/players/alias", { anonymousId: "x" }), 400);

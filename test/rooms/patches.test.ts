@@ -28,4 +28,44 @@ describe("patches of a leaderboard", () => {
     });
     await client.leave();
   });
+
+  it("give each session of a player the neighbours that it has asked for, once", async () => {
+    const api = await startApp();
+    const { key } = await aTenant(api);
+    const colyseus = await colyseusOf(api);
+    const board = {
+      key: "laps",
+      name: "Laps",
+      metric: { source: "CUSTOM" },
+      operator: "BEST",
+      scoreDecimals: 2,
+    };
+    must(await api.post("/api/v1/leaderboards", board, { key }), 201);
+    const players = await Promise.all(range(1, 6).map(() => aPlayer(api, key)));
+    for (const [i, { playerId }] of players.entries())
+      must(await api.post("/api/v1/leaderboards/laps/scores", { playerId, score: 99.99 - i }, { key }), 200);
+    const third = players[2]!;
+    colyseus.sdk.auth.token = third.token;
+    const join = (around: number) =>
+      colyseus.sdk.joinOrCreate("leaderboard", { leaderboardKey: "laps", around });
+    const clients = [await join(1), await join(3), await join(5)];
+    const room = colyseus.getRoomById<LeaderboardState>(clients[0]!.roomId);
+    const expected = [range(3, 3), range(2, 4), range(1, 5)].map((ranks) =>
+      ranks.map((rank) => ({ rank, score: Math.round((99.99 - rank + 1) * 100) / 100 })),
+    );
+    const seen = () =>
+      clients.map(({ state, sessionId }) => {
+        const own = (state as LeaderboardState).me.get(sessionId);
+        return [...(own?.rows ?? [])].map(({ rank, score }) => ({ rank, score }));
+      });
+    await eventuallyHolds(() => {
+      room.broadcastPatch();
+      assert.deepEqual(seen(), expected);
+    });
+    const { playerId } = players[5]!;
+    must(await api.post("/api/v1/leaderboards/laps/scores", { playerId, score: 95 }, { key }), 200);
+    room.broadcastPatch();
+    assert.deepEqual(seen(), expected);
+    for (const client of clients) await client.leave();
+  });
 });

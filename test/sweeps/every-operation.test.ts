@@ -78,7 +78,12 @@ describe("every operation, called once by a key and once by a user", function ()
   const log: string[] = [];
   let untouched: Rows;
   let afterwards: Rows;
-  const wrong = { answers: [] as string[], repeats: [] as string[], shown: [] as string[] };
+  const wrong = {
+    answers: [] as string[],
+    repeats: [] as string[],
+    shown: [] as string[],
+    totals: [] as string[],
+  };
   const found: string[] = [];
 
   /** A call as `caller` of a side, under a request id that the audit log will have. */
@@ -100,6 +105,16 @@ describe("every operation, called once by a key and once by a user", function ()
     return send(api, route, call, { token, headers: { ...headers, "X-Project-ID": projectId } });
   };
 
+  const noteWrong = (
+    name: string,
+    { answer, success, known }: { answer: Answer; success: number; known: readonly string[] },
+  ): void => {
+    if (answer.status !== success) wrong.answers.push(`${name}: ${answer.status} ${textOf(answer)}`);
+    if (isReplay(answer)) wrong.repeats.push(`${name} was a repetition`);
+    const shown = known.filter((secret) => textOf(answer).includes(secret));
+    if (shown.length > 0) wrong.shown.push(`${name}: ${shown.join()}`);
+  };
+
   const callOnce = async (operation: Operation, caller: Caller): Promise<void> => {
     const { route, success } = operation;
     const name = `${route.id} by ${caller}`;
@@ -109,15 +124,29 @@ describe("every operation, called once by a key and once by a user", function ()
     const known = GIVES_BACK.has(route.id) ? [] : [...secrets];
     const key = keyFor(route, caller);
     const answer = await sendAs(caller, operation, call, { ...key, requestId: name });
-    if (answer.status !== success) wrong.answers.push(`${name}: ${answer.status} ${textOf(answer)}`);
-    if (isReplay(answer)) wrong.repeats.push(`${name} was a repetition`);
-    const shown = known.filter((secret) => textOf(answer).includes(secret));
-    if (shown.length > 0) wrong.shown.push(`${name}: ${shown.join()}`);
+    noteWrong(name, { answer, success, known });
     called.add(route.id);
+    await lookBeyond(operation, caller, call, answer);
     if (route.id === "superadminLogout") admin = await anAdmin(api);
     if (!key || !takesIdempotencyKey(route)) return;
     const again = await sendAs(caller, operation, call, { ...key, requestId: `again ${name}` });
     if (!isRepetition(route, answer, again)) wrong.repeats.push(`${name}: ${again.status} ${textOf(again)}`);
+  };
+
+  /** A page after the last one is empty, and says how much there is like the first. */
+  const lookBeyond = async (
+    operation: Operation,
+    caller: Caller,
+    call: Call,
+    first: Answer,
+  ): Promise<void> => {
+    if (first.body?.pagination?.page !== 1) return;
+    const path = `${call.path}${call.path.includes("?") ? "&" : "?"}page=400`;
+    const requestId = `beyond ${operation.route.id}`;
+    const { status, body } = await sendAs(caller, operation, { ...call, path }, { requestId });
+    const { total } = first.body.pagination;
+    if (status !== 200 || body.data.length > 0 || body.pagination.total !== total)
+      wrong.totals.push(`${operation.route.id}: ${total}, then ${status} ${JSON.stringify(body.pagination)}`);
   };
 
   /** What callers of `side` may try with what is another's: in the path, and wherever an id may stand. */
@@ -193,6 +222,8 @@ describe("every operation, called once by a key and once by a user", function ()
 
   it("repeats its answer under an idempotency key, and ignores one where it takes none", () =>
     assert.deepEqual(wrong.repeats, []));
+
+  it("tells how much there is in all on every page of a list", () => assert.deepEqual(wrong.totals, []));
 
   it("asks nothing but the database while its transaction is open", () => assert.deepEqual(askedInside, []));
 

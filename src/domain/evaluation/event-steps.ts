@@ -78,7 +78,12 @@ export const reportUncounted = (turn: Turn, spender: Spender | undefined): void 
   const { root, player } = turn;
   if (root.isUncountedReported || !spender) return;
   root.isUncountedReported = true;
-  const data = { ...spender, rootEventId: root.id, playerId: player.id };
+  const data = {
+    ...spender,
+    rootEventId: root.id,
+    playerId: player.id,
+    externalUserId: player.externalUserId,
+  };
   const options = root.isTracked ? { eventId: root.id } : {};
   write(turn, "outbox", outboxRow(player.projectId, "event.uncounted", data, options));
 };

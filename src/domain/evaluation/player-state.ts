@@ -91,7 +91,8 @@ export type Dirty = { profile: boolean; doc: boolean } & { [Name in HoldingName]
  * each reward of the catalogue were given, by key; `b`: ids of boards from which the player is banned; `z`:
  * versions of entries that were removed, by list; `s`: [minute, scores submitted in it], by id of a board
  * that limits these; `q`: what steps of quests in progress have counted, by id of the player's quest and key
- * of the step.
+ * of the step; `h`: how many awards of a repeatable badge its progress did not bring, by key: those by hand, and
+ * all before it was revoked.
  */
 export type PlayerDoc = {
   l?: Record<string, unknown>;
@@ -105,6 +106,7 @@ export type PlayerDoc = {
   z?: Readonly<Record<string, number>>;
   s?: Readonly<Record<string, readonly [minute: number, scores: number]>>;
   q?: Record<string, Readonly<Record<string, StepCount>>>;
+  h?: Readonly<Record<string, number>>;
 };
 
 /** What a step of a quest has counted: an aggregate, or the last period of a streak and its length. */

@@ -53,6 +53,8 @@ export type Root = {
   outboxBefore: number;
   /** The player's holdings before the turn that boards follow. */
   before: HoldingsBefore;
+  /** Reverted gains that are no longer there to take back, by currency key, null for XP: boards lose them too. */
+  spentGains?: Map<string | null, number>;
   /** Quests that have changed, by key, as they were before: announced at the end of the pass. */
   quests?: Map<string, QuestState | undefined>;
   /** The same for adventures. */

@@ -33,6 +33,22 @@ export const countRows = async ({ db }: Work, source: RawBuilder<unknown>): Prom
   return totalOf(rows[0]?.total ?? 0);
 };
 
+type Counted = { total: string | number };
+
+/**
+ * Reads a page of rows that carry the total of all (`count(*) over ()`); past the last page one more statement
+ * asks for it. @param select the statement, given what follows its conditions
+ */
+export const readCounted = async <R extends Counted>(
+  { db }: Work,
+  select: (rest: RawBuilder<unknown>) => RawBuilder<R>,
+  page: RawBuilder<unknown>,
+): Promise<{ rows: R[]; total: number }> => {
+  const { rows } = await select(page).execute(db);
+  const first = rows[0] ?? (await select(sql`limit 1`).execute(db)).rows[0];
+  return { rows, total: Number(first?.total ?? 0) };
+};
+
 const totalOf = (counted: string | number): Total => {
   const total = Number(counted);
   return { total: Math.min(total, TOTAL_EXACT_MAX), isEstimated: total > TOTAL_EXACT_MAX };

@@ -40,10 +40,17 @@ const zoneOf = (name: string): Zone | undefined => {
 
 export const isZone = (name: string): boolean => zoneOf(name) !== undefined;
 
+/** The abbreviations that are names of IANA. */
+const ABBREVIATIONS = /^(CET|EET|EST|GMT|HST|MET|MST|PRC|ROC|ROK|UCT|UTC|WET)$/i;
+/** Names of old platforms; among the abbreviations BST is Dhaka there, and IST Kolkata. */
+const NOT_OF_IANA = /^([A-Z]{3}|SystemV\/.*|US\/Pacific-New)$/i;
+
 /**
- * Returns whether a name is an IANA zone: Intl also accepts offsets such as +02:00, without daylight saving.
+ * Returns whether a name is a zone or a link of IANA: Intl also accepts offsets such as +02:00, without
+ * daylight saving, and abbreviations that mean several places.
  */
-export const isIanaName = (name: string): boolean => /^[A-Za-z]/.test(name) && isZone(name);
+export const isIanaName = (name: string): boolean =>
+  /^[A-Za-z]/.test(name) && (ABBREVIATIONS.test(name) || !NOT_OF_IANA.test(name)) && isZone(name);
 
 /** Returns the first of `names` that is a time zone, else UTC. */
 export const firstZone = (...names: (string | null | undefined)[]): string =>

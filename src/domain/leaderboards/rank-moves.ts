@@ -2,7 +2,7 @@ import { DomainError } from "../kernel/errors.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { periodTopic, type Topics } from "../kernel/events/topics.ts";
 import { grouped } from "../kernel/grouped.ts";
-import type { PeriodRef, Ranked, RankStore, Standing } from "../evaluation/boards/ranks.ts";
+import type { PeriodRef, Ranked, RankPage, RankStore, Standing } from "../evaluation/boards/ranks.ts";
 
 /** A committed change of a player's entry in a list. */
 export type RankMove = {
@@ -95,14 +95,43 @@ const placeBefore = async (
   { period, before, change }: RankMove,
   standing: Standing | undefined,
 ): Promise<number | null> => {
-  if (standing && isSame(standing, before!)) return standing.rank;
+  const former = before!;
+  if (standing && isSame(standing, former)) return standing.rank;
   const isByPlace = period.ties === "EARLIEST" || period.ties === "LATEST";
-  const place = isByPlace ? before! : { ...before!, rankTie: 0, playerId: "" };
+  const place = isByPlace ? former : { ...former, rankTie: 0, playerId: "" };
   const page = await unlessAway(() => ranks.after(period, place, { skip: 0, limit: 1 }));
   if (!page) return null;
-  const [next] = page.standings;
+  if (period.ties === "DENSE")
+    return (await scoresUpTo(ranks, period, page)) - (await ownScore(ranks, period, former));
   const own = change && { playerId: change[0], rankScore: change[1], rankTie: change[2] };
-  const isOwnAhead = own !== undefined && precedes(own, place);
-  const rank = next === undefined ? page.total + 1 : isByPlace ? next.position + 1 : next.rank;
-  return rank - Number(isOwnAhead);
+  return rankAt(page, isByPlace) - Number(own !== undefined && precedes(own, place));
+};
+
+/** The rank of a place in front of a page. */
+const rankAt = ({ standings: [next], total }: RankPage, isByPlace: boolean): number => {
+  if (!next) return total + 1;
+  return isByPlace ? next.position + 1 : next.rank;
+};
+
+/** Where ranks count scores, and not players: one more than the scores before a place. */
+const scoresUpTo = async (
+  ranks: RankStore,
+  period: PeriodRef,
+  { standings: [next], total }: RankPage,
+): Promise<number> => {
+  if (next) return next.rank;
+  const last = await unlessAway(() => ranks.page(period, Math.max(0, total - 1), 1));
+  return (last?.standings[0]?.rank ?? 0) + 1;
+};
+
+/** Returns 1 where the player's new score is before the former one and nobody else's, else 0. */
+const ownScore = async (
+  ranks: RankStore,
+  period: PeriodRef,
+  { playerId, rankScore }: Ranked,
+): Promise<number> => {
+  const near = (await unlessAway(() => ranks.around(period, playerId, 3)))?.standings ?? [];
+  const own = near.find((one) => one.playerId === playerId);
+  if (!own || own.rankScore >= rankScore) return 0;
+  return near.some((one) => one !== own && one.rankScore === own.rankScore) ? 0 : 1;
 };

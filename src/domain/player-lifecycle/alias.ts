@@ -10,36 +10,52 @@ import { mergePlayers } from "./merge.ts";
 import { lockMerges } from "./merge-lock.ts";
 import { DEFAULT_STRATEGY } from "../kernel/events/merge-plan.ts";
 import type { Player } from "../players/player.ts";
-import { findPlayer, lockKnown, refreshPlayer } from "../progression/players/players.ts";
+import { findPlayer, identifyPlayer, lockKnown, refreshPlayer } from "../progression/players/players.ts";
 
 export type Alias = { anonymousId: string; externalUserId: string; cause: Cause };
+
+export type Aliased = { player: Player; merged: boolean; linked: boolean };
 
 /**
  * Identifies the player of `anonymousId` as `externalUserId`: assigns that id to the player if it is new,
  * otherwise merges the player into the one who has it. Both ids refer to the player from then on. Idempotent.
+ * Somebody who is identified already is neither renamed nor merged: on a device that several people use, the
+ * next one gets a player of their own, and `linked` is false.
  * @throws DomainError NOT_FOUND for an unknown anonymousId; CONFLICT PLAYER_INACTIVE
  */
 export const aliasPlayer = async (
   work: Work,
   projectId: string,
   { anonymousId, externalUserId, cause }: Alias,
-): Promise<{ player: Player; merged: boolean }> => {
+): Promise<Aliased> => {
   await lockMerges(work, projectId);
   // In the locking order of batches: the definitions before the players.
   await shareConfig(work, [projectId]);
   const source = await findPlayer(work, projectId, `ext:${anonymousId}`);
   if (!source) throw notFound("player");
   const known = await findPlayer(work, projectId, `ext:${externalUserId}`);
+  if (known?.id === source.id)
+    return { player: await refreshPlayer(work, projectId, source.id), merged: false, linked: true };
+  if (await isIdentified(work, source, anonymousId)) {
+    const player = known ?? (await identifyPlayer(work, projectId, { externalUserId }, cause)).player;
+    return { player: await refreshPlayer(work, projectId, player.id), merged: false, linked: false };
+  }
+  return link(work, source, { externalUserId, known, cause });
+};
+
+type Link = Omit<Alias, "anonymousId"> & { known: Player | undefined };
+
+const link = async (work: Work, source: Player, { externalUserId, known, cause }: Link): Promise<Aliased> => {
+  const { projectId } = source;
   if (!known) {
     // Before the name, because batches lock the players they know before they create others.
     await lockKnown(work, projectId, source.id);
-    const isTaken = await reserveName(work, projectId, externalUserId);
-    if (isTaken) return { player: await rename(work, source, { externalUserId, cause }), merged: false };
+    const isReserved = await reserveName(work, projectId, externalUserId);
+    if (isReserved)
+      return { player: await rename(work, source, { externalUserId, cause }), merged: false, linked: true };
   }
   const target = known ?? (await findPlayer(work, projectId, `ext:${externalUserId}`));
   if (!target) throw notFound("player");
-  if (target.id === source.id)
-    return { player: await refreshPlayer(work, projectId, target.id), merged: false };
   const { actor } = cause;
   const { targetId } = await mergePlayers(work, {
     projectId,
@@ -48,7 +64,19 @@ export const aliasPlayer = async (
     strategy: DEFAULT_STRATEGY,
     cause: actor === undefined ? {} : { actor },
   });
-  return { player: await refreshPlayer(work, projectId, targetId), merged: true };
+  return { player: await refreshPlayer(work, projectId, targetId), merged: true, linked: true };
+};
+
+/** Whether a player has another id than `name`, which an alias or a merge has given. */
+const isIdentified = async (
+  { db }: Work,
+  { projectId, id, externalUserId }: Player,
+  name: string,
+): Promise<boolean> => {
+  if (externalUserId !== name) return true;
+  const others = await sql`
+    select 1 from players where project_id = ${projectId} and merged_into = ${id} limit 1`.execute(db);
+  return others.rows.length > 0;
 };
 
 /**

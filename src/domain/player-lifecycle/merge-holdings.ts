@@ -1,4 +1,4 @@
-import { badgeStateOf } from "../evaluation/badges/award.ts";
+import { badgeStateOf, otherAwards, setOtherAwards } from "../evaluation/badges/award.ts";
 import { addToLots, BALANCE_MAX, takeFromLots } from "../evaluation/currencies/balance.ts";
 import { touch } from "../evaluation/currencies/adjust.ts";
 import { expireLots } from "../evaluation/currencies/expire.ts";
@@ -162,8 +162,17 @@ export function* mergeBadges(merging: Merging): Pieces<void> {
   for (const [key, theirs] of source.player.badges) {
     yield HOLDING_STEPS;
     const mine = badgeStateOf(target, key);
-    const isRepeatable = target.project.badges.get(key)?.definition.repeatable === true;
-    const merged = joined(mine, theirs, isRepeatable);
+    const definition = target.project.badges.get(key)?.definition;
+    const merged = joined(mine, theirs, definition?.repeatable === true);
+    if (definition?.repeatable) {
+      const byProgress = [
+        mine.timesAwarded - otherAwards(target.player, key),
+        theirs.timesAwarded - otherAwards(source.player, key),
+      ] as const;
+      // Counters are added up, while of other progress the further one is kept.
+      const due = definition.progressMetric ? byProgress[0] + byProgress[1] : Math.max(...byProgress);
+      setOtherAwards(target.player, key, merged.timesAwarded - due);
+    }
     target.player.badges.set(key, merged);
     target.player.dirty.badges.add(key);
     if (merged.tier <= mine.tier) continue;

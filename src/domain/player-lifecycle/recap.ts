@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { invalid } from "../kernel/errors.ts";
 import { projectPlans, readPlan } from "../progression/plan.ts";
-import { firstZone } from "../kernel/zones.ts";
+import { firstZone, localTime } from "../kernel/zones.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Player } from "../players/player.ts";
 
@@ -58,25 +58,38 @@ export const readRecap = async (
 
 type Span = ReturnType<typeof spanOf>;
 
+/** Rows of the alias `l`, without those of events that have been reverted. */
 const spanOf = ({ projectId, id }: Player, from: Date, to: Date) =>
-  sql`project_id = ${projectId} and player_id = ${id} and created_at >= ${from.toISOString()}::timestamptz
-    and created_at < ${to.toISOString()}::timestamptz`;
+  sql`l.project_id = ${projectId} and l.player_id = ${id} and l.created_at >= ${from.toISOString()}::timestamptz
+    and l.created_at < ${to.toISOString()}::timestamptz
+    and not exists (select 1 from event_results r where r.project_id = l.project_id
+      and r.event_id = l.event_id and r.status = 'REVERTED')`;
+
+/** All offsets of today's zones are whole quarters of an hour. */
+const QUARTER_S = 900;
 
 /** Returns XP gained by local day; merged XP belongs to the days on which the other player gained it. */
 const readDays = async ({ db }: Work, span: Span, zone: string): Promise<{ date: string; xp: number }[]> => {
-  const found = await sql<{ date: string; xp: string | number }>`
-    select to_char(created_at at time zone ${zone}, 'YYYY-MM-DD') as date, sum(amount) as xp
-    from ledger_entries
-    where ${span} and asset = 'XP' and amount > 0 and cause->>'kind' <> 'MERGE'
+  // The database may know other zones than this process, or older rules of them.
+  const found = await sql<{ quarter: string | number; xp: string | number }>`
+    select floor(extract(epoch from created_at) / ${QUARTER_S}) as quarter, sum(amount) as xp
+    from ledger_entries l
+    where ${span} and asset = 'XP' and amount > 0 and reverses is null and cause->>'kind' <> 'MERGE'
     group by 1 order by 1`.execute(db);
-  return found.rows.map(({ date, xp }) => ({ date, xp: Number(xp) }));
+  const days = new Map<number, number>();
+  for (const { quarter, xp } of found.rows) {
+    const { dayNumber } = localTime(zone, Number(quarter) * QUARTER_S * 1_000);
+    days.set(dayNumber, (days.get(dayNumber) ?? 0) + Number(xp));
+  }
+  return [...days].map(([day, xp]) => ({ date: new Date(day * DAY_MS).toISOString().slice(0, 10), xp }));
 };
 
 const readCurrencies = async ({ db }: Work, span: Span): Promise<Recap["currencies"]> => {
   const found = await sql<{ key: string; earned: string | number; spent: string | number }>`
     select currency_key as key, coalesce(sum(amount) filter (where amount > 0), 0) as earned,
       coalesce(-sum(amount) filter (where amount < 0), 0) as spent
-    from ledger_entries where ${span} and asset = 'CURRENCY' and cause->>'kind' <> 'MERGE'
+    from ledger_entries l
+    where ${span} and asset = 'CURRENCY' and reverses is null and cause->>'kind' <> 'MERGE'
     group by 1 order by 1`.execute(db);
   return found.rows.map(({ key, earned, spent }) => ({
     currencyKey: key,
@@ -90,7 +103,7 @@ const BADGES_MAX = 1_000;
 
 const readBadges = async ({ db }: Work, span: Span): Promise<Recap["badges"]> => {
   const found = await sql<{ badge_key: string; tier: number; at: Date | string }>`
-    select badge_key, tier, min(created_at) as at from badge_awards
+    select badge_key, tier, min(created_at) as at from badge_awards l
     where ${span} and action = 'AWARDED' and cause->>'kind' <> 'MERGE'
     group by 1, 2 order by 3, 1, 2 limit ${BADGES_MAX}`.execute(db);
   return found.rows.map(({ badge_key: badgeKey, tier, at }) => ({
@@ -106,7 +119,7 @@ const readStream = async ({ db }: Work, span: Span): Promise<Pick<Recap, "levels
   const found = await sql<StreamRow>`
     select type, data->>'streakKey' as key, max((data->>'current')::int) as longest,
       coalesce(sum((data->>'newLevel')::int - (data->>'previousLevel')::int), 0) as levels
-    from outbox where ${span} and type in ('player.level_up', 'player.streak_extended')
+    from outbox l where ${span} and type in ('player.level_up', 'player.streak_extended')
     group by 1, 2 order by 2`.execute(db);
   const levelsGained = found.rows
     .filter(({ type }) => type === "player.level_up")

@@ -1,4 +1,4 @@
-import { revokeBadge } from "../evaluation/badges/award.ts";
+import { otherAwards, revokeBadge, setOtherAwards } from "../evaluation/badges/award.ts";
 import type { BadgeState } from "../evaluation/player-state.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
@@ -6,7 +6,9 @@ import { standing, timesOf } from "./award-log.ts";
 import type { FollowedBadge, LoggedAward, PlayerRecord, Reversal, RevertedTogether } from "./record.ts";
 
 /** What remains of a badge. */
-type Remaining = { tier: number; times: number; serialNo: number | null };
+type Remaining = { tier: number; times: number; serialNo: number | null; others: number };
+
+type Held = { followed: FollowedBadge | undefined; state: BadgeState; notByProgress: number };
 
 /**
  * Returns what remains of a badge without the event's awards; undefined when the event awarded none.
@@ -14,16 +16,17 @@ type Remaining = { tier: number; times: number; serialNo: number | null };
  */
 const remainingOf = (
   log: readonly LoggedAward[],
-  { followed, state }: { followed: FollowedBadge | undefined; state: BadgeState },
+  { followed, state, notByProgress }: Held,
 ): Remaining | undefined => {
   const awards = standing(log);
   if (!awards.some(({ isOfEvent }) => isOfEvent)) return undefined;
   const others = awards.filter(({ isOfEvent, isByCounter }) => !isOfEvent && !(followed && isByCounter));
   const tier = Math.max(followed?.tier ?? 0, ...others.map((one) => one.tier));
-  if (followed) return { tier, times: state.timesAwarded, serialNo: state.serialNo };
+  if (followed) return { tier, times: state.timesAwarded, serialNo: state.serialNo, others: notByProgress };
   const fewer = timesOf(awards) - timesOf(others);
   const times = Math.max(tier > 0 ? 1 : 0, state.timesAwarded - fewer);
-  return { tier, times, serialNo: others.at(-1)?.serialNo ?? null };
+  // What an event awarded by progress that is no counter's cannot be told from what it awarded by hand.
+  return { tier, times, serialNo: others.at(-1)?.serialNo ?? null, others: notByProgress - fewer };
 };
 
 /**
@@ -38,7 +41,9 @@ export const reverseBadges = (
   for (const [badgeKey, log] of Map.groupBy(awards, (award) => award.badgeKey)) {
     noteRevoked(log, reversal);
     const state = turn.player.badges.get(badgeKey);
-    const remaining = state && remainingOf(log, { followed: followed.get(badgeKey), state });
+    const notByProgress = otherAwards(turn.player, badgeKey);
+    const held = state && { followed: followed.get(badgeKey), state, notByProgress };
+    const remaining = held && remainingOf(log, held);
     if (!remaining || (state.tier <= remaining.tier && state.timesAwarded <= remaining.times)) continue;
     const serials = standing(log).flatMap(({ isOfEvent, serialNo }) =>
       isOfEvent && serialNo !== null && serialNo !== remaining.serialNo ? [serialNo] : [],
@@ -60,7 +65,7 @@ const noteRevoked = (log: readonly LoggedAward[], reversal: Reversal): void => {
 type Fall = Remaining & { serials: readonly number[]; reversal: Reversal };
 
 const take = (turn: Turn, badgeKey: string, fall: Fall): void => {
-  const { tier, times, serialNo, serials, reversal } = fall;
+  const { tier, times, serialNo, others, serials, reversal } = fall;
   const { player } = turn;
   reversal.badges.add(badgeKey);
   giveNumbersBack(turn, badgeKey, { serials, reversal });
@@ -70,6 +75,7 @@ const take = (turn: Turn, badgeKey: string, fall: Fall): void => {
   const earned = times === 0 ? { firstEarnedMs: null, lastEarnedMs: null } : {};
   player.badges.set(badgeKey, { ...state, ...earned, tier, timesAwarded: times, serialNo });
   player.dirty.badges.add(badgeKey);
+  setOtherAwards(player, badgeKey, Math.max(0, Math.min(others, times)));
   // Otherwise the rewards of what is earned again would have the ledger keys of the reverted ones.
   const { r = {} } = player.doc;
   player.doc = { ...player.doc, r: { ...r, [`b:${badgeKey}`]: (r[`b:${badgeKey}`] ?? 0) + 1 } };
@@ -130,7 +136,8 @@ const takeFollowed = (turn: Turn, badgeKey: string, { before, tier, times, rever
   if (serialNo !== null && fewer < timesAwarded - (isGone ? 1 : 0))
     reversal.left.add(`numbers of badge ${badgeKey}`);
   const serials = isGone && serialNo !== null ? [serialNo] : [];
-  take(turn, badgeKey, { tier, times: fewer, serialNo: isGone ? null : serialNo, serials, reversal });
+  const others = otherAwards(turn.player, badgeKey);
+  take(turn, badgeKey, { tier, times: fewer, serialNo: isGone ? null : serialNo, others, serials, reversal });
 };
 
 /** What is taken back of a tier's rewards. */

@@ -44,7 +44,9 @@ export function* reverseXp(turn: Turn, lines: readonly CausedLine[], reversal: R
     yield LINE_STEPS;
     const xp = Math.min(XP_MAX, Math.max(0, player.xp - line.amount));
     const change = xp - player.xp;
-    addTo(reversal.shortfall, "xp", Math.abs(line.amount) - Math.abs(change));
+    const missing = Math.abs(line.amount) - Math.abs(change);
+    addTo(reversal.shortfall, "xp", missing);
+    if (line.amount > 0) addSpentGain(turn, null, missing);
     takeFromDay(turn, line);
     if (change === 0) continue;
     player.xp = xp;
@@ -56,6 +58,13 @@ export function* reverseXp(turn: Turn, lines: readonly CausedLine[], reversal: R
   player.level = project.settings.allowLevelDown ? reached : Math.max(player.level, reached);
   if (player.xp < before.xp) emitLoss(turn, before, reversal);
 }
+
+/** Notes a gain that cannot be taken back, so that boards of gains lose it all the same. */
+const addSpentGain = ({ root }: Turn, key: string | null, amount: number): void => {
+  if (amount === 0) return;
+  root.spentGains ??= new Map();
+  root.spentGains.set(key, (root.spentGains.get(key) ?? 0) + amount);
+};
 
 /** Reduces the day's sum for the soft cap, if the entry belongs to that day. */
 const takeFromDay = ({ player, project, event }: Turn, { amount, cause }: CausedLine): void => {
@@ -98,7 +107,9 @@ const NOTHING = { balance: 0, held: 0, earned: 0, spent: 0 };
 const reverseCurrency = (turn: Turn, line: CausedLine, reversal: Reversal): void => {
   const key = line.currencyKey!;
   const moved = line.amount > 0 ? takeGain(turn, key, line.amount) : putBack(turn, key, -line.amount);
-  addTo(reversal.shortfall, `currency:${key}`, Math.abs(line.amount) - moved.amount);
+  const missing = Math.abs(line.amount) - moved.amount;
+  addTo(reversal.shortfall, `currency:${key}`, missing);
+  if (line.amount > 0) addSpentGain(turn, key, missing);
   if (moved.amount === 0) return;
   const { balance } = turn.player.balances.get(key)!;
   const change = line.amount > 0 ? -moved.amount : moved.amount;

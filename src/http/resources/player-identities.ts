@@ -127,13 +127,14 @@ export const playerIdentityRoutes = [
     summary: "Say that an anonymous player is a known one",
     description:
       "If `externalUserId` is new, the anonymous player gets it; otherwise the anonymous player is " +
-      "merged into the one who has it. Both ids refer to the player from then on.",
+      "merged into the one who has it. Both ids refer to the player from then on. A player who was identified " +
+      "before stays as they are: `externalUserId` gets a player of its own, and `linked` is false.",
     body: z.object({ anonymousId: ExternalUserId, externalUserId: ExternalUserId }),
-    response: z.object({ player: PlayerBody, merged: z.boolean() }),
+    response: z.object({ player: PlayerBody, merged: z.boolean(), linked: z.boolean() }),
     run: (app, { projectId, body, caller }) =>
       app.transact(async (work) => {
-        const { player, merged } = await aliasPlayer(work, projectId, { ...body, cause: causeOf(caller) });
-        return { player: await showPlayer(work, player), merged };
+        const { player, ...rest } = await aliasPlayer(work, projectId, { ...body, cause: causeOf(caller) });
+        return { player: await showPlayer(work, player), ...rest };
       }),
   }),
   route({

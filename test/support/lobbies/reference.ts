@@ -101,6 +101,7 @@ export class ReferenceLobby {
     if (!seat || seat.watches || this.state !== "OPEN" || !this.rules.manual) return false;
     seat.team = true;
     this.at.changed = now;
+    this.#auto(now);
     return true;
   }
 
@@ -196,7 +197,10 @@ export class ReferenceLobby {
 
   #return(mine: Seat, watches: boolean, now: number): boolean {
     if (mine.watches !== watches) return false;
-    if (mine.away && !mine.socket) this.#back(mine, null, now);
+    if (mine.away) {
+      mine.socket = false;
+      this.#back(mine, null, now);
+    }
     return true;
   }
 
@@ -236,6 +240,7 @@ export class ReferenceLobby {
       this.host = (this.players().find(({ away }) => !away) ?? this.players()[0]!).who;
     }
     this.#recheck(now);
+    if (!seat.ready) this.#auto(now);
   }
 
   #canStart(): boolean {

@@ -58,6 +58,7 @@ export const plan: ProjectPlan = aPlan({
   rules: compileRules(rules),
   boards: [
     board("xp", { source: "XP" }, "BEST"),
+    board("earned", { source: "CURRENCY", currencyKey: "coins", mode: "EARNED" }, "SUM"),
     board(
       "wins",
       { source: "EVENT", event: { eventTypes: ["won"] }, aggregate: "sum", property: "score" },

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { readCounted } from "../../kernel/counting.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/search.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
@@ -44,23 +45,25 @@ const hasItem = (questKey: string) => sql`${DOCUMENT} @> ${JSON.stringify({ item
 
 /** Lists the adventures of a project. */
 export const listAdventures = async (
-  { em, db, now }: Work,
+  work: Work,
   projectId: string,
   query: ListAdventures,
 ): Promise<{ adventures: Definition[]; total: number }> => {
   const { status, season, questKey, search } = query;
   const like = search === undefined ? undefined : containing(search);
-  const { rows } = await sql<{ id: string; total: string | number }>`
-    select id, count(*) over () as total from definitions
-    where project_id = ${projectId} and kind = 'adventure'
-      and ${status === undefined ? sql`status <> 'ARCHIVED'` : sql`${statusAt(now)} = ${status}`}
-      and ${season === undefined ? sql`true` : sql`${DOCUMENT} ->> 'season' = ${season}`}
-      and ${questKey === undefined ? sql`true` : hasItem(questKey)}
-      and ${like === undefined ? sql`true` : sql`(name ilike ${like} or key ilike ${like})`}
-    order by ${orderBy(ADVENTURE_ORDERS, query, sql`key`)}
-    limit ${query.limit} offset ${offsetOf(query)}`.execute(db);
+  const { rows, total } = await readCounted(
+    work,
+    (rest) => sql<{ id: string; total: string | number }>`
+      select id, count(*) over () as total from definitions
+      where project_id = ${projectId} and kind = 'adventure'
+        and ${status === undefined ? sql`status <> 'ARCHIVED'` : sql`${statusAt(work.now)} = ${status}`}
+        and ${season === undefined ? sql`true` : sql`${DOCUMENT} ->> 'season' = ${season}`}
+        and ${questKey === undefined ? sql`true` : hasItem(questKey)}
+        and ${like === undefined ? sql`true` : sql`(name ilike ${like} or key ilike ${like})`} ${rest}`,
+    sql`order by ${orderBy(ADVENTURE_ORDERS, query, sql`key`)} limit ${query.limit} offset ${offsetOf(query)}`,
+  );
   const ids = rows.map(({ id }) => id);
-  const found = await em.find(Definition, { projectId, id: { $in: ids } }, { disableIdentityMap: true });
+  const found = await work.em.find(Definition, { projectId, id: { $in: ids } }, { disableIdentityMap: true });
   const byId = new Map(found.map((one) => [one.id, one]));
-  return { adventures: ids.map((id) => byId.get(id)!), total: Number(rows[0]?.total ?? 0) };
+  return { adventures: ids.map((id) => byId.get(id)!), total };
 };

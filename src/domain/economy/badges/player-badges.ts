@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { readCounted } from "../../kernel/counting.ts";
 import { readDefinition } from "../definitions/named.ts";
 import { conflict, type DomainError, invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
@@ -147,10 +148,9 @@ export const listPlayerBadges = async (
     and (${category}::text is null or d.definition ->> 'category' = ${category})`;
   const page = sql`order by ${orderBy(PLAYER_BADGE_ORDERS, query, sql`d.key`)}
     limit ${query.limit} offset ${offsetOf(query)}`;
-  const { rows } = await select(player, where, page).execute(work.db);
+  const { rows, total } = await readCounted(work, (rest) => select(player, where, rest), page);
   const keys = rows.map(({ definition }) => definition.key);
   const percents = await earnedByPercent(work, player.projectId, keys);
-  const total = rows.length > 0 ? Number(rows[0]!.total) : await countAll(work, player, where);
   return { badges: rows.map((row) => show(row, percents)), total };
 };
 
@@ -180,10 +180,6 @@ export const badgesAlong = (
     },
   };
 };
-
-/** Beyond the last page there is no row that carries the total. */
-const countAll = async ({ db }: Work, player: PlayerKey, where: RawBuilder<unknown>): Promise<number> =>
-  Number((await select(player, where, sql`limit 1`).execute(db)).rows[0]?.total ?? 0);
 
 /** A badge of a player. */
 type BadgeRef = { player: PlayerKey; key: string };

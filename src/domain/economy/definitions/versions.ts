@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { readCounted } from "../../kernel/counting.ts";
 import { notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
@@ -24,22 +25,24 @@ export const VERSION_ORDERS = { by: { version: sql`version` }, usual: "desc" } a
 
 /** Lists the versions of a definition. */
 export const listVersions = async (
-  { db, by }: Work,
+  work: Work,
   { id, projectId, kind, version: current }: Owner,
   query: PageQuery & Ordered<SortOf<typeof VERSION_ORDERS>>,
 ): Promise<{ versions: ShownVersion[]; total: number }> => {
-  const { rows } = await sql<Row & { total: string | number }>`
-    select version, definition, published_at, count(*) over () as total from definition_versions
-    where project_id = ${projectId} and definition_id = ${id}
-    order by ${orderBy(VERSION_ORDERS, query, sql`version`)}
-    limit ${query.limit} offset ${offsetOf(query)}`.execute(db);
+  const { rows, total } = await readCounted(
+    work,
+    (rest) => sql<Row & { total: string | number }>`
+      select version, definition, published_at, count(*) over () as total from definition_versions
+      where project_id = ${projectId} and definition_id = ${id} ${rest}`,
+    sql`order by ${orderBy(VERSION_ORDERS, query, sql`version`)} limit ${query.limit} offset ${offsetOf(query)}`,
+  );
   const versions = rows.map(({ version, definition, published_at }) => ({
     version,
-    definition: shownTo(by?.caller, kind, definition),
+    definition: shownTo(work.by?.caller, kind, definition),
     publishedAt: new Date(published_at).toISOString(),
     isPublished: version === current,
   }));
-  return { versions, total: Number(rows[0]?.total ?? 0) };
+  return { versions, total };
 };
 
 /** @throws DomainError NOT_FOUND */

@@ -28,7 +28,7 @@ export const relevel = (turn: Turn, cause: Cause): number => {
   const newLevel = project.settings.allowLevelDown ? reached : Math.max(previousLevel, reached);
   player.level = newLevel;
   if (newLevel > previousLevel) {
-    turn.emit("player.level_up", { playerId, previousLevel, newLevel, xp });
+    turn.emit("player.level_up", { playerId, externalUserId, previousLevel, newLevel, xp });
     if (player.status === "ACTIVE") grantLevelRewards(turn, previousLevel, newLevel);
   }
   if (newLevel < previousLevel) {

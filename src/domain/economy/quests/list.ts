@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { readCounted } from "../../kernel/counting.ts";
 import type { DraftStatus } from "../definitions/drafts.ts";
 import { Definition } from "../definitions/definition.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
@@ -48,24 +49,26 @@ const isItemOf = (projectId: string, adventureKey: string) => sql`exists (
 
 /** Lists the quests of a project. */
 export const listQuests = async (
-  { em, db, now }: Work,
+  work: Work,
   projectId: string,
   query: ListQuests,
 ): Promise<{ quests: Definition[]; total: number }> => {
   const { status, category, tag, adventureKey, search } = query;
   const like = search === undefined ? undefined : containing(search);
-  const { rows } = await sql<{ id: string; total: string | number }>`
-    select id, count(*) over () as total from definitions
-    where project_id = ${projectId} and kind = 'quest'
-      and ${status === undefined ? sql`status <> 'ARCHIVED'` : sql`${statusAt(now)} = ${status}`}
-      and ${category === undefined ? sql`true` : sql`${DOCUMENT} ->> 'category' = ${category}`}
-      and ${tag === undefined ? sql`true` : sql`${DOCUMENT} -> 'tags' ? ${tag}`}
-      and ${adventureKey === undefined ? sql`true` : isItemOf(projectId, adventureKey)}
-      and ${like === undefined ? sql`true` : sql`(name ilike ${like} or key ilike ${like})`}
-    order by ${orderBy(QUEST_ORDERS, query, sql`key`)}
-    limit ${query.limit} offset ${offsetOf(query)}`.execute(db);
+  const { rows, total } = await readCounted(
+    work,
+    (rest) => sql<{ id: string; total: string | number }>`
+      select id, count(*) over () as total from definitions
+      where project_id = ${projectId} and kind = 'quest'
+        and ${status === undefined ? sql`status <> 'ARCHIVED'` : sql`${statusAt(work.now)} = ${status}`}
+        and ${category === undefined ? sql`true` : sql`${DOCUMENT} ->> 'category' = ${category}`}
+        and ${tag === undefined ? sql`true` : sql`${DOCUMENT} -> 'tags' ? ${tag}`}
+        and ${adventureKey === undefined ? sql`true` : isItemOf(projectId, adventureKey)}
+        and ${like === undefined ? sql`true` : sql`(name ilike ${like} or key ilike ${like})`} ${rest}`,
+    sql`order by ${orderBy(QUEST_ORDERS, query, sql`key`)} limit ${query.limit} offset ${offsetOf(query)}`,
+  );
   const ids = rows.map(({ id }) => id);
-  const found = await em.find(Definition, { projectId, id: { $in: ids } }, { disableIdentityMap: true });
+  const found = await work.em.find(Definition, { projectId, id: { $in: ids } }, { disableIdentityMap: true });
   const byId = new Map(found.map((one) => [one.id, one]));
-  return { quests: ids.map((id) => byId.get(id)!), total: Number(rows[0]?.total ?? 0) };
+  return { quests: ids.map((id) => byId.get(id)!), total };
 };

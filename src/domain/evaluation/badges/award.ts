@@ -1,7 +1,7 @@
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { write } from "../event-steps.ts";
-import type { BadgeState } from "../player-state.ts";
+import type { BadgeState, PlayerState } from "../player-state.ts";
 import type { Turn } from "../turn.ts";
 import { grantBundle } from "../rewards/grant-bundle.ts";
 import { limitedKey } from "../rewards/shared-keys.ts";
@@ -40,6 +40,16 @@ const setState = ({ player }: Turn, badgeKey: string, state: BadgeState): void =
   player.dirty.badges.add(badgeKey);
 };
 
+/** Returns how many awards of a repeatable badge its progress did not bring. */
+export const otherAwards = ({ doc: { h = {} } }: Pick<PlayerState, "doc">, badgeKey: string): number =>
+  Object.hasOwn(h, badgeKey) ? h[badgeKey]! : 0;
+
+export const setOtherAwards = (player: PlayerState, badgeKey: string, times: number): void => {
+  if (times === otherAwards(player, badgeKey)) return;
+  player.doc = { ...player.doc, h: { ...player.doc.h, [badgeKey]: times } };
+  player.dirty.doc = true;
+};
+
 /** The cause of an award, and its key in the log. */
 type Why = { cause: Cause; key: string };
 
@@ -61,8 +71,13 @@ export const awardBadge = (
   const badge = findBadge(turn, badgeKey);
   if (typeof badge === "string") return badge;
   if (tier > badge.definition.tiers.length) return "UNKNOWN_TIER";
-  if (badgeStateOf(turn, badgeKey).tier < tier) return reachTier(turn, badge, tier, why);
-  return badge.definition.repeatable ? repeatTier(turn, badge, tier, why) : undefined;
+  const before = badgeStateOf(turn, badgeKey);
+  const { repeatable } = badge.definition;
+  if (before.tier >= tier && !repeatable) return undefined;
+  const problem = before.tier < tier ? reachTier(turn, badge, tier, why) : repeatTier(turn, badge, tier, why);
+  const times = badgeStateOf(turn, badgeKey).timesAwarded - before.timesAwarded;
+  if (repeatable) setOtherAwards(turn.player, badgeKey, otherAwards(turn.player, badgeKey) + times);
+  return problem;
 };
 
 /** Takes the next serial number of a limited edition; null where there is no limit. */
@@ -227,12 +242,16 @@ const awardDue = (turn: Turn, badge: CompiledBadge, why: Why): BadgeProblem | un
   const problem = due > tier ? reachTier(turn, badge, due, why) : undefined;
   const top = tiers.at(-1)!.threshold;
   if (problem !== undefined || !repeatable || top === undefined || due < tiers.length) return problem;
+  // What was begun by hand and completed by progress is one award, by progress.
+  if (due > tier && tier > 0)
+    setOtherAwards(turn.player, key, Math.max(0, otherAwards(turn.player, key) - 1));
   return repeatDue(turn, badge, Math.floor(progress / top), why);
 };
 
 const repeatDue = (turn: Turn, badge: CompiledBadge, times: number, why: Why): BadgeProblem | undefined => {
   const { key, tiers } = badge.definition;
-  const missing = Math.min(REPEATS_MAX, times - badgeStateOf(turn, key).timesAwarded);
+  const { timesAwarded } = badgeStateOf(turn, key);
+  const missing = Math.min(REPEATS_MAX, times - timesAwarded + otherAwards(turn.player, key));
   for (let n = 0; n < missing; n++) {
     const problem = repeatTier(turn, badge, tiers.length, why);
     if (problem !== undefined) return problem;
@@ -255,6 +274,9 @@ export const revokeBadge = (
   const { tier, serialNo } = before;
   const revokedMs = cause.kind === "REVERSAL" ? null : turn.event.at;
   setState(turn, badgeKey, { ...before, tier: 0, progress: 0, serialNo: null, revokedMs });
+  // Progress begins anew, and so do its awards; a reversal takes back what it takes by itself.
+  if (cause.kind !== "REVERSAL" && turn.project.badges.get(badgeKey)?.definition.repeatable)
+    setOtherAwards(player, badgeKey, before.timesAwarded);
   // A badge is revoked once for each time it was awarded from nothing, so this key is unique.
   const key = keyOf(turn, badgeKey, "revoked");
   logAward(turn, { badgeKey, tier, action: "REVOKED", serialNo, key, cause });

@@ -119,6 +119,7 @@ export const scoreHoldings = (boards: HoldingBoards, turn: Turn, xpBefore: numbe
   const closed = boards.gains.length > 0 ? scoreGains(boards, turn) : [];
   if (boards.values.length > 0) closed.push(...scoreValues(boards, turn));
   turn.root.before = holdingsOf(boards, turn);
+  delete turn.root.spentGains;
   return closed;
 };
 
@@ -129,6 +130,7 @@ export const scoreHoldings = (boards: HoldingBoards, turn: Turn, xpBefore: numbe
 export const loseGains = (boards: Pick<HoldingBoards, "gains">, turn: Turn): string[] => {
   const closed = scoreGains(boards, turn);
   turn.root.before = { ...turn.root.before, ledger: turn.effects.ledger.length };
+  delete turn.root.spentGains;
   return closed;
 };
 
@@ -174,7 +176,8 @@ const scoreGains = ({ gains }: Pick<HoldingBoards, "gains">, turn: Turn): string
 
 /**
  * Returns the gains of the turn's player by currency key, null for XP. Losses and spending do not count; a
- * revert of the event's gains counts negative; amounts from a merge were gained before.
+ * revert of the event's gains counts negative, also where they are spent; amounts from a merge were gained
+ * before.
  */
 const gainsSince = ({ effects, player, root }: Turn): Map<string | null, number> => {
   const gained = new Map<string | null, number>();
@@ -184,6 +187,7 @@ const gainsSince = ({ effects, player, root }: Turn): Map<string | null, number>
     if (amount > 0 !== (reverses === null)) continue;
     gained.set(currencyKey, (gained.get(currencyKey) ?? 0) + amount);
   }
+  for (const [key, amount] of root.spentGains ?? []) gained.set(key, (gained.get(key) ?? 0) - amount);
   return gained;
 };
 

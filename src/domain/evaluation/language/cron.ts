@@ -26,8 +26,12 @@ const leastGap = (pattern: CronPattern): number => {
   return Math.min(...within, hasNeighbours ? 60 - minutes.at(-1)! + minutes[0]! : 60);
 };
 
+/**
+ * Times of day, also lists of them, fall due once where clocks repeat them, and at the end of the gap where
+ * clocks skip them; only wildcards and steps follow each hour that passes.
+ */
 const scheduleOf = (cron: string, timezone: string): Schedule =>
-  new Schedule(cron, { mode: "5-part", timezone, paused: true });
+  new Schedule(cron, { mode: "5-part", timezone, paused: true, fixedTimeRule: "no-wildcard" });
 
 /** Returns the next run of a schedule after a moment, in ms; undefined when there is none. */
 export const nextRunMs = (cron: string, timezone: string, afterMs: number): number | undefined =>

@@ -62,7 +62,8 @@ export const grantXp = (turn: Turn, grant: XpGrant): LedgerRow | undefined => {
   // A loss has no event type of its own; the stream must still publish it.
   if (change < 0) emitLoss(turn, { xp: xp - change, level: previousLevel }, cause);
   if (player.level > previousLevel) {
-    turn.emit("player.level_up", { playerId: player.id, previousLevel, newLevel: player.level, xp });
+    const { id: playerId, externalUserId, level: newLevel } = player;
+    turn.emit("player.level_up", { playerId, externalUserId, previousLevel, newLevel, xp });
     grantLevelRewards(turn, previousLevel, player.level);
   }
   return entry;

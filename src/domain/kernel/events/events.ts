@@ -79,8 +79,7 @@ export type PlayerEvents = {
     ledgerEntryId: string;
     cause: Cause;
   };
-  /** Exactly the four fields of the specification. */
-  "player.level_up": { playerId: string; previousLevel: number; newLevel: number; xp: number };
+  "player.level_up": PlayerRef & { previousLevel: number; newLevel: number; xp: number };
   "player.currency_granted": PlayerRef & {
     currencyKey: string;
     amount: number;
@@ -200,9 +199,8 @@ export type PlayerEvents = {
     kind: "rule" | "badge" | "streak" | "segment" | "leaderboard" | "quest" | "adventure";
     id: string;
     key: string;
-    playerId: string;
     rootEventId: string;
-  };
+  } & PlayerRef;
   "event.reverted": {
     eventId: string;
     externalUserId: string;

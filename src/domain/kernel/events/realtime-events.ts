@@ -128,6 +128,7 @@ export type LobbyEvents = {
   "lobby.member_left": {
     lobbyId: string;
     playerId: string;
+    externalUserId: string;
     reason: "LEFT" | "KICKED" | "TIMEOUT";
     memberCount: number;
   };

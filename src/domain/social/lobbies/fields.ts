@@ -23,6 +23,9 @@ export const Visibility = z
   .meta({ description: "PRIVATE: in no list of players, found by id or code. FRIENDS: not available yet" });
 
 /** A player by id, or by `ext:` and the integrator's id. */
-export const PlayerText = z.string().min(1).max(300).meta({
-  description: "UUID, or ext: and the externalUserId",
-});
+export const PlayerText = z
+  .string()
+  .min(1)
+  .max(300)
+  .overwrite((ref) => (ref.startsWith("ext:") ? ref : ref.toLowerCase()))
+  .meta({ description: "UUID, or ext: and the externalUserId" });

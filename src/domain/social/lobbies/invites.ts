@@ -31,17 +31,18 @@ const findInvited = async ({ db }: Work, projectId: string, refs: readonly strin
   return [...new Set(rows.map(({ id }) => id))];
 };
 
-/** @throws DomainError CONFLICT INVITE_LIMIT */
+/** Invitations that are repeated count once. @throws DomainError CONFLICT INVITE_LIMIT */
 const refuseTooMany = async (
   { db, now }: Work,
   { projectId, id }: LobbyState,
-  more: number,
+  invited: readonly string[],
 ): Promise<void> => {
   const { rows } = await sql<{ n: string | number }>`
     select count(*) as n from lobby_invites
     where project_id = ${projectId} and lobby_id = ${id} and status = 'PENDING'
-      and expires_at > ${now.toISOString()}::timestamptz`.execute(db);
-  if (Number(rows[0]!.n) + more > INVITES_OPEN_MAX)
+      and expires_at > ${now.toISOString()}::timestamptz
+      and player_id <> all(${`{${invited.join(",")}}`}::uuid[])`.execute(db);
+  if (Number(rows[0]!.n) + invited.length > INVITES_OPEN_MAX)
     throw conflict("INVITE_LIMIT", `a lobby has at most ${INVITES_OPEN_MAX} open invitations`);
 };
 
@@ -58,7 +59,7 @@ export const invitePlayers = async (
   if (lobby.status === "CLOSED") throw conflict("LOBBY_NOT_OPEN", "the lobby is CLOSED");
   const from = actor.kind === "PLAYER" ? playerRef(actingMember(lobby, actor)) : null;
   const invited = await findInvited(work, lobby.projectId, playerIds);
-  await refuseTooMany(work, lobby, invited.length);
+  await refuseTooMany(work, lobby, invited);
   const at = work.now.toISOString();
   const expiresAt = new Date(work.now.getTime() + INVITE_MS).toISOString();
   await sql`

@@ -39,8 +39,9 @@ const rejoin = (edit: LobbyEdit, member: Member, { asSpectator = false, data }: 
   if (asSpectator !== (member.role === "SPECTATOR"))
     throw conflict("ALREADY_IN_LOBBY", "the player is already in the lobby in another role");
   if (data !== undefined) touch(edit, Object.assign(member, { data }));
-  if (member.status !== "DISCONNECTED" || member.presence !== "API") return;
-  touch(edit, Object.assign(member, { status: member.isReady ? "READY" : "JOINED", graceUntil: null }));
+  if (member.status !== "DISCONNECTED") return;
+  const status = member.isReady ? "READY" : "JOINED";
+  touch(edit, Object.assign(member, { status, presence: "API", graceUntil: null }));
 };
 
 const enter = async (edit: LobbyEdit, player: SeatPlayer, joining: Joining): Promise<void> => {

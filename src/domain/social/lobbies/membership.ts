@@ -99,13 +99,16 @@ export const removeMember = (edit: LobbyEdit, member: Member, reason: LeaveReaso
   lobby.members = lobby.members.filter((other) => other !== member);
   const status = reason === "KICKED" ? "KICKED" : "LEFT";
   touch(edit, Object.assign(member, { status, graceUntil: null }));
-  const { playerId } = member;
+  const { playerId, externalUserId } = member;
   const memberCount = playersOf(lobby).length;
-  announce(edit, "lobby.member_left", { lobbyId: lobby.id, playerId, reason, memberCount });
+  const left = { lobbyId: lobby.id, playerId, externalUserId, reason, memberCount };
+  announce(edit, "lobby.member_left", left);
   if (member.role === "SPECTATOR") return;
   if (memberCount === 0) return closeLobby(edit, "EMPTY");
   if (lobby.hostPlayerId === playerId) migrateHost(edit);
   recheckCountdown(edit, "MEMBER_LEFT");
+  // Perhaps the others have waited for this one.
+  if (!member.isReady) autoStart(edit);
 };
 
 /** Marks a member as away: the seat is kept for the grace period of the lobby's state. */

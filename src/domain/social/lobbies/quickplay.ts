@@ -47,6 +47,8 @@ const candidates = ({ projectId, player, mode, metadata, partySize }: Search): R
     and l.metadata @> ${JSON.stringify(metadata ?? {})}::jsonb
     and not exists (select from lobby_bans b
       where b.project_id = l.project_id and b.lobby_id = l.id and b.player_id = ${player.playerId})
+    and not exists (select from lobby_members m
+      where m.project_id = l.project_id and m.lobby_id = l.id and m.player_id = ${player.playerId} and m.is_active)
   order by l.member_count desc, l.created_at, l.id limit 1`;
 
 const findFree = async ({ db }: Work, search: Search): Promise<string | undefined> => {

@@ -6,6 +6,7 @@ import { LOBBY_DATA_MAX_BYTES, LOBBY_PLAYERS_MAX, MEMBER_DATA_MAX_BYTES } from "
 import { freeSlot } from "./membership.ts";
 import { actingMember, notInLobby, requireHost } from "./rights.ts";
 import { mergeSettings, SettingsPatch } from "./settings.ts";
+import { autoStart } from "./start.ts";
 import { findMember, type LobbyState, type Member, playersOf } from "./state.ts";
 import { type LobbyEdit, touch } from "./edit.ts";
 import type { LobbyActor } from "../../kernel/events/lobby-views.ts";
@@ -79,6 +80,7 @@ export const updateLobby = (edit: LobbyEdit, actor: LobbyActor, patch: LobbyPatc
   setPasscode(lobby, patch.passcode);
   fitTeams(edit);
   touch(edit);
+  if (patch.maxPlayers !== undefined || patch.settings !== undefined) autoStart(edit);
 };
 
 export const MemberPatch = z.object({
@@ -145,4 +147,5 @@ export const updateMember = (edit: LobbyEdit, actor: LobbyActor, patch: MemberPa
   if (patch.team !== undefined || patch.slot !== undefined) place(lobby, member, patch);
   if (patch.data !== undefined) member.data = patch.data;
   touch(edit, member);
+  if (patch.team) autoStart(edit);
 };

@@ -126,6 +126,7 @@ export const lobbyTypes: EntriesOf<LobbyType> = {
     data: z.object({
       lobbyId: Id,
       playerId: Id,
+      externalUserId: Text,
       reason: z.enum(["LEFT", "KICKED", "TIMEOUT"]),
       memberCount: z.int(),
     }),

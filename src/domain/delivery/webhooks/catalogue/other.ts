@@ -107,6 +107,7 @@ export const ruleTypes: EntriesOf<RuleType> = {
       id: Id,
       key: Text,
       playerId: Id,
+      externalUserId: Text,
       rootEventId: Id,
     }),
   },

@@ -70,7 +70,7 @@ const assets = {
   },
   "player.level_up": {
     occurs: "a player reached a new level",
-    data: z.object({ playerId: Id, previousLevel: z.int(), newLevel: z.int(), xp: z.int() }),
+    data: z.object({ ...PLAYER, previousLevel: z.int(), newLevel: z.int(), xp: z.int() }),
   },
   "player.currency_granted": {
     occurs: "a player received currency",

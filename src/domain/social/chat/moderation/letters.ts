@@ -11,6 +11,8 @@ export type Letter = {
   other: string;
   /** Whether it continues a word: a letter or digit of a script that puts spaces between words. */
   isWordy: boolean;
+  /** Whether it is one, and not a digit or a sign. */
+  isLetter: boolean;
   /** Its position in the text; UTF-16 units, `end` is exclusive. */
   start: number;
   end: number;
@@ -57,12 +59,14 @@ const lookAlike = (sign: string): string => {
   return (found === undefined ? sign : String.fromCodePoint(found)).toLowerCase();
 };
 
-type Sign = { plain: string; leet: string; other: string };
+type Sign = Pick<Letter, "plain" | "leet" | "other" | "isLetter">;
+
+const LETTER = /\p{L}/u;
 
 const signOf = (sign: string): Sign => {
   const plain = SHOWN.test(sign) ? sign : GAP;
   const leet = LEET.get(sign) ?? plain;
-  return { plain, leet, other: I_OR_L.has(sign) ? "l" : leet };
+  return { plain, leet, other: I_OR_L.has(sign) ? "l" : leet, isLetter: LETTER.test(plain) };
 };
 
 /** Returns the signs that one character of a text consists of; none for invisible ones. */
@@ -104,7 +108,7 @@ export const lettersOf = (text: string): Letter[] => {
     const { signs, isWordy } = foldOnce(character);
     // An accent, or an invisible character, belongs to the preceding letter.
     if (signs.length === 0 && letters.length > 0) letters.at(-1)!.end = end;
-    for (const { plain, leet, other } of signs) letters.push({ plain, leet, other, isWordy, start, end });
+    for (const sign of signs) letters.push({ ...sign, isWordy, start, end });
     start = end;
   }
   return letters;

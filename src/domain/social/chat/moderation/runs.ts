@@ -1,7 +1,17 @@
 import { GAP, type Letter, lettersOf } from "./letters.ts";
 
-/** A letter and its number of consecutive occurrences. */
-export type Run = { letter: string; count: number; isWordy: boolean; start: number; end: number };
+/**
+ * A letter and its number of consecutive occurrences. `isMeant`: one of them is no digit or sign that only may
+ * stand for it.
+ */
+export type Run = {
+  letter: string;
+  count: number;
+  isWordy: boolean;
+  isMeant: boolean;
+  start: number;
+  end: number;
+};
 
 /** One way to read a text. */
 export type Reading = keyof Pick<Letter, "plain" | "leet" | "other">;
@@ -17,13 +27,15 @@ const runsOf = (letters: readonly Letter[], reading: Reading): Run[] => {
     const { start, end } = one;
     // Brackets and spaces in the expansion of a letter such as ⑴ end a word like any others.
     const isWordy = one.isWordy && letter !== GAP;
+    const isMeant = one.isLetter || reading === "plain";
     if (last?.letter !== letter) {
-      last = { letter, count: 1, isWordy, start, end };
+      last = { letter, count: 1, isWordy, isMeant, start, end };
       runs.push(last);
       continue;
     }
     last.count += 1;
     last.isWordy ||= isWordy;
+    last.isMeant ||= isMeant;
     last.end = end;
   }
   return runs;
@@ -70,7 +82,7 @@ const spelledOut = (text: string, runs: readonly Run[]): Run[] => {
   return joinEqual(found);
 };
 
-const GAP_RUN: Run = { letter: GAP, count: 1, isWordy: false, start: 0, end: 0 };
+const GAP_RUN: Run = { letter: GAP, count: 1, isWordy: false, isMeant: false, start: 0, end: 0 };
 
 /** Joins runs of one letter that gaps had separated. */
 const joinEqual = (runs: readonly Run[]): Run[] => {

@@ -146,6 +146,8 @@ const findAt = ({ filter, line, hits, budget }: Search, stretch: Stretch, before
   for (const rule of filter.rules.get(text.slice(offsets[from], offsets[upTo])) ?? []) {
     budget.charge(1);
     if (!isBounded(rule, runs, stretch) || hasLonger(rule, hits, before)) continue;
+    // Scores, times, prices and versions are numbers, and no words in disguise.
+    if (!isMeant(runs, stretch)) continue;
     budget.charge(Math.ceil((upTo - from) / LETTERS_PER_STEP));
     if (isDoubled(rule, runs, stretch))
       hits.push({ rule, start: runs[from]!.start, end: runs[upTo - 1]!.end });
@@ -170,6 +172,11 @@ const isJoined = (inside: Run, beside: Run | undefined): boolean =>
 const isBounded = (rule: Rule, runs: readonly Run[], { from, upTo }: Stretch): boolean =>
   !(rule.isStart && isJoined(runs[from]!, runs[from - 1])) &&
   !(rule.isEnd && isJoined(runs[upTo - 1]!, runs[upTo]));
+
+const isMeant = (runs: readonly Run[], { from, upTo }: Stretch): boolean => {
+  for (let at = from; at < upTo; at += 1) if (runs[at]!.isMeant) return true;
+  return false;
+};
 
 /** Whether letters occur as often as in the rule, or so often that the number is meaningless. */
 const isDoubled = (rule: Rule, runs: readonly Run[], { from, upTo }: Stretch): boolean => {
