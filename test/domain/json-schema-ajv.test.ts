@@ -88,13 +88,15 @@ const { schema } = fc.letrec((tie) => {
 const OPTIONS = { strict: false, ownProperties: true, validateSchema: false, meta: false } as const;
 
 describe("JSON Schema beside Ajv", () => {
-  it("tells multiples of large numbers as exactly as floating point does", () => {
+  it("tells multiples of large numbers as exactly as they are written", () => {
     const accepts = (multipleOf: number, value: number): boolean => {
       const compiled = compileSchema({ multipleOf });
       return "validate" in compiled && compiled.validate(value).length === 0;
     };
     assert.deepEqual([accepts(1, 2e9), accepts(0.01, 19.99), accepts(0.1, 1e9 + 0.1)], [true, true, true]);
     assert.deepEqual([accepts(1, 2e9 + 0.5), accepts(0.5, 1e13 + 0.25)], [false, false]);
+    assert.deepEqual([accepts(1, 7e14 + 0.5), accepts(0.25, 7e14 + 0.125)], [false, false]);
+    assert.deepEqual([accepts(1e-300, 1e300), accepts(1e300, 1e-300)], [true, false]);
   });
 
   it("accepts what Ajv accepts and refuses what it refuses, for any schema and any value", () => {

@@ -175,7 +175,9 @@ describe("reverts of events of pauses", () => {
         { change: { ...change, action: "CREATE" as const }, wanted: Adventure.parse(ADVENTURES[1]) },
       ];
       const { signal } = new AbortController();
-      await imported((work) => importDefinitions(work, projectId, { wanted, actor: "test", signal }));
+      await imported(async (work) => {
+        await importDefinitions(work, projectId, { wanted, actor: "test", signal });
+      });
       await takeBack(domain, projectId, late!);
     }
     assert.deepEqual(await pointsOf(projectId, "archived"), [2]);

@@ -152,6 +152,11 @@ describe("badges of players", () => {
     assert.equal(data[0].earnedByPercent, 66.7);
     must(await game.patch("/badges/gold", { maxAwards: 3 }), 200);
     assert.equal(must(await game.post(`/players/${cleo}/badges/gold`), 201).serialNo, 3);
+    await game.setStatus(bob, "BANNED");
+    assert.deepEqual(await holders(), [
+      ["ada", 2, 2],
+      ["cleo", 1, 3],
+    ]);
   });
 
   it("that become limited count those that were awarded before", async () => {

@@ -81,6 +81,37 @@ describe("a project's configuration", () => {
     );
   });
 
+  it("moves quests that ask for places on boards, and boards that rank quests", async () => {
+    const make = async (path: string, body: unknown) => assert.equal((await post(path, body)).status, 201);
+    const steps = [
+      { key: "a", name: "A", kind: "EVENT", target: 1, metric: { eventTypes: ["x"], aggregate: "count" } },
+    ];
+    const asks = (leaderboardKey: string) => ({
+      all: [{ type: "leaderboard_rank", leaderboardKey, measure: "score", op: "gte", value: 1 }],
+    });
+    const ofQuest = (key: string, questKey: string) =>
+      make("/leaderboards", { key, name: key, metric: { source: "QUESTS_COMPLETED", questKey } });
+    await make("/leaderboards", { key: "pts", name: "P", metric: { source: "CUSTOM" }, operator: "SUM" });
+    for (const [key, asked, next] of [
+      ["first", "pts", "one"],
+      ["second", "one", "two"],
+    ] as const) {
+      await make("/quests", { key, name: key, prerequisites: asks(asked), steps });
+      assert.equal((await post(`/quests/${key}/publish`, {})).status, 200);
+      await ofQuest(next, key);
+    }
+    const document = await exported();
+    const other = await aTenant(api);
+    assert.equal((await imported(document, {}, other.key)).body.applied, true);
+    assert.deepEqual(await exported(other.key), document);
+    const quests = document.quests.map((quest: object) => ({ ...quest, prerequisites: asks("none") }));
+    assertError(
+      await imported({ ...document, quests }, {}, (await aTenant(api)).key),
+      400,
+      "UNKNOWN_REFERENCE",
+    );
+  });
+
   it("gives a board without a time zone the project's, which it keeps", async () => {
     const weekly = { ...board, period: { kind: "WEEKLY" } };
     const document = { format: "laurel/1", leaderboards: [{ leaderboard: weekly }] };

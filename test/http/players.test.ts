@@ -108,6 +108,18 @@ describe("players", () => {
       );
     });
 
+    it("were seen when their events happened, in whatever order these come", async () => {
+      const days = ["2026-02-01", "2026-01-01", "2026-03-01"].map((day) => `${day}T12:00:00.000Z`);
+      const externalUserId = randomUUID();
+      for (const timestamp of days) {
+        const event = { externalUserId, eventType: "hit", timestamp };
+        const answer = await api.post("/api/v1/events?wait=true", event, { key: tenant.key });
+        assert.equal(answer.body.status, "PROCESSED");
+      }
+      const { firstSeenAt, lastSeenAt } = (await read(`ext:${externalUserId}`)).body;
+      assert.deepEqual([firstSeenAt, lastSeenAt], [days[1], days[2]]);
+    });
+
     it("are told of once, with what they are", async () => {
       const { id, ext } = await aPlayer({
         displayName: "Ada",

@@ -147,11 +147,15 @@ export const evaluateEvent = (turn: PlanTurn): string | undefined => {
   const problem = SPAWNED_TYPES.has(event.type) ? runTraced(turn, runSpawned) : evaluateOne(turn);
   // Not earlier: until here it is the previous time, which rules for returning players read.
   const isOwn = !event.type.startsWith("system.");
-  if (isOwn && (player.lastSeenAt === null || event.at > player.lastSeenAt.getTime())) {
-    player.lastSeenAt = new Date(event.at);
-  }
+  if (isOwn) seeAt(player, event.at);
   settleTurn(turn, xpBefore);
   return problem;
+};
+
+/** Events may come late, and in any order. */
+const seeAt = (player: PlayerState, at: number): void => {
+  if (player.lastSeenAt === null || at > player.lastSeenAt.getTime()) player.lastSeenAt = new Date(at);
+  if (at < (player.firstSeenAt ?? player.createdAt).getTime()) player.firstSeenAt = new Date(at);
 };
 
 /**

@@ -34,6 +34,8 @@ export type PlayerState = {
   attributes: Json;
   tags: string[];
   createdAt: Date;
+  /** The first event's time where it is before `createdAt`, else null. */
+  firstSeenAt: Date | null;
   lastSeenAt: Date | null;
   /** The last month with an event of its own that was processed, such as 202611; null before the first. */
   activeMonth: number | null;

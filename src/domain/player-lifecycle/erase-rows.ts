@@ -176,7 +176,7 @@ const erasePlayers = ({ now }: Work, { projectId, playerId, ids }: Person): RawB
   update players set external_user_id = 'erased:' || id, display_name = null, avatar_url = null,
     timezone = null, zone_changed_at = null, locale = null, country = null,
     attributes = '{}', metadata = '{}', tags = '{}', lives = null, lives_anchor_at = null,
-    lives_unlimited_until = null, last_seen_at = null,
+    lives_unlimited_until = null, first_seen_at = null, last_seen_at = null,
     deleted_at = null, status = case when id = ${playerId} then 'ERASED' else status end,
     updated_at = ${now.toISOString()}::timestamptz
   where project_id = ${projectId} and id = any(${uuids(ids)}) returning 1`;

@@ -253,4 +253,6 @@ export const mergeAttributes = ({ target, source, strategy, summary }: Merging):
   mine.dirty.profile = true;
   if (theirs.lastSeenAt && (!mine.lastSeenAt || theirs.lastSeenAt > mine.lastSeenAt))
     mine.lastSeenAt = theirs.lastSeenAt;
+  const [first, known] = [theirs.firstSeenAt ?? theirs.createdAt, mine.firstSeenAt ?? mine.createdAt];
+  if (first < known) mine.firstSeenAt = first;
 };

@@ -31,6 +31,8 @@ export const PlayerSchema = defineEntity({
     livesAnchorAt: p.datetime(3).nullable(),
     livesUnlimitedUntil: p.datetime(3).nullable(),
     zoneChangedAt: p.datetime(3).nullable(),
+    /** Before `createdAt`, else null. */
+    firstSeenAt: p.datetime(3).nullable(),
     lastSeenAt: p.datetime(3).nullable(),
     /** The player that this one was merged into or renamed to; never merged itself. */
     mergedInto: p.uuid().nullable(),

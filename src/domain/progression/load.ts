@@ -33,6 +33,7 @@ type PlayerRow = {
   attributes: Json;
   tags: string[];
   created_at: Date | string;
+  first_seen_at: Date | string | null;
   last_seen_at: Date | string | null;
   active_month: number | null;
 };
@@ -41,7 +42,7 @@ type PlayerRow = {
 export const COLUMNS = sql.raw(
   `id project_id external_user_id display_name status xp level seq ledger_seq ledger_hash lives
     lives_anchor_at lives_unlimited_until zone_changed_at merged_into deleted_at timezone locale
-    country attributes tags created_at last_seen_at active_month`
+    country attributes tags created_at first_seen_at last_seen_at active_month`
     .split(/\s+/)
     .map((name) => `t.${name}`)
     .join(", "),
@@ -244,6 +245,7 @@ const stateOf = (row: PlayerRow): PlayerState => ({
   attributes: row.attributes,
   tags: row.tags,
   createdAt: asDate(row.created_at),
+  firstSeenAt: row.first_seen_at === null ? null : asDate(row.first_seen_at),
   lastSeenAt: row.last_seen_at === null ? null : asDate(row.last_seen_at),
   activeMonth: row.active_month,
   ...emptyHoldings(),

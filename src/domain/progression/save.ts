@@ -111,10 +111,10 @@ const playerArm = (players: readonly PlayerState[]): Arm => ({
     update players t set xp = x.xp, level = x.lv, seq = x.sq, ledger_seq = x.ls, ledger_hash = x.lh,
       lives = x.n, lives_anchor_at = ${at("x.na")}, lives_unlimited_until = ${at("x.nu")},
       attributes = coalesce(x.a, t.attributes), tags = coalesce(x.tg, t.tags),
-      last_seen_at = x.seen, active_month = x.am, updated_at = ${now}
+      first_seen_at = x.fs, last_seen_at = x.seen, active_month = x.am, updated_at = ${now}
     from json_to_recordset(${rows}::json) as x(
       p uuid, i uuid, xp bigint, lv int, sq bigint, ls bigint, lh text, n int, na float8, nu float8,
-      a jsonb, tg text[], seen timestamptz, am int)
+      a jsonb, tg text[], fs timestamptz, seen timestamptz, am int)
     where t.project_id = x.p and t.id = x.i`,
 });
 
@@ -131,6 +131,7 @@ const playerRow = (player: PlayerState) => ({
   nu: player.lives.unlimitedUntilMs,
   a: player.dirty.profile ? player.attributes : null,
   tg: player.dirty.profile ? player.tags : null,
+  fs: player.firstSeenAt,
   seen: player.lastSeenAt,
   am: player.activeMonth,
 });

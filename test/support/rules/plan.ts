@@ -78,6 +78,7 @@ export const aPlayerState = (more: Partial<PlayerState> = {}): PlayerState => ({
   attributes: {},
   tags: [],
   createdAt: new Date("2026-01-01T00:00:00Z"),
+  firstSeenAt: null,
   lastSeenAt: null,
   activeMonth: null,
   ...emptyHoldings(),

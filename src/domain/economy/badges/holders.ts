@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { IS_ACTIVE } from "./rarity.ts";
 import { countRows, type Total } from "../../kernel/counting.ts";
 import { getDefinition } from "../definitions/definitions.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
@@ -41,9 +42,7 @@ const show = (row: Row): BadgeHolder => ({
 });
 
 /** Orders of the list. */
-export const HOLDER_ORDERS = { by: { tier: sql`b.tier` }, usual: "desc" } as const;
-/** The same of the rows of a page. */
-const PAGE_ORDERS = { by: { tier: sql`h.tier` }, usual: "desc" } as const;
+export const HOLDER_ORDERS = { by: { tier: sql`h.tier` }, usual: "desc" } as const;
 
 export type ListHolders = PageQuery &
   Ordered<SortOf<typeof HOLDER_ORDERS>> & {
@@ -53,7 +52,7 @@ export type ListHolders = PageQuery &
     playerId?: string | undefined;
   };
 
-/** Lists the players who hold a badge, highest tier first. @throws DomainError NOT_FOUND for badge, player */
+/** Lists the ACTIVE players who hold a badge, highest tier first. @throws DomainError NOT_FOUND for badge, player */
 export const listHolders = async (
   work: Work,
   projectId: string,
@@ -61,17 +60,18 @@ export const listHolders = async (
   query: ListHolders,
 ): Promise<Total & { holders: BadgeHolder[] }> => {
   const { key } = await getDefinition(work, projectId, { kind: "badge" }, ref);
-  const tier = query.tier === undefined ? sql`b.tier > 0` : sql`b.tier = ${query.tier}`;
-  const ofPlayer = await isPlayer(work, projectId, sql`b.player_id`, query.playerId);
-  const where = sql`player_badges b
-    where b.project_id = ${projectId} and b.badge_key = ${key} and ${tier} and ${ofPlayer}`;
+  const tier = query.tier === undefined ? sql`h.tier > 0` : sql`h.tier = ${query.tier}`;
+  const ofPlayer = await isPlayer(work, projectId, sql`h.player_id`, query.playerId);
+  const where = sql`player_badges h
+    where h.project_id = ${projectId} and h.badge_key = ${key} and ${tier} and ${ofPlayer} and ${IS_ACTIVE}`;
+  const order = orderBy(HOLDER_ORDERS, query, sql`h.player_id`);
   const page = await sql<Row>`
     select p.id, p.external_user_id, p.display_name, h.tier, h.times_awarded, h.serial_no,
       h.first_earned_at, h.last_earned_at
     from (
-      select b.* from ${where} order by ${orderBy(HOLDER_ORDERS, query, sql`b.player_id`)}
+      select h.* from ${where} order by ${order}
       limit ${query.limit} offset ${offsetOf(query)}) h
     join players p on p.project_id = h.project_id and p.id = h.player_id
-    order by ${orderBy(PAGE_ORDERS, query, sql`h.player_id`)}`.execute(work.db);
+    order by ${order}`.execute(work.db);
   return { holders: page.rows.map(show), ...(await countRows(work, where)) };
 };

@@ -41,6 +41,10 @@ const countPlayers = async ({ db, now }: Work, projectId: string): Promise<numbe
   return players;
 };
 
+/** Whether the holder `h` of a badge is an ACTIVE player: who is banned is none to others. */
+export const IS_ACTIVE = sql`exists (select from players a
+  where a.project_id = h.project_id and a.id = h.player_id and a.status = 'ACTIVE')`;
+
 const countHolders = async (
   { db }: Work,
   projectId: string,
@@ -49,10 +53,10 @@ const countHolders = async (
   const found = await kept(
     db,
     sql<{ badge_key: string; n: string | number }>`
-    select badge_key, count(*) as n from player_badges
-    where project_id = ${projectId} and tier > 0
-      and badge_key in (select jsonb_array_elements_text(${JSON.stringify(keys)}::jsonb))
-    group by badge_key`,
+    select h.badge_key, count(*) as n from player_badges h
+    where h.project_id = ${projectId} and h.tier > 0 and ${IS_ACTIVE}
+      and h.badge_key in (select jsonb_array_elements_text(${JSON.stringify(keys)}::jsonb))
+    group by h.badge_key`,
   );
   const holders = new Map(found.rows.map(({ badge_key, n }) => [badge_key, Number(n)]));
   return new Map(keys.map((key) => [key, holders.get(key) ?? 0]));
@@ -117,7 +121,7 @@ export const rarityAlong = (
       "nh",
       sql`
       select 'nh', null::uuid, null::uuid, h.badge_key, to_json(count(*)) from player_badges h
-      where h.project_id = ${projectId} and h.tier > 0 and (${some}) <= ${SMALL_PLAYERS_MAX}
+      where h.project_id = ${projectId} and h.tier > 0 and ${IS_ACTIVE} and (${some}) <= ${SMALL_PLAYERS_MAX}
         and h.badge_key in (
           select badge_key from player_badges where project_id = ${projectId} and player_id = ${id})
       group by h.badge_key`,

@@ -51,7 +51,7 @@ const LOTS: Readonly<Record<Lots, string>> = {
 export const PLAYER_COLUMNS = `
   external_user_id, display_name, avatar_url, status, xp, level, timezone, locale, country, attributes,
   metadata, to_jsonb(tags) as tags, seq, ledger_seq, ledger_hash, lives, lives_anchor_at,
-  lives_unlimited_until, zone_changed_at, last_seen_at, merged_into, deleted_at, created_at, updated_at`;
+  lives_unlimited_until, zone_changed_at, first_seen_at, last_seen_at, merged_into, deleted_at, created_at, updated_at`;
 
 /** What a player `p` of the project $1 has at the time $3, for `playerReadOf`. */
 export const PLAYER_HOLDINGS = `(${BALANCES}) as balances, (${LOTS.DUE}) as lots`;
@@ -102,6 +102,7 @@ const playerOf = (projectId: string, row: PlayerRow): Player => ({
   livesAnchorAt: dateOf(row["lives_anchor_at"]),
   livesUnlimitedUntil: dateOf(row["lives_unlimited_until"]),
   zoneChangedAt: dateOf(row["zone_changed_at"]),
+  firstSeenAt: dateOf(row["first_seen_at"]),
   lastSeenAt: dateOf(row["last_seen_at"]),
   mergedInto: row["merged_into"] as string | null,
   deletedAt: dateOf(row["deleted_at"]),

@@ -165,9 +165,12 @@ const circular = ({ all }: Waiting): Unresolved[] => {
 /**
  * Adds all definitions to the draft, each after those that it references: one with missing references waits
  * for exactly those. Those that wait for one another are each checked as if the others were there.
- * @throws the error of the last one whose references are never resolved
+ * @returns those whose references are not resolved
  */
-const draftAll = async (draft: Draft, wanted: readonly WantedDefinition[]): Promise<void> => {
+const draftAll = async (
+  draft: Draft,
+  wanted: readonly WantedDefinition[],
+): Promise<ReadonlySet<Unresolved>> => {
   const waiting: Waiting = { all: new Set(), byName: new Map() };
   await draftThese(draft, wanted, waiting);
   const together = circular(waiting);
@@ -179,7 +182,7 @@ const draftAll = async (draft: Draft, wanted: readonly WantedDefinition[]): Prom
     draft.definitions.put(KINDS.get(one.change.section)!.kind, stored);
   }
   await draftThese(draft, together, waiting);
-  refuseWaiting(wanted, waiting.all);
+  return waiting.all;
 };
 
 const refuseWaiting = (wanted: readonly WantedDefinition[], waiting: ReadonlySet<Unresolved>): void => {
@@ -204,19 +207,29 @@ const tryOne = async (
   }
 };
 
+export type DefinitionImport = {
+  wanted: readonly WantedDefinition[];
+  /** Whether those that name what is not there yet may be left for another call. */
+  mayWait?: boolean;
+  actor: string;
+  signal: AbortSignal;
+};
+
 /**
  * Creates and changes a project's definitions as `createDefinition` and `patchDefinition` do, with time and
  * statements linear in their number; archived ones are restored. Must be called under the project's config
  * lock.
+ * @returns those that were left
  * @throws DomainError as those, prefixed by section and key
  */
 export const importDefinitions = async (
   work: Work,
   projectId: string,
-  { wanted, actor, signal }: { wanted: readonly WantedDefinition[]; actor: string; signal: AbortSignal },
-): Promise<void> => {
+  { wanted, mayWait = false, actor, signal }: DefinitionImport,
+): Promise<WantedDefinition[]> => {
   const draft = await openDraft(work, projectId, wanted);
-  await draftAll(draft, wanted);
+  const waiting = await draftAll(draft, wanted);
+  if (!mayWait) refuseWaiting(wanted, waiting);
   signal.throwIfAborted();
   const at = work.now.toISOString();
   const rows = draft.created.map(({ id, kind, definition }) => {
@@ -240,6 +253,8 @@ export const importDefinitions = async (
       where d.id = r.id and d.project_id = ${projectId}`.execute(work.db),
   );
   await auditDefinitions(work, draft.audited);
+  const left = new Set([...waiting].map(({ change }) => change));
+  return wanted.filter(({ change }) => left.has(change));
 };
 
 /** Refuses to archive quests of adventures that go on. @throws DomainError CONFLICT: IN_USE, as above */

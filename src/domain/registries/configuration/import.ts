@@ -29,7 +29,13 @@ import { type ConfigChange, diffConfig, itemFields } from "./diff.ts";
 import { type ConfigDocument, keyOf, REPORTS, sectionOf, withSecretsFrom } from "./document.ts";
 import { exportConfig, exportedBoard } from "./export.ts";
 import { refuseForbidden } from "./permit.ts";
-import { archiveDefinitions, importDefinitions, isDefinitions } from "./import-definitions.ts";
+import {
+  archiveDefinitions,
+  importDefinitions,
+  isDefinitions,
+  type WantedDefinition,
+} from "./import-definitions.ts";
+import { UnknownReference } from "../../economy/definitions/references.ts";
 import { importReports, type ReportQuestions } from "./import-reports.ts";
 import { importRules, namedLoop } from "./import-rules.ts";
 import { naming } from "./named-error.ts";
@@ -157,9 +163,13 @@ const applyAll = async (
   const definitions = kept
     .filter(isDefinitions)
     .map((change) => ({ change, wanted: items.get(change) as Json }));
-  await importDefinitions(work, projectId, { wanted: definitions, actor, signal });
-  for (const change of boards(kept))
-    await one(change, () => applyBoard(work, projectId, { change, item: items.get(change) }));
+  const drafting = { actor, signal };
+  const board = (change: ConfigChange) => applyBoard(work, projectId, { change, item: items.get(change) });
+  await importNaming(boards(kept), {
+    definitions,
+    add: (those, mayWait) => importDefinitions(work, projectId, { wanted: those, mayWait, ...drafting }),
+    apply: (change, waits) => one(change, () => board(change).catch(waits)),
+  });
   const wanted = rules(kept).map((change) => ({ change, ...(items.get(change) as Exported<"rules">) }));
   await importRules(work, projectId, { wanted, archived: rules(archived), actor, signal });
   for (const change of boards(archived))
@@ -168,6 +178,39 @@ const applyAll = async (
   const saved = reports(kept).map((change) => ({ change, wanted: items.get(change) as ReportDocument }));
   const deleted = reports(archived);
   await importReports(work, projectId, { wanted: saved, deleted, questions, actor, signal });
+};
+
+type Naming = {
+  definitions: readonly WantedDefinition[];
+  /** @returns those that name what is not there yet, which only `mayWait` lets pass */
+  add(definitions: readonly WantedDefinition[], mayWait: boolean): Promise<WantedDefinition[]>;
+  /** Applies a board; `waits` is told why that is not possible yet. */
+  apply(change: ConfigChange, waits: (error: unknown) => void): Promise<void>;
+};
+
+/** Boards rank what definitions are, and quests ask for places on boards: each comes after what it names. */
+const importNaming = async (
+  boards: readonly ConfigChange[],
+  { definitions, add, apply }: Naming,
+): Promise<void> => {
+  for (let [names, lists] = [definitions, boards]; names.length + lists.length > 0;) {
+    const leftNames = await add(names, true);
+    const leftLists: ConfigChange[] = [];
+    for (const change of lists)
+      await apply(change, (error) => {
+        if (!(error instanceof UnknownReference)) throw error;
+        leftLists.push(change);
+      });
+    if (leftNames.length + leftLists.length === names.length + lists.length) {
+      // Nothing more will be there: they say what they miss.
+      await add(leftNames, false);
+      for (const change of leftLists)
+        await apply(change, (error) => {
+          throw error;
+        });
+    }
+    [names, lists] = [leftNames, leftLists];
+  }
 };
 
 /** An item of a section that is no definition of a kind. */
@@ -228,7 +271,7 @@ const applyBoard = async (
     return;
   }
   refuseFixed(itemFields(item!, exportedBoard(board)));
-  if (change.action === "CREATE") await restoreLeaderboard(work, board);
+  if (board.status === "ARCHIVED") await restoreLeaderboard(work, board);
   await patchLeaderboard(work, projectId, change.key, patchTo(board.definition, leaderboard));
   if (board.status !== status)
     await (status === "PAUSED" ? pauseLeaderboard : resumeLeaderboard)(work, projectId, change.key);

@@ -65,6 +65,7 @@ import { Migration20261128000301 } from "./20261128000301-warehouse-given.ts";
 import { Migration20261128000302 } from "./20261128000302-event-times.ts";
 import { Migration20261129000001 } from "./20261129000001-sso-failures.ts";
 import { Migration20261129000002 } from "./20261129000002-next-totp-expiry.ts";
+import { Migration20261129000101 } from "./20261129000101-first-seen.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -135,4 +136,5 @@ export const migrations = [
   { name: "20261128000302-event-times", class: Migration20261128000302 },
   { name: "20261129000001-sso-failures", class: Migration20261129000001 },
   { name: "20261129000002-next-totp-expiry", class: Migration20261129000002 },
+  { name: "20261129000101-first-seen", class: Migration20261129000101 },
 ];

@@ -104,6 +104,7 @@ export const imaginePlayer = (plan: ProjectPlan, snapshot: Snapshot, { now, atMs
     attributes,
     tags,
     createdAt: dateOf(snapshot.createdAt) ?? now,
+    firstSeenAt: null,
     lastSeenAt: dateOf(snapshot.lastSeenAt) ?? null,
     activeMonth: null,
     ...emptyHoldings(),

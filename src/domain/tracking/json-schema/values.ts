@@ -41,15 +41,17 @@ export const lengthOf = (text: string): number => {
   return length;
 };
 
-/** Tolerance for the rounding of the two decimals and their quotient, relative to it. */
-const NEARLY = 4 * Number.EPSILON;
+/** A number as it is written: digits and the power of ten that they are multiplied by. */
+const decimalOf = (value: number): { digits: bigint; power: number } => {
+  const [digits, power = "0"] = Math.abs(value).toExponential().split("e") as [string, string?];
+  const [whole, part = ""] = digits.split(".") as [string, string?];
+  return { digits: BigInt(whole + part), power: Number(power) - part.length };
+};
 
-/**
- * Returns whether a number is a whole multiple, within floating-point precision: 19.99 is a multiple of 0.01.
- */
+/** Returns whether a number is a whole multiple, as both are written: 19.99 is a multiple of 0.01. */
 export const isMultiple = (value: number, of: number): boolean => {
-  const quotient = value / of;
-  return (
-    Number.isFinite(quotient) && Math.abs(quotient - Math.round(quotient)) <= NEARLY * Math.abs(quotient)
-  );
+  const [a, b] = [decimalOf(value), decimalOf(of)];
+  const apart = a.power - b.power;
+  const scale = 10n ** BigInt(Math.abs(apart));
+  return apart >= 0 ? (a.digits * scale) % b.digits === 0n : a.digits % (b.digits * scale) === 0n;
 };
