@@ -141,12 +141,15 @@ const operatorPages = (app: App, isPrivate: boolean): Pages => {
 /** The pages that METRICS_PORT serves. */
 export const operatorRouter = (app: App): Router => routerOf(operatorPages(app, true));
 
-/** Pages for operators and documentation; each exists once, without a prefix. */
-export const systemRouter = (app: App, describe: Describe): Router =>
-  routerOf({
+/** Pages for operators and documentation. The description is also where whoever knows the API alone looks. */
+export const systemRouter = (app: App, describe: Describe): Router => {
+  const document = openApi(app, describe);
+  return routerOf({
     "/": start(app),
     ...operatorPages(app, false),
-    "/openapi.json": openApi(app, describe),
+    "/openapi.json": document,
+    "/api/v1/openapi.json": document,
     ...docs,
     ...(app.config.isProduction ? {} : playground),
   });
+};

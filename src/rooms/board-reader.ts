@@ -8,7 +8,7 @@ import type { Standing } from "../domain/evaluation/boards/ranks.ts";
 import { fromRankScore } from "../domain/evaluation/boards/scoring.ts";
 import { transactIn } from "./project-transact.ts";
 
-/** How long a room shows a cached name. */
+/** How long a room shows a cached name, unless everything is read anew. */
 const NAME_KEPT_MS = 30_000;
 const NAMES_KEPT_MAX = 20_000;
 
@@ -53,7 +53,7 @@ export type BoardQuery = {
   top: number;
   /** By `placeKey`. */
   watchers: ReadonlyMap<string, BoardWatcher>;
-  /** Allows reuse of the definition and window of the last read while that window runs. */
+  /** Allows reuse of names, and of the definition and window of the last read while that window runs. */
   mayKeep?: boolean;
 };
 
@@ -91,7 +91,7 @@ export const createBoardReader = (app: App, name: BoardName): BoardReader => {
       readOwn(source, watchers),
     ]);
     // A watcher is a player whom the board may show: their own standing needs no name.
-    await names.learn([page.standings, ...around.values()]);
+    await names.learn([page.standings, ...around.values()], mayKeep);
     const scoring = boardOf(leaderboard);
     const line = ({ playerId, rank, rankScore }: Standing): BoardLine[] => {
       const known = names.of(playerId);
@@ -128,9 +128,10 @@ const createNames = (app: App, projectId: string) => {
   const kept = new Map<string, CachedName>();
   const transact = transactIn(app, projectId);
   return {
-    learn: async (lists: readonly (readonly Standing[])[]): Promise<void> => {
+    learn: async (lists: readonly (readonly Standing[])[], mayKeep: boolean): Promise<void> => {
       const nowMs = app.clock().getTime();
-      const isUnknown = ({ playerId }: Standing): boolean => (kept.get(playerId)?.untilMs ?? 0) <= nowMs;
+      const isUnknown = ({ playerId }: Standing): boolean =>
+        !mayKeep || (kept.get(playerId)?.untilMs ?? 0) <= nowMs;
       const unknown = lists.flatMap((standings) => standings.filter(isUnknown));
       if (unknown.length === 0) return;
       const names = await transact((work) => readNames(work, projectId, unknown));

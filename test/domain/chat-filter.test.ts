@@ -184,6 +184,9 @@ describe("the filter of chat", () => {
       ),
       [false, false, true, true, true],
     );
+    for (const domain of ["bücher.de", "xn--bcher-kva.de", "Bücher.DE"])
+      for (const text of ["see bücher.de", "https://shop.xn--bcher-kva.de/a"])
+        assert.equal(findForeignLink(text, [domain]), undefined, `${domain}: ${text}`);
   });
 
   it("refuses in the order of its rules: sanctions, the channel, links, words", () => {

@@ -260,6 +260,10 @@ describe("views of leaderboards", () => {
       ["2026-01-10", "2026-01-11T00:00:00.000Z", 1, 50],
     );
     assert.partialDeepStrictEqual(today.places.get(key), { rank: 1, score: 50 });
+    await domain.transact(({ db }) =>
+      sql`update players set display_name = 'Renamed' where id = ${players[3]!}`.execute(db),
+    );
+    assert.equal((await look({ top: 10, watchers })).top[0]!.displayName, "Renamed");
     time = new Date("2026-01-11T00:00:00Z");
     // Also where the last window may be kept: it is over.
     const next = await look({ top: 10, watchers, mayKeep: true });

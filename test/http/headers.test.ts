@@ -92,8 +92,8 @@ describe("headers of answers", () => {
         assert.equal(headers["x-deprecated"], "true");
         assert.equal(headers["sunset"], "Tue, 01 Jun 2027 00:00:00 GMT");
       }
-      const document = (await http.send("GET", "/openapi.json")).json;
-      assert.equal(document.paths["/old"].get.deprecated, true);
+      for (const path of ["/openapi.json", "/api/v1/openapi.json"])
+        assert.equal((await http.send("GET", path)).json.paths["/old"].get.deprecated, true);
     } finally {
       await http.close();
     }

@@ -1,3 +1,4 @@
+import { domainToASCII } from "node:url";
 import { parse } from "tldts";
 
 /**
@@ -39,8 +40,7 @@ const open = (text: string): string =>
 /** Returns the registrable domain of a host, also of one that is a suffix itself, such as `github.io`. */
 const domainOf = (host: string): string | null => {
   const found = parse(host, SUFFIXES);
-  if (found.domain !== null) return found.domain;
-  return found.isPrivate === true ? host : null;
+  return found.domain ?? (found.isPrivate === true ? host : null);
 };
 
 /** Whether a name without a scheme is meant as a host. */
@@ -97,6 +97,8 @@ export const findLinks = (text: string): Link[] =>
 
 /** Returns the first link of a text that does not lead to one of `allowedDomains` or a subdomain. */
 export const findForeignLink = (text: string, allowedDomains: readonly string[]): Link | undefined => {
-  const allowed = new Set(allowedDomains.map((domain) => domainOf(domain.toLowerCase())));
-  return findLinks(text).find(({ domain }) => domain === null || !allowed.has(domain));
+  // `bücher.de` and `xn--bcher-kva.de` are one.
+  const nameOf = (domain: string): string => domainToASCII(domain) || domain;
+  const allowed = new Set(allowedDomains.map((domain) => nameOf(domainOf(domain.toLowerCase()) ?? "")));
+  return findLinks(text).find(({ domain }) => domain === null || !allowed.has(nameOf(domain)));
 };
