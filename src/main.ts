@@ -104,9 +104,13 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
     firstMs = performance.now();
     log.info({ signal }, "stopping");
     setTimeout(() => process.exit(1), config.shutdownDelayMs + config.shutdownTimeoutMs).unref();
-    await running.stop(hurry.signal).catch((err: unknown) => log.error({ err }, "stopping failed"));
+    let exitCode = 0;
+    await running.stop(hurry.signal).catch((err: unknown) => {
+      log.error({ err }, "stopping failed");
+      exitCode = 1;
+    });
     await delay(LAST_REST_MS);
-    process.exit(0);
+    process.exit(exitCode);
   };
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => void stop(signal));
   // The channel of a supervisor such as pm2 closes when the supervisor ends.

@@ -103,6 +103,12 @@ describe("mails that the mail server does not take", () => {
     assert.doesNotMatch(error ?? "", /535|EAUTH|password/);
     const told = mail.lines.filter((line) => line.includes("check SMTP_URL") && line.includes('"error"'));
     assert.ok(told.length >= 10);
+    // The server asks to come back: that is the first time, not the eleventh.
+    mail.refuse(to, 450);
+    await mail.sendNext();
+    assert.equal((await mail.logOf(to)).status, "QUEUED");
+    mail.accept(to);
+    mail.pass(MINUTE_MS);
     await mail.sendNext();
     assert.equal((await mail.logOf(to)).status, "SENT");
   });

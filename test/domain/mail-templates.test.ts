@@ -35,6 +35,7 @@ const FRIENDLY: MailValues = {
   "member-pending": { tenantName: "Engines", name: "Ada", email: "ada@example.com" },
   "tenant-approved": { tenantName: "Engines" },
   "tenant-rejected": { tenantName: "Engines", reason: "No website" },
+  "tenant-unsuspended": { tenantName: "Engines" },
   "tenant-suspended": { tenantName: "Engines", reason: "Not paid" },
   "tenant-deleted": { tenantName: "Engines", deleteAfter: "2030-02-01T10:00:00.000Z" },
   "sso-changed": { displayName: "Okta", change: "UPDATED" },

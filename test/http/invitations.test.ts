@@ -114,6 +114,16 @@ describe("invitations", () => {
     assertError(await resend(id), 409, "INVALID_STATE");
   });
 
+  it("can be sent again after they have expired, also beside another one that has", async () => {
+    const email = anEmail();
+    const first = await anInvitation(tenant, { email, status: "EXPIRED", expiresAt: LONG_AGO });
+    const second = await anInvitation(tenant, { email, expiresAt: LONG_AGO });
+    assert.equal(must(await resend(first.id), 200).status, "PENDING");
+    await minutePasses(email);
+    assertError(await resend(second.id), 409, "INVITATION_ALREADY_PENDING");
+    assert.equal((await accept(tokenIn(await aMailTo(email, /./)))).status, 200);
+  });
+
   it("live as long as who sent them may give that role, and whoever resends them sends them", async () => {
     const admin = await aMember(api, tenant.tenantId, "ADMIN");
     const owner = await aMember(api, tenant.tenantId, "OWNER");

@@ -11,10 +11,10 @@ export const LEASE_MS = SEND_MAX_MS + 30_000;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** Delays after the first failed attempt, the second and so on; after the last one a mail has failed. */
+/** Delays after the first refusal, the second and so on; after the last one a mail has failed. */
 const RETRY_MS = [MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 6 * HOUR_MS] as const;
-/** Maximum delay while the operator must fix something: the mails should be sent soon after that. */
-const OPERATOR_RETRY_MAX_MS = 30 * MINUTE_MS;
+/** Delay while the operator must fix something, however long: the mails should be sent soon after that. */
+const OPERATOR_RETRY_MS = 5 * MINUTE_MS;
 /** How long a failed mail can be sent again. */
 const KEPT_MS = 7 * DAY_MS;
 const SUPPRESSED_MS = 30 * DAY_MS;
@@ -26,6 +26,8 @@ export type ClaimedMail = {
   subject: string;
   sealed: string;
   attempts: number;
+  /** How often the mail server has asked to come back. */
+  refusals: number;
   lockedUntil: Date;
 };
 export type Claim = { kind: "none" } | { kind: "suppressed" } | { kind: "mail"; mail: ClaimedMail };
@@ -36,6 +38,7 @@ type Row = {
   subject: string;
   payload: string;
   attempts: number;
+  refusals: number;
   is_suppressed: boolean;
 };
 
@@ -59,10 +62,10 @@ export const claimMail = async ({ db, now }: Work): Promise<Claim> => {
     taken as (
       update email_outbox o set locked_until = ${lockedUntil.toISOString()}::timestamptz
       from due where o.log_id = due.log_id
-      returning o.log_id, o.payload)
+      returning o.log_id, o.payload, o.refusals)
     update email_logs l set status = 'SENDING', attempts = l.attempts + 1
     from taken where l.id = taken.log_id
-    returning l.id, l."to", l.subject, l.attempts, taken.payload,
+    returning l.id, l."to", l.subject, l.attempts, taken.refusals, taken.payload,
       exists (select from email_suppressions s
         where s.email = lower(l."to") and s.expires_at > ${at}::timestamptz) as is_suppressed`.execute(db);
   const [row] = rows;
@@ -71,8 +74,8 @@ export const claimMail = async ({ db, now }: Work): Promise<Claim> => {
     await suppress(db, row.id);
     return { kind: "suppressed" };
   }
-  const { id, to, subject, payload: sealed, attempts } = row;
-  return { kind: "mail", mail: { id, to, subject, sealed, attempts, lockedUntil } };
+  const { id, to, subject, payload: sealed, attempts, refusals } = row;
+  return { kind: "mail", mail: { id, to, subject, sealed, attempts, refusals, lockedUntil } };
 };
 
 const suppress = async (db: Work["db"], id: string): Promise<void> => {
@@ -108,14 +111,15 @@ export const noteFailure = async (
   failure: MailFailure,
 ): Promise<"QUEUED" | "FAILED" | "lost"> => {
   const { db, now } = work;
-  const waitMs = waitOf(failure, mail.attempts);
+  const waitMs = waitOf(failure, mail.refusals);
   const [nextAttemptAt, keepUntil] =
     waitMs === undefined ? [now, later(now, KEPT_MS).toISOString()] : [later(now, waitMs), null];
   const status = waitMs === undefined ? "FAILED" : "QUEUED";
   const { rows } = await sql`
     with held as (
       update email_outbox set locked_until = null, keep_until = ${keepUntil}::timestamptz,
-        next_attempt_at = ${nextAttemptAt.toISOString()}::timestamptz
+        next_attempt_at = ${nextAttemptAt.toISOString()}::timestamptz,
+        refusals = refusals + ${failure.kind === "retry" ? 1 : 0}
       where log_id = ${mail.id}::uuid and locked_until = ${mail.lockedUntil.toISOString()}::timestamptz
       returning log_id)
     update email_logs l set status = ${status}, error = ${failure.error},
@@ -128,10 +132,9 @@ export const noteFailure = async (
 };
 
 /** Returns the delay before the next attempt; undefined when there is none. */
-const waitOf = ({ kind }: MailFailure, attempts: number): number | undefined => {
-  if (kind === "retry") return RETRY_MS[attempts - 1];
-  if (kind !== "operator") return undefined;
-  return Math.min(RETRY_MS[attempts - 1] ?? OPERATOR_RETRY_MAX_MS, OPERATOR_RETRY_MAX_MS);
+const waitOf = ({ kind }: MailFailure, refusals: number): number | undefined => {
+  if (kind === "retry") return RETRY_MS[refusals];
+  return kind === "operator" ? OPERATOR_RETRY_MS : undefined;
 };
 
 const suppressAddress = async ({ db, now }: Work, email: string, reason: string): Promise<void> => {

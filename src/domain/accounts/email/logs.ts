@@ -85,7 +85,7 @@ export const resendEmail = async (work: Work, id: string): Promise<EmailLog> => 
   const { rows } = await sql`
     with again as (
       update email_outbox
-      set next_attempt_at = ${at}::timestamptz, locked_until = null, keep_until = null
+      set next_attempt_at = ${at}::timestamptz, locked_until = null, keep_until = null, refusals = 0
       where log_id = ${log.id}::uuid and locked_until is null
       returning log_id)
     update email_logs l set status = 'QUEUED', attempts = 0, error = null

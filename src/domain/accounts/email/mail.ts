@@ -43,6 +43,7 @@ export type MailValues = {
   "tenant-approved": { tenantName: string };
   "tenant-rejected": { tenantName: string; reason: string };
   "tenant-suspended": { tenantName: string; reason: string };
+  "tenant-unsuspended": { tenantName: string };
   "tenant-deleted": { tenantName: string; deleteAfter: string };
   "api-key-created": { name: string; keyName: string; keyPrefix: string; projectName: string };
   "sso-changed": { displayName: string; change: "UPDATED" | "ENFORCED" | "DELETED" };
@@ -102,6 +103,7 @@ export const MAIL_KINDS: Record<MailTemplate, "purpose" | "notice"> = {
   "tenant-approved": "notice",
   "tenant-rejected": "notice",
   "tenant-suspended": "notice",
+  "tenant-unsuspended": "notice",
   "tenant-deleted": "notice",
   "api-key-created": "notice",
   "sso-changed": "notice",

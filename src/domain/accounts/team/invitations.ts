@@ -192,6 +192,8 @@ export const resendInvitation = async (
   if (status === "EXPIRED") {
     await requireInvitable(work, tenantId, invitation.email);
     await requireSeat(work, tenant);
+    await endExpired(work, tenantId, normaliseEmail(invitation.email));
+    await getInvitation(work, tenantId, id);
   }
   const token = newRandomSecret();
   const renewed = { tokenHash: hashRandomSecret(token), status: "PENDING", invitedBy: inviter.id };

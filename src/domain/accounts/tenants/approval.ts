@@ -99,7 +99,7 @@ export const unsuspendTenant = async (
 ): Promise<Tenant> => {
   const tenant = await move(work, tenantId, UNSUSPEND, null);
   const values = { tenantName: tenant.name };
-  await notifyOwners(mail, work, tenantId, { template: "tenant-approved", values });
+  await notifyOwners(mail, work, tenantId, { template: "tenant-unsuspended", values });
   return tenant;
 };
 

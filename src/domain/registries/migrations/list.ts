@@ -66,6 +66,7 @@ import { Migration20261128000302 } from "./20261128000302-event-times.ts";
 import { Migration20261129000001 } from "./20261129000001-sso-failures.ts";
 import { Migration20261129000002 } from "./20261129000002-next-totp-expiry.ts";
 import { Migration20261129000101 } from "./20261129000101-first-seen.ts";
+import { Migration20261129000102 } from "./20261129000102-mail-refusals.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -137,4 +138,5 @@ export const migrations = [
   { name: "20261129000001-sso-failures", class: Migration20261129000001 },
   { name: "20261129000002-next-totp-expiry", class: Migration20261129000002 },
   { name: "20261129000101-first-seen", class: Migration20261129000101 },
+  { name: "20261129000102-mail-refusals", class: Migration20261129000102 },
 ];

@@ -24,6 +24,7 @@ import {
   tenantDeleted,
   tenantRejected,
   tenantSuspended,
+  tenantUnsuspended,
 } from "./tenant.ts";
 import { webhookDisabled, webhookFailing } from "./webhook.ts";
 
@@ -43,6 +44,7 @@ const TEMPLATES: Templates = {
   "tenant-approved": tenantApproved,
   "tenant-rejected": tenantRejected,
   "tenant-suspended": tenantSuspended,
+  "tenant-unsuspended": tenantUnsuspended,
   "tenant-deleted": tenantDeleted,
   "api-key-created": apiKeyCreated,
   "sso-changed": ssoChanged,

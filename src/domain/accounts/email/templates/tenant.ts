@@ -73,6 +73,15 @@ export const tenantSuspended = (values: MailValues["tenant-suspended"]): MailCon
   };
 };
 
+export const tenantUnsuspended = (values: MailValues["tenant-unsuspended"]): MailContent => {
+  const tenantName = nameOf(values.tenantName);
+  return {
+    subject: `${tenantName} is no longer suspended`,
+    paragraphs: [`The suspension of your account ${tenantName} has ended: its API keys work again.`],
+    remark: ABOUT_TENANT,
+  };
+};
+
 export const tenantDeleted = (values: MailValues["tenant-deleted"]): MailContent => {
   const tenantName = nameOf(values.tenantName);
   return {
