@@ -91,7 +91,7 @@ export type Dirty = { profile: boolean; doc: boolean } & { [Name in HoldingName]
  * cap; `v`: the highest level whose reward was given, which a loss does not lower; `r`: how often a reversal
  * took back the reward of a level, by its number, or tiers of a badge, by `b:` and its key; `w`: how many of
  * each reward of the catalogue were given, by key; `b`: ids of boards from which the player is banned; `z`:
- * versions of entries that were removed, by list; `s`: [minute, scores submitted in it], by id of a board
+ * versions of entries that were removed, by list (boards/leave.ts); `s`: [minute, scores submitted in it], by id of a board
  * that limits these; `q`: what steps of quests in progress have counted, by id of the player's quest and key
  * of the step; `h`: how many awards of a repeatable badge its progress did not bring, by key: those by hand, and
  * all before it was revoked.

@@ -1,3 +1,4 @@
+import { removedVersion } from "../evaluation/boards/leave.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { newId } from "../kernel/ids.ts";
 import type { Board } from "../evaluation/boards/board.ts";
@@ -222,7 +223,7 @@ const mergeEntry = (
   if (mine && strategy.leaderboards === "KEEP_TARGET") return;
   const entry = mine
     ? nextEntry(board, mine, operationOf(board, theirs))
-    : { ...theirs, version: (player.doc.z?.[listId] ?? 0) + 1 };
+    : { ...theirs, version: (removedVersion(player.doc, listId) ?? 0) + 1 };
   setUncounted(player, listId, entry ?? mine!);
   if (!entry || entry === mine) return;
   const score = fromRankScore(board, entry.rankScore);

@@ -1,3 +1,4 @@
+import { removedVersion } from "../evaluation/boards/leave.ts";
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
@@ -182,7 +183,7 @@ export const HIDDEN_STATUSES: ReadonlySet<string> = new Set(["BANNED", "MERGED",
 const leftWith = ({ doc }: PlayerState, periodId: string) => ({
   rankScore: 0,
   rankTie: 0,
-  version: doc.z![periodId]!,
+  version: removedVersion(doc, periodId)!,
 });
 
 /** Returns one outbox row for each changed period, with the new values of all its players in this batch. */

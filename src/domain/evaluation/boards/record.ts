@@ -1,3 +1,4 @@
+import { removedVersion } from "./leave.ts";
 import type { EntryState, PlayerState } from "../player-state.ts";
 import type { Turn } from "../turn.ts";
 import type { Board } from "./board.ts";
@@ -106,7 +107,7 @@ export const recordIn = (turn: Turn, board: Board, recording: Recording): Scored
 
 /** An entry that is added again continues from its previous version, which the rank index remembers. */
 const comingBack = ({ doc }: PlayerState, { id }: List, entry: EntryState): EntryState => {
-  const before = doc.z?.[id];
+  const before = removedVersion(doc, id);
   return before === undefined ? entry : { ...entry, version: before + 1 };
 };
 

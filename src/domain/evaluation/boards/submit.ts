@@ -1,3 +1,4 @@
+import { removedVersion } from "./leave.ts";
 import { useBoosts } from "../boosts/boosts.ts";
 import { adjustCurrency } from "../currencies/adjust.ts";
 import type { Json } from "../../kernel/events/events.ts";
@@ -191,7 +192,7 @@ const payEntry = (
   if (!entryCost || !enters) return undefined;
   const { currencyKey, amount } = entryCost;
   // A player who was removed and enters again pays again: the list counts the removals.
-  const times = turn.player.doc.z?.[target.list.id] ?? 0;
+  const times = removedVersion(turn.player.doc, target.list.id) ?? 0;
   const { entry } = adjustCurrency(turn, {
     currencyKey,
     amount: -amount,
