@@ -1,3 +1,4 @@
+import { Unprepared } from "./unprepared.ts";
 import { DomainError } from "./errors.ts";
 
 /**
@@ -76,6 +77,15 @@ export const outageOf = (error: unknown): Outage | undefined => {
 /** Rethrows an error that is an outage; for callers that handle everything else. */
 export const throwOutage = (error: unknown): void => {
   if (outageOf(error) !== undefined) throw error;
+};
+
+/**
+ * Rethrows an error that no single one of many is to blame for, so that all of the work is done again: an
+ * outage, a lock that others hold, or something that must be prepared first.
+ */
+export const throwUnlessOwn = (error: unknown): void => {
+  if (error instanceof Unprepared) throw error;
+  throwOutage(error);
 };
 
 /** Seconds after which a request refused by an outage may be retried. */

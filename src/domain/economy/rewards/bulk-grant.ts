@@ -1,3 +1,4 @@
+import { throwUnlessOwn } from "../../kernel/outages.ts";
 import { sql } from "kysely";
 import { z } from "zod";
 import { ADMINS } from "../../kernel/access.ts";
@@ -79,10 +80,14 @@ const giveEach = async (
 ): Promise<Counts> => {
   const counts = { granted: 0, skipped: 0, failed: 0 };
   for (const playerId of playerIds) {
-    const one = await savepoint(work, () => givePage(work, job, [playerId])).catch(() => undefined);
-    if (!one) counts.failed++;
-    counts.granted += one?.granted ?? 0;
-    counts.skipped += one?.skipped ?? 0;
+    try {
+      const { granted, skipped } = await savepoint(work, () => givePage(work, job, [playerId]));
+      counts.granted += granted;
+      counts.skipped += skipped;
+    } catch (error) {
+      throwUnlessOwn(error);
+      counts.failed++;
+    }
   }
   return counts;
 };
@@ -93,9 +98,10 @@ const step = async (work: Work, job: JobInProgress<Params>): Promise<Step> => {
   const named = await nextPage(work, job.projectId, job.params, state);
   const page = await fittingPlayers(work, job.projectId, named);
   if (page.length === 0) return { result: { granted, skipped, failed } };
-  const counts = await savepoint(work, () => givePage(work, job, page)).catch(() =>
-    giveEach(work, job, page),
-  );
+  const counts = await savepoint(work, () => givePage(work, job, page)).catch((error: unknown) => {
+    throwUnlessOwn(error);
+    return giveEach(work, job, page);
+  });
   const offset = state.offset + page.length;
   const next: State = {
     offset,

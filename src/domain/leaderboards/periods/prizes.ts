@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { sendMessage } from "../../evaluation/inbox/send.ts";
 import { newId } from "../../kernel/ids.ts";
-import { outageOf } from "../../kernel/outages.ts";
+import { throwUnlessOwn } from "../../kernel/outages.ts";
 import { changePlayers } from "../../progression/change.ts";
 import { fittingPlayers } from "../../progression/load-states.ts";
 import { write } from "../../evaluation/event-steps.ts";
@@ -78,9 +78,10 @@ export const givePrizes = async (
   const given =
     winners.length === 0
       ? []
-      : await savepoint(work, () => giveTo(work, giving, winners)).catch(() =>
-          giveEach(work, giving, winners),
-        );
+      : await savepoint(work, () => giveTo(work, giving, winners)).catch((error: unknown) => {
+          throwUnlessOwn(error);
+          return giveEach(work, giving, winners);
+        });
   await markPlaces(work, row, given);
   const last = page.at(-1);
   return {
@@ -144,7 +145,8 @@ const giveEach = async (work: Work, giving: Giving, winners: readonly Winner[]):
     try {
       marks.push(...(await savepoint(work, () => giveTo(work, giving, [winner]))));
     } catch (error) {
-      if (error instanceof WinnerMerged || outageOf(error) !== undefined) throw error;
+      if (error instanceof WinnerMerged) throw error;
+      throwUnlessOwn(error);
       marks.push(failed);
     }
   }
