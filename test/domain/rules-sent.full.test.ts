@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
@@ -72,6 +73,20 @@ describe("actions that are sent", () => {
     await settings(projectId, { createUnknownTargets: true });
     await send({ friend: "cid" });
     assert.deepEqual(await xpOf(domain, projectId), { ann: 18, cid: 20 });
+  });
+
+  it("to somebody who is unknown yet are refused, also beside the first event of theirs", async () => {
+    const projectId = await domain.addProject();
+    await publish(domain, projectId, { key: "refer", actions: [{ type: "grant_xp", amount: 3 }, toFriend] });
+    const partOf = (name: string) => partitionOf(projectId, name);
+    const late = ["bea", "cy", "dora"].find((name) => partOf(name) !== partOf("ann"))!;
+    await domain.track(projectId, [{ user: "ann", properties: { n: 20, friend: late } }]);
+    await processAll(domain, {}, [partOf("ann")]);
+    await domain.track(projectId, [{ user: late, properties: {} }]);
+    await processAll(domain);
+    assert.deepEqual(await xpOf(domain, projectId), { ann: 3, [late]: 3 });
+    const [refused] = await eventsOf(projectId, "system.grant");
+    assert.equal(refused!.status, "REJECTED");
   });
 
   it("that cannot be done when they come are rejected, and say why", async () => {

@@ -84,7 +84,7 @@ export const deleteCreated = async (work: Work, refs: readonly ExternalRef[]): P
 /**
  * Returns whether an event may create its player; the settings differ for events of integrators and of rules.
  */
-const mayCreate = ({ eventType }: QueuedEvent, { settings }: ProjectPlan): boolean =>
+export const mayCreate = ({ eventType }: QueuedEvent, { settings }: ProjectPlan): boolean =>
   eventType.startsWith("system.") ? settings.createUnknownTargets : settings.autoCreatePlayers;
 
 /** Sets on each player the moments of its upcoming events, so that what is stored per period is loaded. */

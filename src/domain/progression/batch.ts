@@ -7,7 +7,13 @@ import { projectTime } from "../kernel/project-time.ts";
 import type { Work } from "../kernel/work.ts";
 import { unanswered } from "../kernel/statements.ts";
 import { ActivePlayers } from "./active-players.ts";
-import { loadFitting, lockOrCreate, deleteCreated, deletingCreatedIfHeld } from "./batch-players.ts";
+import {
+  loadFitting,
+  lockOrCreate,
+  deleteCreated,
+  deletingCreatedIfHeld,
+  mayCreate,
+} from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import {
@@ -157,6 +163,14 @@ const applyAll = async (
 /** Applies an event and charges its cost to the claim, even when it throws. */
 const applyTimed = (event: QueuedEvent, batch: BatchState, made: Set<string>): EventVerdict | undefined => {
   const { steps, uncharged } = batch;
+  const plan = batch.plans.get(event.projectId)!;
+  // A later event of the batch has created the player: at this one there is none yet.
+  if (made.has(externalKey(event)) && !mayCreate(event, plan))
+    return applyEvent(
+      event,
+      { ...batch, players: new Map() },
+      { firings: undefined, accounts: openAccounts() },
+    );
   const sinceMs = steps.cpuMs();
   const accounts = openAccounts();
   const player = batch.players.get(externalKey(event));
@@ -165,7 +179,6 @@ const applyTimed = (event: QueuedEvent, batch: BatchState, made: Set<string>): E
     const firings = made.delete(externalKey(event)) ? announce(event, batch, accounts) : undefined;
     return applyEvent(event, batch, { firings, accounts });
   } finally {
-    const plan = batch.plans.get(event.projectId)!;
     steps.take(event, plan, { steps: loading + eventSteps(plan, accounts), sinceMs });
   }
 };

@@ -50,11 +50,12 @@ export const publish = async (
 export const processAll = async (
   { transact }: Domain,
   options: Partial<ProcessOptions> & { onLoop?: (hit: LoopHit) => void } = {},
+  parts: readonly number[] = ALL_PARTS,
 ): Promise<void> => {
   const onError = (error: unknown): never => assert.fail(String(error));
   const all = { transact, plans: createPlanCache(), claimLimit: 100, onError, ...options };
   // One player's event may send another to a partition that was done before.
-  while ((await processParts(all, ALL_PARTS)) > 0);
+  while ((await processParts(all, parts)) > 0);
 };
 
 /** Rows of a query. */
