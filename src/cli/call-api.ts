@@ -53,7 +53,19 @@ const explain = (api: Api, { status, answer }: Answered): string => {
   return [what, ...told.map(({ field, message: why }) => `  ${field}: ${why}`)].join("\n");
 };
 
-type Answered = { status: number; answer: unknown };
+/** `waitMs`: how long the server asks to wait. */
+type Answered = { status: number; answer: unknown; waitMs: number | undefined };
+type Passing = { passing: string; waitMs?: number | undefined };
+
+/** Parses Retry-After to ms: seconds or an HTTP date. */
+export const retryAfterMs = ({ headers }: Response): number | undefined => {
+  const value = headers.get("retry-after");
+  if (value === null) return undefined;
+  const seconds = Number(value);
+  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1_000);
+  const atMs = Date.parse(value);
+  return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - Date.now());
+};
 
 const ask = async (api: Api, path: string, body: unknown): Promise<Answered> => {
   const { url, headers, stop, timeoutMs = TIMEOUT_MS } = api;
@@ -69,7 +81,8 @@ const ask = async (api: Api, path: string, body: unknown): Promise<Answered> => 
   const elsewhere = response.headers.get("location");
   if (status >= 300 && status < 400 && elsewhere !== null)
     throw new ApiFailure(`${url} redirects to ${elsewhere}: use that address as --url`);
-  return { status, answer: await response.json().catch(() => undefined) };
+  const answer: unknown = await response.json().catch(() => undefined);
+  return { status, answer, waitMs: retryAfterMs(response) };
 };
 
 /**
@@ -86,7 +99,7 @@ export const callApi = async <T>(api: Api, path: string, shape: z.ZodType<T>, bo
     }
     if (!api.onWaiting) throw new ApiFailure(outcome.passing);
     if (!isAway) api.onWaiting(`waiting: ${outcome.passing}`);
-    await delay(AGAIN_MS, undefined, { signal: api.stop }).catch(() => undefined);
+    await delay(outcome.waitMs ?? AGAIN_MS, undefined, { signal: api.stop }).catch(() => undefined);
     throwIfStopped(api);
   }
 };
@@ -96,10 +109,11 @@ const throwIfStopped = ({ stop }: Api): void => {
 };
 
 /** Returns the answer, or the obstacle, which may be temporary. */
-const tryOnce = async (api: Api, path: string, body: unknown): Promise<Answered | { passing: string }> => {
+const tryOnce = async (api: Api, path: string, body: unknown): Promise<Answered | Passing> => {
   try {
     const answered = await ask(api, path, body);
-    return isTransient(answered.status) ? { passing: explain(api, answered) } : answered;
+    const { status, waitMs } = answered;
+    return isTransient(status) ? { passing: explain(api, answered), waitMs } : answered;
   } catch (error) {
     throwIfStopped(api);
     if (error instanceof ApiFailure) throw error;

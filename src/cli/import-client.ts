@@ -1,3 +1,4 @@
+import { retryAfterMs } from "./call-api.ts";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 
@@ -205,14 +206,4 @@ const messageOf = (text: string): string => {
   if (!body.success) return text.trim().replaceAll(/\s+/g, " ").slice(0, 200) || "no message";
   const { message, requestId } = body.data.error;
   return requestId === undefined ? message : `${message} [request ${requestId}]`;
-};
-
-/** Parses Retry-After to ms: seconds or an HTTP date. */
-const retryAfterMs = (response: Response): number | undefined => {
-  const value = response.headers.get("retry-after");
-  if (value === null) return undefined;
-  const seconds = Number(value);
-  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1_000);
-  const atMs = Date.parse(value);
-  return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - Date.now());
 };
