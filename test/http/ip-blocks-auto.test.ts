@@ -5,7 +5,7 @@ import { blockAddress } from "../../src/domain/accounts/rate-limits/ip-blocks.ts
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { anotherServer } from "../support/app/another-server.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { aNetwork, blocksBy, pathOf as path } from "../support/app/ip-blocks.ts";
@@ -31,6 +31,14 @@ describe("addresses", () => {
       assert.match(blockReason, /API keys/);
       assert(Math.abs(blockExpiresAt - Date.now() / 1_000 - 900) < 60);
       assert.deepEqual((await audited(`${ip}/32`))[0], ["ip.blocked", "system", null]);
+    });
+
+    it("are not those that still use keys of a project that was deleted", async () => {
+      const ip = anAddress();
+      const { key, projectId, token: own } = await aTenant(api);
+      assert.equal((await api.delete(`/api/v1/projects/${projectId}`, { token: own })).status, 200);
+      const visits = Array.from({ length: 70 }, () => api.get("/api/v1/players", { key, ...from(ip) }));
+      for (const answer of await Promise.all(visits)) assertError(answer, 401, "API_KEY_REVOKED");
     });
 
     it("are not those that send no credentials", async () => {

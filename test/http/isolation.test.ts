@@ -162,7 +162,7 @@ describe("a sandbox", () => {
   it("goes with its project", async () => {
     const { token, projectId } = tenant;
     assert.equal((await api.delete(`/api/v1/projects/${projectId}`, { token })).status, 200);
-    for (const key of [live, test]) assertError(await get("/players", key), 401, "API_KEY_INVALID");
+    for (const key of [live, test]) assertError(await get("/players", key), 401, "API_KEY_REVOKED");
     for (const id of [projectId, sandboxId]) {
       assertError(await api.get(`/api/v1/projects/${id}`, { token }), 404);
       assertError(await api.get("/api/v1/players", { token, headers: { "X-Project-ID": id } }), 404);

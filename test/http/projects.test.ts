@@ -136,7 +136,7 @@ describe("projects", () => {
     for (const one of [key, testKey]) {
       const answer = await api.get("/api/v1/projects", { key: one });
       assert.equal(answer.status, 401);
-      assert.equal(answer.body.error.reason, "API_KEY_INVALID");
+      assert.equal(answer.body.error.reason, "API_KEY_REVOKED");
     }
   });
 

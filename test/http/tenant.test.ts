@@ -162,7 +162,7 @@ describe("the tenant", () => {
       assert.equal((await useKey()).status, 200);
       await putTenant(tenant.tenantId, { deleteAfter: new Date(Date.now() - 1_000) });
       while ((await api.app.transact(deleteDueTenants)) > 0);
-      assertError(await useKey(), 401, "API_KEY_INVALID");
+      assertError(await useKey(), 401, "API_KEY_REVOKED");
       assertError(await useToken(), 401, "SESSION_REVOKED");
       const { email, password } = tenant;
       assertError(await api.post("/api/v1/auth/login", { email, password }), 401, "INVALID_CREDENTIALS");

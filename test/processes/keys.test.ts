@@ -92,8 +92,8 @@ describe("API keys over two processes", () => {
       assertError(await there.get("/api/v1/players", { key, headers }), 403, "ORIGIN_NOT_ALLOWED");
     }, PROMISE);
     must(await here.delete(`/api/v1/projects/${projectId}`, { token }), 200);
-    assertError(await use(here, key), 401, "API_KEY_INVALID");
-    await eventuallyHolds(async () => assertError(await use(there, key), 401, "API_KEY_INVALID"), PROMISE);
+    assertError(await use(here, key), 401, "API_KEY_REVOKED");
+    await eventuallyHolds(async () => assertError(await use(there, key), 401, "API_KEY_REVOKED"), PROMISE);
   });
 
   it("the plan's number of keys is exact, whichever process is asked", async () => {

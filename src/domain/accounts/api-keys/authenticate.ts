@@ -80,10 +80,11 @@ const msFrom = (now: Date, at: Date | string | null): number | undefined =>
   at === null ? undefined : new Date(at).getTime() - now.getTime();
 
 const refusalOf = (row: KeyRow, leftMs: number): DomainError | undefined => {
+  // Not API_KEY_INVALID: whoever still has the key has not guessed it, and is not to be blocked for that.
   if (row.is_project_gone)
-    return unauthorized("API_KEY_INVALID", "The project of this API key has been deleted");
+    return unauthorized("API_KEY_REVOKED", "The project of this API key has been deleted");
   if (row.is_tenant_gone)
-    return unauthorized("API_KEY_INVALID", "The tenant of this API key has been deleted");
+    return unauthorized("API_KEY_REVOKED", "The tenant of this API key has been deleted");
   if (row.status === "REVOKED") return unauthorized("API_KEY_REVOKED", "The API key has been revoked");
   if (row.status === "EXPIRED" || leftMs <= 0)
     return unauthorized("API_KEY_EXPIRED", "The API key has expired");
