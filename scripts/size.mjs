@@ -1,0 +1,45 @@
+// How large Laurel is, for whoever wants to keep it small.
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+const filesOf = (...patterns) => globSync(patterns, { cwd: root, exclude: ["**/node_modules/**"] });
+const textOf = (file) => readFileSync(join(root, file), "utf8");
+const linesOf = (files) => files.reduce((sum, file) => sum + textOf(file).split("\n").length - 1, 0);
+/** Terms of the glossary: rows of its tables without their heads. */
+const termsOf = (text) =>
+  text
+    .split(/^## Glossary$/m)[1]
+    .split(/^## /m)[0]
+    .split("\n")
+    .filter((line) => /^\| (?!Term \|)/.test(line)).length;
+
+const source = filesOf("src/**/*.ts");
+const tests = filesOf("test/**/*.ts");
+const tools = filesOf("{bench,loadtest,scripts}/**/*.{ts,mjs,js}");
+const json = filesOf("src/http/*.json", "test/**/*.json");
+const docs = filesOf("{docs,.}/**/*.md").filter((file) => file.startsWith("docs/") || !file.includes("/"));
+
+const thousands = (n) => n.toLocaleString("en");
+const table = [
+  [
+    "src",
+    `${thousands(linesOf(source))} lines, ${thousands(source.length)} files`,
+    "85,000 lines, 600 files",
+  ],
+  [
+    "test",
+    `${thousands(linesOf(tests))} lines, ${thousands(tests.filter((file) => file.endsWith(".test.ts")).length)} files of tests`,
+    "60,000 lines",
+  ],
+  ["bench, loadtest, scripts", `${thousands(linesOf(tools))} lines`, "2,500 lines"],
+  ["recorded JSON", `${thousands(linesOf(json))} lines`, "0"],
+  ["docs", `${thousands(linesOf(docs))} lines`, "5,000 lines"],
+  [
+    "docs/ARCHITECTURE.md",
+    `${thousands(linesOf(["docs/ARCHITECTURE.md"]))} lines, ${termsOf(textOf("docs/ARCHITECTURE.md"))} terms`,
+    "300 lines, 25 terms",
+  ],
+];
+console.log("| | Now | At most |\n|---|---|---|");
+for (const row of table) console.log(`| ${row.join(" | ")} |`);
