@@ -3,8 +3,8 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { PERSONAL_TABLES } from "../../src/domain/player-lifecycle/personal-tables.ts";
 import { createProjectJobs } from "../../src/jobs/project-jobs.ts";
-import { newId } from "../../src/domain/kernel/ids.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { newId, NIL_ID } from "../../src/domain/kernel/ids.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { chatAs } from "../support/players/chatting-person.ts";
 import { must } from "../support/http/client.ts";
@@ -237,6 +237,29 @@ describe("what is known of a person", () => {
     assertError(await players.get(`/jobs/${job.id}/result`), 409, "INVALID_STATE");
   });
 
+  it("is gone from a sandbox as well whose clock is ahead", async () => {
+    const { token, projectId } = tenant;
+    const path = `/api/v1/projects/${projectId}`;
+    must(await api.post(`${path}/sandbox`, {}, { token }), 201);
+    const to = new Date(Date.now() + 40 * 86_400_000).toISOString();
+    const set = must(await api.put(`${path}/sandbox/clock`, { to }, { token }), 200);
+    if (set.jobId) await players.resultOf(set.jobId);
+    const { sandboxProjectId } = must(await api.get(path, { token }), 200);
+    const key = await aKey(api, { token, projectId, environment: "test" });
+    const own = playersOf(api, { ...tenant, key, projectId: sandboxProjectId });
+    const mark = randomUUID();
+    const ext = `ext-${mark}`;
+    const { id } = must(
+      await own.post("/players", { externalUserId: ext, displayName: `name-${mark}` }),
+      201,
+    );
+    await playAs(own, { id, ext, mark });
+    assert.ok((await placesOf(mark)).length > 5);
+    const job = must(await own.post(`/players/${id}/erase`, { reason: "asked for" }), 201);
+    await own.resultOf(job.id);
+    assert.deepEqual(await placesOf(mark), []);
+  });
+
   it("counts nothing of before for the same id later: that is a new player", async () => {
     const { id, ext } = await aPerson();
     await erase(id);
@@ -279,7 +302,13 @@ describe("what is known of a person", () => {
     const { id, secrets, mark } = await aPerson();
     const job = must(await players.post(`/players/${id}/erase`, { reason: "asked for" }), 201);
     await players.resultOf(job.id);
-    const left = { ids: [id], names: secrets.slice(0, 2), newestEvent: null, phase: "LEDGER", after: [] };
+    const left = {
+      ids: [id],
+      names: secrets.slice(0, 2),
+      events: { upTo: NIL_ID, also: [] },
+      phase: "LEDGER",
+      after: [],
+    };
     const state = JSON.stringify({ ...left, rows: {}, erasedAt: new Date().toISOString() });
     await players.query(sql`
       update ledger_entries set reason = ${secrets[0]}

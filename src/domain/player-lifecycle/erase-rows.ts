@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { eraseReports } from "../social/chat/moderation/personal.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { noteDeletedAwards } from "../kernel/events/uncounted.ts";
-import { idFloor, NIL_ID } from "../kernel/ids.ts";
+import { idFloor, NIL_ID, timeOfId } from "../kernel/ids.ts";
 import { eraseLobbies } from "../social/lobbies/personal.ts";
 import type { Work } from "../kernel/work.ts";
 import { PERSONAL_TABLES } from "./personal-tables.ts";
@@ -31,12 +31,20 @@ export const add = (rows: Counts, table: string, count: number): void => {
 const count = async (work: Work, statement: RawBuilder<unknown>): Promise<number> =>
   (await statement.execute(work.db)).rows.length;
 
-/** Returns the person's newest event; null without any, so that every later one is somebody else's. */
-export const newestEvent = async ({ db }: Work, person: Person): Promise<string | null> => {
-  const found = await sql<{ id: string | null }>`
-    select max(id::text) as id from tracked_events
-    where project_id = ${person.projectId} and external_user_id = any(${texts(person.names)})`.execute(db);
-  return found.rows[0]!.id;
+/** Events of a person: all up to an id, and single ones after it. */
+export type OwnEvents = { upTo: string; also: readonly string[] };
+
+/**
+ * Returns the person's events that are there by now: every other one is somebody else's. An id says when an
+ * event came, and not when it was committed, so those of the last minute are named.
+ */
+export const eventsUntilNow = async ({ db, serverNow }: Work, person: Person): Promise<OwnEvents> => {
+  const upTo = idFloor(serverNow.getTime() - CLOCKS_MS);
+  const found = await sql<{ id: string }>`
+    select id from tracked_events
+    where project_id = ${person.projectId} and external_user_id = any(${texts(person.names)})
+      and id > ${upTo}::uuid`.execute(db);
+  return { upTo, also: found.rows.map(({ id }) => id) };
 };
 
 /**
@@ -65,12 +73,13 @@ export const eraseQueued = async (work: Work, person: Person, rows: Counts): Pro
 export const eraseEvents = async (
   work: Work,
   person: Person,
-  { upTo, rows }: { upTo: string | null; rows: Counts },
+  { upTo, also, rows }: OwnEvents & { rows: Counts },
 ): Promise<boolean> => {
   const { projectId, names } = person;
   const found = await sql<{ id: string }>`
     select id from tracked_events
-    where project_id = ${projectId} and external_user_id = any(${texts(names)}) and id <= ${upTo}::uuid
+    where project_id = ${projectId} and external_user_id = any(${texts(names)})
+      and (id <= ${upTo}::uuid or id = any(${uuids(also)}))
     order by id limit ${EVENTS_AT_ONCE}`.execute(work.db);
   await eraseThese(work, person, { ids: found.rows.map(({ id }) => id), rows });
   return found.rows.length === EVENTS_AT_ONCE;
@@ -130,12 +139,13 @@ const eraseFailures = async (work: Work, person: Person, ids: readonly string[])
     select event_id, processed_at from event_results
     where project_id = ${projectId} and event_id = any(${uuids(ids)}) and status = 'FAILED'`.execute(work.db);
   for (const { event_id: eventId, processed_at: processedAt } of failed.rows) {
-    const atMs = new Date(processedAt).getTime();
+    // Ids have the server's time; a sandbox's clock may be ahead of it.
+    const [fromMs, untilMs] = [timeOfId(eventId), new Date(processedAt).getTime()];
     const said = JSON.stringify({ externalUserId: erasedName(playerId), error: ERASED });
     await sql`
       update outbox set data = data || ${said}::jsonb
-      where project_id = ${projectId} and id >= ${idFloor(atMs - CLOCKS_MS)}::uuid
-        and id <= ${idFloor(atMs + CLOCKS_MS)}::uuid and type = 'event.failed'
+      where project_id = ${projectId} and id >= ${idFloor(fromMs - CLOCKS_MS)}::uuid
+        and id <= ${idFloor(untilMs + CLOCKS_MS)}::uuid and type = 'event.failed'
         and data->>'eventId' = ${eventId}`.execute(work.db);
   }
 };

@@ -1,7 +1,7 @@
 import { isJsonObject } from "../kernel/json.ts";
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
-import { idFloor } from "../kernel/ids.ts";
+import { idFloor, timeOfId } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { type Person, uuids } from "../players/person.ts";
 
@@ -49,13 +49,8 @@ const erasedOf = (type: string, data: Json, who: PersonNames): Json => {
   return { ...changed, occurrences: occurrences.map((one) => ({ ...one, data: withoutTexts(one.data) })) };
 };
 
-/** Lines that may name a person begin when the oldest of the person's players was created. */
-const firstOf = async ({ db }: Work, { projectId, ids }: Person): Promise<string> => {
-  const found = await sql<{ at: Date | string }>`
-    select min(created_at) as at from players
-    where project_id = ${projectId} and id = any(${uuids(ids)})`.execute(db);
-  return idFloor(new Date(found.rows[0]!.at).getTime() - CLOCKS_MS);
-};
+/** Lines that may name a person begin with the id of the oldest of the person's players. */
+const firstOf = ({ ids }: Person): string => idFloor(Math.min(...ids.map(timeOfId)) - CLOCKS_MS);
 
 /**
  * Reads rows after `after` that belong to no player: those that name the person, or are of a lobby whose last
@@ -90,7 +85,7 @@ export const eraseShared = async (
   person: Person,
   { after, name }: { after: string | undefined; name: string },
 ): Promise<{ count: number; after: string | undefined }> => {
-  const page = await readPage(work, person, after ?? (await firstOf(work, person)));
+  const page = await readPage(work, person, after ?? firstOf(person));
   const who: PersonNames = { ids: new Set(person.ids), name };
   const changed = page.flatMap(({ id, type, data }) =>
     type === null ? [] : [{ i: id, d: erasedOf(type, data, who) }],

@@ -10,6 +10,7 @@ import type { Json } from "../kernel/events/events.ts";
 import { partitionOf } from "../kernel/ids.ts";
 import { leaveLobbies } from "../social/lobbies/leave-all.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
+import { projectTime } from "../kernel/project-time.ts";
 import { openGroupChange } from "../progression/group-change.ts";
 import { jobKind, type JobInProgress, type Step } from "../long-work/job-kind.ts";
 import { type ProjectJob, queueJob } from "../long-work/project-jobs.ts";
@@ -24,7 +25,7 @@ import {
   eraseOutbox,
   eraseOwnRows,
   eraseQueued,
-  newestEvent,
+  eventsUntilNow,
 } from "./erase-rows.ts";
 import { eraseExports } from "./erase-exports.ts";
 import { eraseShared } from "./erase-shared.ts";
@@ -41,8 +42,8 @@ type Params = z.output<typeof Params>;
 const State = z.object({
   ids: z.array(z.string()),
   names: z.array(z.string()),
-  /** The newest event at the start; later ones belong to another player who has the name by now. */
-  newestEvent: z.string().nullable(),
+  /** The events at the start; others belong to another player who has the name by now. */
+  events: z.object({ upTo: z.string(), also: z.array(z.string()) }),
   phase: z.enum(["EVENTS", "CHAT", "MENTIONS", "LEDGER", "OUTBOX", "SHARED", "WEBHOOKS", "EXPORTS"]),
   /** Where the phase continues. */
   after: z.array(z.union([z.string(), z.number()])),
@@ -119,14 +120,15 @@ const begin = async (work: Work, job: JobInProgress<Params>): Promise<Step> => {
   if (player.status === "ERASED") return resume(work, job, person);
   if (person.names.some((name) => !before.names.includes(name)))
     throw new Error("another player was merged into this one meanwhile");
-  const erasedAt = work.now.toISOString();
+  const erasedAt = projectTime(work, several.plan).toISOString();
   const turn = several.open(player);
   Object.assign(player, { status: "ERASED", attributes: {}, tags: [] });
   player.dirty.profile = true;
   turn.emit("player.erased", { playerId: player.id, requestedAt: params.requestedAt, erasedAt });
   await several.save();
   await leaveLobbies(work, person, "LEFT");
-  const newest = await newestEvent(work, person);
+  // Before what waits is detached: what comes in between is among that.
+  const { upTo, also } = await eventsUntilNow(work, person);
   const rows: Counts = {};
   await eraseQueued(work, person, rows);
   await eraseOwnRows(work, person, rows);
@@ -134,7 +136,7 @@ const begin = async (work: Work, job: JobInProgress<Params>): Promise<Step> => {
   const next: State = {
     ids: [...ids],
     names: [...names],
-    newestEvent: newest,
+    events: { upTo, also: [...also] },
     phase: "EVENTS",
     after: [],
     rows,
@@ -169,7 +171,7 @@ type Phase = (work: Work, person: Person, page: Page) => Promise<After | undefin
 /** In this order. */
 const PHASES: Readonly<Record<State["phase"], Phase>> = {
   EVENTS: async (work, person, { state, rows }) => {
-    const isMore = await eraseEvents(work, person, { upTo: state.newestEvent, rows });
+    const isMore = await eraseEvents(work, person, { ...state.events, rows });
     return isMore ? [] : undefined;
   },
   CHAT: async (work, person, { rows }) => {

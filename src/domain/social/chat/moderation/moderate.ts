@@ -109,7 +109,8 @@ const ofStanding = (
   now: Date,
 ): DomainError | undefined => {
   if (level < minLevelToPost) return restricted(`players post here from level ${minLevelToPost}`);
-  if (now.getTime() - createdAt.getTime() < minAccountAgeSeconds * 1_000)
+  // A sandbox may have made the player at a later time than the one at which chat is.
+  if (Math.max(0, now.getTime() - createdAt.getTime()) < minAccountAgeSeconds * 1_000)
     return restricted(`players post here ${minAccountAgeSeconds} s after they were made`);
   return undefined;
 };
