@@ -93,13 +93,81 @@ describe("events that come late to a streak", () => {
     assert.deepEqual(reached.at(-1), { kind: "REACHED", name: "2026-01-01", from: 4, to: 6 });
   });
 
-  it("are left out when they are older than the run that was lost, or in the gap behind it", () => {
+  it("lengthen the current run and the one before it at either end", () => {
     const played = aPlayedStreak(aStreak());
     for (const day of [3, 4, 9]) played.hit(noon(day));
-    const before = played.state;
-    for (const day of [1, 2, 3, 7, 8]) assert.ok(!played.hit(noon(day)), `day ${day}`);
-    const { current, longest, doc } = played.state;
-    assert.deepEqual([current, longest, doc.run, doc.lost], [1, 2, before.doc.run, before.doc.lost]);
+    for (const day of [7, 1]) assert.ok(!played.hit(noon(day)), `day ${day} is not next to a run`);
+    assert.ok(!played.hit(noon(3)), "again");
+    assert.ok(played.hit(noon(8)), "with the seventh, which has waited for it");
+    assert.equal(played.state.current, 3);
+    assert.equal(played.state.doc.run?.last, played.state.doc.run!.first + 2);
+    played.hit(noon(2));
+    assert.deepEqual([played.state.doc.lost?.length, played.state.longest], [4, 4]);
+    assert.ok(!played.hit(noon(8)), "again");
+    assert.equal(played.state.current, 3);
+    const reached = played.steps.flatMap((step) => (step.kind === "REACHED" ? [[step.from, step.to]] : []));
+    assert.deepEqual(reached.at(-1), [2, 3]);
+  });
+
+  it("complete what a freeze has kept, which comes back, and bridge gaps by freezes", () => {
+    const played = aPlayedStreak(aStreak({ freeze: { initial: 1, max: 1 } }));
+    for (const day of [1, 3]) played.hit(noon(day));
+    assert.deepEqual([played.state.current, played.state.freezes], [2, 0]);
+    assert.ok(played.hit(noon(2)));
+    assert.deepEqual([played.state.current, played.state.freezes, frozen(played.state)], [3, 1, []]);
+    const backwards = aPlayedStreak(aStreak({ freeze: { initial: 1, max: 1 } }));
+    for (const day of [3, 1]) assert.ok(backwards.hit(noon(day)));
+    assert.deepEqual([backwards.state.current, backwards.state.freezes], [2, 0]);
+    assert.deepEqual(frozen(backwards.state), ["2026-01-02"]);
+  });
+
+  it("give the same in any order, whole or with one gap", () => {
+    const days = fc
+      .tuple(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 2, max: 5 }), fc.integer({ min: 0, max: 6 }))
+      .chain(([first, gap, second]) => {
+        const all = [
+          ...Array.from({ length: first }, (_, i) => i + 1),
+          ...Array.from({ length: second }, (_, i) => first + gap + i),
+        ];
+        return fc.record({
+          order: fc.shuffledSubarray(all, { minLength: all.length }),
+          all: fc.constant(all),
+        });
+      });
+    fc.assert(
+      fc.property(days, ({ order, all }) => {
+        const [live, late] = [aPlayedStreak(aStreak()), aPlayedStreak(aStreak())];
+        for (const day of all) live.hit(noon(day));
+        for (const day of order) late.hit(noon(day));
+        for (const one of [live, late]) one.settle(noon(all.at(-1)!));
+        const { current, longest, deadlineMs } = late.state;
+        assert.deepEqual(
+          [current, longest, deadlineMs],
+          [live.state.current, live.state.longest, live.state.deadlineMs],
+        );
+      }),
+      { numRuns: cases(2_000) },
+    );
+  });
+
+  it("keep nothing by a freeze in the end where every day is done, in any order", () => {
+    const order = fc.integer({ min: 1, max: 9 }).chain((n) =>
+      fc.shuffledSubarray(
+        Array.from({ length: n }, (_, i) => i + 1),
+        { minLength: n },
+      ),
+    );
+    fc.assert(
+      fc.property(order, fc.integer({ min: 1, max: 3 }), (all, initial) => {
+        const played = aPlayedStreak(aStreak({ freeze: { initial, max: 3 } }));
+        for (const day of all) played.hit(noon(day));
+        const { current, freezes } = played.state;
+        assert.deepEqual([current, frozen(played.state)], [all.length, []]);
+        // Of runs before the last two, what freezes had kept is not known any more.
+        assert.ok(freezes === initial || (all.length > 5 && freezes < initial));
+      }),
+      { numRuns: cases(2_000) },
+    );
   });
 
   const kinds = fc.record({

@@ -1,6 +1,7 @@
 import type { EventContext } from "../rule-event.ts";
 import type { CompiledStreak } from "./compile.ts";
 import { consecutive } from "./consecutive.ts";
+import { addEarlier, fillFrozen } from "./earlier.ts";
 import { extend } from "./extend.ts";
 import { periodAt, periodStart } from "./periods.ts";
 import { gather } from "./progress.ts";
@@ -14,9 +15,10 @@ const ZONE_REST_MS = 28_800_000;
 export type Hit = { context: EventContext; zone: ZoneChange };
 
 /**
- * Applies an event to a streak. A late event counts in the period of its own time: it restores a run that was
- * lost after it, returns freezes that were used after it, and joins a lost run with the current one where
- * nothing is missing between them any more. Older events are ignored.
+ * Applies an event to a streak. A late event counts in the period of its own time, whatever came before it: it
+ * restores a run that was lost after it, returns freezes that were used after it or for it, lengthens the
+ * current run and the one before it at either end, and joins the two where nothing is missing between them any
+ * more. Runs before these two stay as they were.
  * @returns the previous state when the event does not count
  */
 export const qualify = (streak: CompiledStreak, before: Streak, { context, zone }: Hit): Settled => {
@@ -49,7 +51,7 @@ const periodic = (streak: CompiledStreak, before: Streak, context: EventContext)
 };
 
 const isDone = ({ doc: { run } }: Streak, period: number): boolean =>
-  run !== undefined && run.first <= period && period <= run.last;
+  run !== undefined && run.first <= period && period <= run.last && !run.frozen.includes(period);
 
 /** Returns the period that an event counts for: within the grace time, the one that has just ended. */
 const periodOf = ({ calendar }: CompiledStreak, { deadlineMs, doc }: Streak, atMs: number): number =>
@@ -62,7 +64,9 @@ const count = (streak: CompiledStreak, state: Streak, done: Done): Settled | und
   const { run, floor = -Infinity } = state.doc;
   const { period } = done;
   if (period < floor || isResting(state, done.atMs)) return undefined;
-  if (run && period < run.first) return joinLost(streak, state, { done, run });
+  if (run && period < run.first)
+    return joinLost(streak, state, { done, run }) ?? addEarlier(streak, state, { run, period });
+  if (run && period <= run.last) return fillFrozen(streak, state, { run, period });
   return period > lastOf(state) ? extend(streak, state, done) : undefined;
 };
 
@@ -81,7 +85,10 @@ const joinLost = (
   if (!lost || done.period <= lost.last) return undefined;
   const past = returnFreezes(streak, restoreRun(state, lost), done.atMs);
   if (past.deadlineMs === null || done.atMs >= past.deadlineMs) return undefined;
-  const longer = extend(streak, past, done).state;
+  let longer = extend(streak, past, done).state;
+  // Those that waited for this one.
+  for (const period of state.doc.early ?? [])
+    if (period === longer.doc.run!.last + 1) longer = extend(streak, longer, { ...done, period }).state;
   const reached = settle(
     streak,
     longer,

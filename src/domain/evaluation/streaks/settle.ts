@@ -1,6 +1,15 @@
 import type { CompiledStreak } from "./compile.ts";
 import { deadlineAfter, periodAt } from "./periods.ts";
-import { type LostRun, NO_STEPS, type Run, type Settled, type Step, type Streak, without } from "./state.ts";
+import {
+  type LostRun,
+  NO_STEPS,
+  type Run,
+  type Settled,
+  type Step,
+  type Streak,
+  type StreakDoc,
+  without,
+} from "./state.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -22,13 +31,27 @@ const freezeOne = (streak: CompiledStreak, state: Streak, run: Run): Settled => 
   return { state: next, steps: [step] };
 };
 
+/** Maximum number of completed periods before the last two runs that are remembered. */
+export const EARLY_MAX = 31;
+
+/** A run that is archived may be joined by late events all the same. */
+const earlierWith = ({ early = [] }: StreakDoc, { first, last, frozen, deadlineMs }: LostRun): number[] => {
+  if (deadlineMs === null) return [...early];
+  const from = Math.max(first, last - EARLY_MAX);
+  const done = Array.from({ length: last - from + 1 }, (_, i) => from + i).filter(
+    (one) => !frozen.includes(one),
+  );
+  return [...early, ...done].toSorted((a, b) => a - b).slice(-EARLY_MAX);
+};
+
 /** Ends the current run; one that was lost before it can no longer be restored. */
 export const breakRun = (
   state: Streak,
   run: Run,
   { brokenMs, by }: Pick<LostRun, "brokenMs" | "by">,
 ): Settled => {
-  const { deadlineMs, current: length, doc } = state;
+  const { deadlineMs, current: length } = state;
+  const doc = state.doc.lost ? { ...state.doc, early: earlierWith(state.doc, state.doc.lost) } : state.doc;
   const lost: LostRun = { ...run, length, deadlineMs, brokenMs, by };
   const steps: Step[] = doc.lost ? [{ kind: "ARCHIVED", run: doc.lost, by: doc.lost.by }] : [];
   steps.push({ kind: "BROKEN", lost });

@@ -43,6 +43,8 @@ export type StreakDoc = {
   lastMs?: number;
   lost?: LostRun;
   progress?: Progress;
+  /** Completed periods before the current run that are not next to it, nor to the lost one; ascending. */
+  early?: readonly number[];
   /** The deadline that the player was warned about. */
   warned?: number;
   /** Number of runs so far (CONSECUTIVE). */
