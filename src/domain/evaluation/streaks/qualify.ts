@@ -59,6 +59,23 @@ const periodOf = ({ calendar }: CompiledStreak, { deadlineMs, doc }: Streak, atM
 
 type Done = { period: number; atMs: number };
 
+/** Adds the periods between a run and the next one that have waited for it, as far as it reaches. */
+const withWaiting = (
+  streak: CompiledStreak,
+  before: Streak,
+  { done, run }: { done: Done; run: Run },
+): Streak => {
+  const { early = [], zone } = before.doc;
+  let state = before;
+  for (const period of early) {
+    if (period <= state.doc.run!.last || period >= run.first) continue;
+    const reached = settle(streak, state, periodStart(streak.calendar, zone!, period) + streak.graceMs).state;
+    if (!reached.doc.run) return state;
+    state = extend(streak, reached, { ...done, period }).state;
+  }
+  return state;
+};
+
 /** Returns the streak with a completed period; undefined when that changes nothing. */
 const count = (streak: CompiledStreak, state: Streak, done: Done): Settled | undefined => {
   const { run, floor = -Infinity } = state.doc;
@@ -85,10 +102,7 @@ const joinLost = (
   if (!lost || done.period <= lost.last) return undefined;
   const past = returnFreezes(streak, restoreRun(state, lost), done.atMs);
   if (past.deadlineMs === null || done.atMs >= past.deadlineMs) return undefined;
-  let longer = extend(streak, past, done).state;
-  // Those that waited for this one.
-  for (const period of state.doc.early ?? [])
-    if (period === longer.doc.run!.last + 1) longer = extend(streak, longer, { ...done, period }).state;
+  const longer = withWaiting(streak, extend(streak, past, done).state, { done, run });
   const reached = settle(
     streak,
     longer,

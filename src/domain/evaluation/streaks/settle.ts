@@ -41,7 +41,7 @@ const earlierWith = ({ early = [] }: StreakDoc, { first, last, frozen, deadlineM
   const done = Array.from({ length: last - from + 1 }, (_, i) => from + i).filter(
     (one) => !frozen.includes(one),
   );
-  return [...early, ...done].toSorted((a, b) => a - b).slice(-EARLY_MAX);
+  return [...new Set([...early, ...done])].toSorted((a, b) => a - b).slice(-EARLY_MAX);
 };
 
 /** Ends the current run; one that was lost before it can no longer be restored. */
