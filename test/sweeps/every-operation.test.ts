@@ -141,7 +141,7 @@ describe("every operation, called once by a key and once by a user", function ()
     first: Answer,
   ): Promise<void> => {
     if (first.body?.pagination?.page !== 1) return;
-    const path = `${call.path}${call.path.includes("?") ? "&" : "?"}page=400`;
+    const path = `${call.path}${call.path.includes("?") ? "&" : "?"}limit=100&page=100`;
     const requestId = `beyond ${operation.route.id}`;
     const { status, body } = await sendAs(caller, operation, { ...call, path }, { requestId });
     const { total } = first.body.pagination;
