@@ -114,6 +114,7 @@ describe("the documents", () => {
   });
 });
 
+const KNOWN = "test/cli/printed-commands.test.ts holds it against the command line";
 /** Blocks of commands that no test runs as they stand, by words of theirs, and why not. */
 const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   [README, "export KEY=svc_test_", "a test of this file sets these variables"],
@@ -129,21 +130,25 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   [SCIM, "export TOKEN=eyJ", "test/docs/docs-scim.test.ts sets these variables"],
   ["docs/contributing.md", "npm run examples", "writes into src; answer-examples.test.ts judges it"],
   ["src/http/reference/README.md", "npm run reference", "writes into src; framework-pages.test.ts compares"],
+  [OPERATE, "npm run migrate", KNOWN],
+  [OPERATE, "admin create", KNOWN],
+  [ACCOUNTS, "admin create", KNOWN],
+  [OPERATE, "reconcile", KNOWN],
+  [OPERATE, "analytics verify", KNOWN],
+  [IMPORT, "import history.ndjson.gz", KNOWN],
+  [OPERATE, "config export", KNOWN],
+  [WEBHOOKS, "laurel.mjs listen", KNOWN],
+  [WEBHOOKS, "laurel.mjs trigger", KNOWN],
+  [
+    OPERATE,
+    "npm run cluster",
+    "pm2's commands; test/processes/npm-cluster.test.ts runs the one of README.md",
+  ],
 ];
 /** Blocks that tests run line by line, and where. */
 const RUN_BY: readonly [path: string, words: string, test: string][] = [
   [README, "npm run cluster", "test/processes/npm-cluster.test.ts"],
-  [OPERATE, "npm run cluster", "test/processes/npm-cluster.test.ts"],
   [OPERATE, "prometheus.yml", "test/processes/prometheus.test.ts"],
-  [OPERATE, "npm run migrate", "test/cli/printed-commands.test.ts"],
-  [OPERATE, "admin create", "test/cli/printed-commands.test.ts"],
-  [ACCOUNTS, "admin create", "test/cli/printed-commands.test.ts"],
-  [OPERATE, "reconcile", "test/cli/printed-commands.test.ts"],
-  [OPERATE, "analytics verify", "test/cli/printed-commands.test.ts"],
-  [IMPORT, "import history.ndjson.gz", "test/cli/printed-commands.test.ts"],
-  [OPERATE, "config export", "test/cli/printed-commands.test.ts"],
-  [WEBHOOKS, "laurel.mjs listen", "test/cli/printed-commands.test.ts"],
-  [WEBHOOKS, "laurel.mjs trigger", "test/cli/printed-commands.test.ts"],
   [ANALYTICS, "experiments/comeback-bonus", "test/cli/demo.test.ts"],
   [OPERATE, "admin processes", "test/http/superadmin-rooms.test.ts"],
 ];
