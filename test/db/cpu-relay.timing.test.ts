@@ -28,7 +28,7 @@ class SmallRounds extends RelaySchedule {
   }
 }
 
-describe("a relay of large rows", function () {
+describe("a relay of large rows", () => {
   let cluster: WebhookCluster;
   let site: HookSite;
 

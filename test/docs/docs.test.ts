@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { sql } from "kysely";
 import { DEMO_BOARDS, DEMO_DEFINITIONS, DEMO_RULES } from "../../src/cli/demo-game.ts";
 import { DEMO_QUESTS, demoSeason } from "../../src/cli/demo-goals.ts";
@@ -13,11 +15,34 @@ import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 import { withAdminTotp } from "../support/mfa/second-factor.ts";
 import { blocksOf, runSteps, stepsOf } from "../support/documents/steps.ts";
-import { watchPlayer } from "../support/documents/watcher.ts";
 import { namesIn, root, rowsIn, rowsOf, textOf } from "../support/documents/documents.ts";
 import { freePort } from "../support/processes/process.ts";
 import { readSourceFiles } from "../support/source/source-files.ts";
 import { skipWithout } from "../support/needed.ts";
+import type { Client } from "../support/http/client.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
+
+/** Runs the example client for a player, and sends an event that it must see. */
+const watchPlayer = async (
+  api: Client,
+  player: string,
+  { key, env }: { key: string; env: NodeJS.ProcessEnv },
+): Promise<void> => {
+  const watcher = spawn(process.execPath, ["docs/examples/watch.mjs", player], { cwd: root, env });
+  let seen = "";
+  for (const stream of [watcher.stdout, watcher.stderr])
+    stream.on("data", (chunk: Buffer) => (seen += chunk.toString()));
+  try {
+    await eventuallyHolds(() => assert.match(seen, /^state\.snapshot \{"seq":\d+/m));
+    const properties = { level: 2, stars: 1 };
+    const event = { externalUserId: player, eventType: "level_finished", properties };
+    assert.equal((await api.post("/api/v1/events", event, { key })).status, 200);
+    await eventuallyHolds(() => assert.match(seen, /^player\.xp \{"amount":\d+/m));
+  } finally {
+    watcher.kill();
+    await once(watcher, "close");
+  }
+};
 
 const README = "README.md";
 const SETTINGS_GUIDE = "docs/guides/settings.md";

@@ -130,7 +130,7 @@ describe("a lane", () => {
   });
 });
 
-describe("a transaction that changes definitions", function () {
+describe("a transaction that changes definitions", () => {
   let database: Database;
   let domain: Domain;
   before(async () => {

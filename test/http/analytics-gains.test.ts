@@ -10,7 +10,7 @@ import { startApp, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { cases } from "../support/properties.ts";
 
-describe("rollups of what players gain", function () {
+describe("rollups of what players gain", () => {
   let api: TestApp;
   before(async () => {
     api = await startApp();

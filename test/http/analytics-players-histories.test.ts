@@ -10,7 +10,7 @@ import { anAsker } from "../support/analytics/questions.ts";
 import { startApp, type TestApp } from "../support/app/app.ts";
 import { cases } from "../support/properties.ts";
 
-describe("lists of players behind numbers", function () {
+describe("lists of players behind numbers", () => {
   let api: TestApp;
   before(async () => {
     api = await startApp();

@@ -5,7 +5,7 @@ import { aChange, apply, aQuestion, START_MS, whenOf } from "../support/analytic
 import { anAsker } from "../support/analytics/questions.ts";
 import { cases } from "../support/properties.ts";
 
-describe("rollups of analytics", function () {
+describe("rollups of analytics", () => {
   let api: TestApp;
   before(async () => {
     api = await startApp();

@@ -37,7 +37,7 @@ const defineGame = async (api: TestApp, { key }: Tenant): Promise<void> => {
   }
 };
 
-describe("the files for a warehouse", function () {
+describe("the files for a warehouse", () => {
   let api: TestApp;
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let store: WarehouseStore;
