@@ -1,17 +1,15 @@
 import assert from "node:assert/strict";
 import { ApiKey } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 describe("the rotation of an API key", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
   const keysPath = (projectId = tenant.projectId) => `/api/v1/projects/${projectId}/api-keys`;
   const create = async (body: object = {}) =>
     must(
@@ -24,10 +22,8 @@ describe("the rotation of an API key", () => {
   const use = (key: string) => api.get("/api/v1/projects", { key });
   const secondsLeft = ({ expiresAt }: { expiresAt: string }) => (Date.parse(expiresAt) - Date.now()) / 1_000;
 
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   it("makes a like key with a new secret, and the old one works on for a day and names it", async () => {
     const { key: oldSecret, ...old } = await create({ rateLimit: 60, metadata: { team: "a" } });

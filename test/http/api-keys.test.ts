@@ -7,15 +7,13 @@ import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { resolveProject } from "../../src/domain/accounts/projects/resolve.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("API keys", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
   const keysPath = (projectId = tenant.projectId) => `/api/v1/projects/${projectId}/api-keys`;
   const create = (body: object, token = tenant.token) =>
     api.post(keysPath(), { name: "Game server", ...body }, { token });
@@ -23,10 +21,8 @@ describe("API keys", () => {
   const use = (key: string) => api.get("/api/v1/projects", { key });
   const callerOf = (key: string): Promise<Caller> => authenticateKey(api.app.transact, api.app.apiKeys, key);
 
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   describe("when created", () => {
     it("show the secret once and then exactly the documented fields", async () => {

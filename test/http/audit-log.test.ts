@@ -2,20 +2,17 @@ import assert from "node:assert/strict";
 import { audit } from "../../src/domain/accounts/audit/audit.ts";
 import { listAudit } from "../../src/domain/accounts/audit/list.ts";
 import { anAdmin } from "../support/app/admin.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const LOG = "/api/v1/audit-log";
 
 describe("the audit log", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const list = async (query = "", token = tenant.token) => must(await api.get(LOG + query, { token }), 200);
   const write = (action: string, at: string) =>

@@ -3,25 +3,19 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const NEXT = "Brass-Lantern-58";
 const anEmail = () => `${randomUUID()}@example.com`;
 
 describe("a user's own account", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const me = async (token = tenant.token) => must(await api.get("/api/v1/auth/me", { token }), 200);
   const patch = (body: object, token = tenant.token) => api.patch("/api/v1/auth/me", body, { token });

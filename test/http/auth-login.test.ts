@@ -6,22 +6,18 @@ import { login as loginWith } from "../../src/domain/accounts/auth/login.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress } from "../support/http/client.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce } from "../support/made.ts";
 
 const WRONG = "Wrong-horse-7";
 const anEmail = () => `${randomUUID()}@example.com`;
 
 describe("POST /auth/login", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const login = (email: string, password: string, address = anAddress()) =>
     api.post("/api/v1/auth/login", { email, password }, { headers: { "X-Forwarded-For": address } });

@@ -1,18 +1,14 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Player } from "../../src/domain/players/player.ts";
-import { type Answer, aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("POST /auth/ws-token", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const wsToken = (body: object, credentials: { key?: string; token?: string }) =>
     api.post("/api/v1/auth/ws-token", body, credentials);

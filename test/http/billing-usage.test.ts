@@ -1,21 +1,18 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { monthOf, monthStart } from "../../src/domain/kernel/usage-counters.ts";
-import { aTenant, type Answer, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, type Answer, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const USAGE = "/api/v1/billing/usage";
 
 describe("the usage of a plan", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const usage = async (of = tenant) => {
     const body = must(await api.get(USAGE, { token: of.token }), 200);

@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { anAdmin, aPlatformToken } from "../support/app/admin.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 type Post = Record<string, unknown> & { slug: string };
 
 describe("blog posts", () => {
-  let api: TestApp;
   let admin: string;
   let machine: string;
   /** Of one test: the posts of all tests are in one blog. */
   let mark: string;
+  const api = madeOnce(startApp);
   before(async () => {
-    api = await startApp();
     admin = (await anAdmin(api)).token;
     machine = await aPlatformToken(api, admin);
   });

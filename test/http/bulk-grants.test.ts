@@ -1,20 +1,15 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { aGame } from "../support/app/game.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 describe("bulk grants", () => {
-  let api: TestApp;
-  let game: Game;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    game = await aGame(api);
-  });
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aGame(api));
 
   const start = (body: object, key?: string) =>
     game.post("/grants/bulk", { bundle: { xp: 5 }, reason: "thanks", ...body }, key);

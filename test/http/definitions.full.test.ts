@@ -1,18 +1,17 @@
 import assert from "node:assert/strict";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
 import { definitionDocument, OPTIONAL_FIELD } from "../support/rules/definition-documents.ts";
+import { madeOnce } from "../support/made.ts";
 
 for (const { kind, plural } of DEFINITION_KINDS.filter(({ hasDrafts }) => !hasDrafts)) {
   describe(`definitions: ${plural}`, () => {
-    let api: TestApp;
-    let tenant: Tenant;
+    const api = madeOnce(startApp);
+    const tenant = madeOnce(() => aTenant(api));
     before(async () => {
-      api = await startApp();
-      tenant = await aTenant(api);
       // What the optional fields name.
       for (const key of ["players", "others"]) await post({ key, name: key }, "segments");
     });

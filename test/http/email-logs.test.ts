@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { listEmailLogs, showEmailLogInFull } from "../../src/domain/accounts/email/logs.ts";
 import type { MailTemplate, MailValues } from "../../src/domain/accounts/email/mail.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { refuseMail } from "../support/mail/mailbox.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const PATH = "/api/v1/email-logs";
 const anAddress = (): string => `${randomUUID()}@example.com`;
@@ -21,9 +22,6 @@ type Log = {
 const page = { page: 1, limit: 20 };
 
 describe("email logs", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
   const queue = <T extends MailTemplate>(template: T, to: string, values: MailValues[T]) =>
     api.app.transactAs({ role: "accounts" })((work) => {
       const { tenantId, userId } = tenant;
@@ -39,12 +37,8 @@ describe("email logs", () => {
       return (data as Log[]).find((log) => log.status === status);
     });
 
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   it("show whom a mail went to and when, but not what it says", async () => {
     const [to, token] = [anAddress(), randomUUID()];

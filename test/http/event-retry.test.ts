@@ -1,16 +1,13 @@
 import assert from "node:assert/strict";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
 import { failed } from "../support/domain/failed-event.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("events, listed and tried again", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   const get = (path: string, key = tenant.key): Promise<Answer> => api.get(`/api/v1${path}`, { key });
   const post = (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
     api.post(`/api/v1${path}`, body, { key });

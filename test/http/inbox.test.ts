@@ -1,23 +1,20 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { aGame } from "../support/app/game.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 
 describe("a player's inbox", () => {
-  let api: TestApp;
-  let game: Game;
   let player: string;
   let inbox: string;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aGame(api));
   beforeEach(async () => {
-    game = await aGame(api);
     player = await game.player("ada");
     inbox = `/players/${player}/inbox`;
   });

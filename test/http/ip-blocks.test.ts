@@ -5,21 +5,20 @@ import type { Transact } from "../../src/domain/kernel/work.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { anotherServer } from "../support/app/another-server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { aNetwork, blocksBy, pathOf as path } from "../support/app/ip-blocks.ts";
 import { from } from "../support/http/limit-headers.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("blocked addresses", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let token: string;
   let adminId: string;
   let { status, block, unblock, visit, audited } = {} as ReturnType<typeof blocksBy>;
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
     ({ token, adminId } = await anAdmin(api));
     ({ status, block, unblock, visit, audited } = blocksBy(api, token));
   });

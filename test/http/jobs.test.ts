@@ -5,21 +5,18 @@ import { ANY_JOB } from "../../src/domain/registries/jobs/job-access.ts";
 import type { JobAccess } from "../../src/domain/long-work/job-kind.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aJob } from "../support/app/jobs.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("jobs of a project", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const get = (path: string, key = tenant.key) => api.get(`/api/v1/jobs${path}`, { key });
   const cancel = (id: string, key = tenant.key) => api.post(`/api/v1/jobs/${id}/cancel`, {}, { key });

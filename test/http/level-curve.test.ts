@@ -1,20 +1,15 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DEFAULT_CURVE } from "../../src/domain/evaluation/xp/levels.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const PATH = "/api/v1/level-curve";
 
 describe("the level curve", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   const put = (body: unknown, key = tenant.key): Promise<Answer> => api.request("PUT", PATH, { key, body });
   const levelOf = async (player: string): Promise<number> =>
     (await api.get(`/api/v1/players/ext:${player}`, { key: tenant.key })).body.level as number;

@@ -3,22 +3,19 @@ import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import type { LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
 import { pruneEnded } from "../../src/jobs/prune.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aLobbyGame, type LobbyGame } from "../support/lobbies/lobby-game.ts";
+import { aLobbyGame } from "../support/lobbies/lobby-game.ts";
+import { madeOnce } from "../support/made.ts";
 
 const CODE = /^[ABCDEFGHJKMNPQRSTVWXYZ2-9]{6}$/;
 const GHOST = "00000000-0000-7000-8000-000000000000";
 
 describe("lobbies", () => {
-  let api: TestApp;
-  let game: LobbyGame;
-  before(async () => {
-    api = await startApp();
-    game = await aLobbyGame(api);
-  });
+  const api = madeOnce(startApp);
+  const game = madeOnce(() => aLobbyGame(api));
 
   const told = (lobbyId: string): Promise<[string, Json][]> =>
     api.app.transact(async ({ db }) => {

@@ -2,19 +2,18 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { endBoosts } from "../../src/jobs/end-boosts.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 const RUSH = { boostKey: "rush", applies: "xp", factor: 2, durationSeconds: 600 };
 
 describe("a player's boosts", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let player: string;
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
     must(await post("/currencies", { key: "coins", name: "Coins" }), 201);
     must(
       await post("/leaderboards", {

@@ -1,18 +1,17 @@
 import assert from "node:assert/strict";
-import { startApp, type TestApp } from "../support/app/app.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { startApp } from "../support/app/app.ts";
+import { aGame } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 const DAY = { type: "CALENDAR", unit: "DAY", timezone: "PLAYER" };
 const wins = { eventTypes: ["won"], aggregate: "count" };
 
 describe("the metrics of a player", () => {
-  let api: TestApp;
-  let game: Game;
   let ada: string;
+  const api = madeOnce(startApp);
+  const game = madeOnce(() => aGame(api));
   before(async () => {
-    api = await startApp();
-    game = await aGame(api);
     ada = await game.player("ada");
     await game.make("/rules", {
       key: "wins",

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
+import { madeOnce } from "../support/made.ts";
 
 const fieldOf = (answer: Answer): string => {
   assertError(answer, 400);
@@ -9,12 +10,8 @@ const fieldOf = (answer: Answer): string => {
 };
 
 describe("profiles of players", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const identify = (body: object) => api.post("/api/v1/players", body, { key: tenant.key });
   const patch = (ref: string, body: object) => api.patch(`/api/v1/players/${ref}`, body, { key: tenant.key });

@@ -1,19 +1,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
+import { madeOnce } from "../support/made.ts";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 
 describe("XP granted by hand", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let player: string;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   beforeEach(async () => {
     const made = await api.post("/api/v1/players", { externalUserId: randomUUID() }, { key: tenant.key });
     player = made.body.id;

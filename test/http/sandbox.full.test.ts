@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { Project } from "../../src/domain/accounts/projects/project.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 const rule = (key: string, amount: number) => ({
   key,
@@ -24,7 +25,6 @@ const definitions = Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plu
 const nothing = { rules: 0, leaderboards: 0, levelCurve: 0, analyticsReports: 0, definitions, skipped: [] };
 
 describe("the sandbox of a project", () => {
-  let api: TestApp;
   let tenant: Tenant;
   let live: string;
   let test: string;
@@ -48,8 +48,8 @@ describe("the sandbox of a project", () => {
     await act(`/rules/${key}/publish`, owner);
   };
 
+  const api = madeOnce(startApp);
   beforeEach(async () => {
-    api = await startApp();
     tenant = await aTenant(api);
     live = tenant.key;
     const { token, projectId } = tenant;

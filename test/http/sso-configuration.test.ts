@@ -1,22 +1,20 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
-import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
-import { putSso, type SsoServer, startSsoServer } from "../support/sso/server.ts";
+import { startHostileProvider } from "../support/providers/hostile-provider.ts";
+import { putSso, startSsoServer } from "../support/sso/server.ts";
 import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
 import { selfSigned } from "../support/webhooks/certificate.ts";
+import { madeOnce } from "../support/made.ts";
 
 const SSO = "/api/v1/enterprise/sso";
 
 describe("configuration of single sign-on", () => {
-  let api: TestApp;
-  let server: SsoServer;
-  let provider: HostileProvider;
   let tenant: Tenant;
   const { cert } = aSigningKey();
 
@@ -30,11 +28,9 @@ describe("configuration of single sign-on", () => {
   });
   const get = ({ token } = tenant) => server.get(SSO, { token });
 
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-    provider = await startHostileProvider();
-  });
+  const api = madeOnce(startApp);
+  const server = madeOnce(() => startSsoServer(api));
+  const provider = madeOnce(() => startHostileProvider());
   beforeEach(async () => {
     provider.malice = {};
     tenant = await aTenant(server);

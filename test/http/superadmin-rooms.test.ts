@@ -2,25 +2,21 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { aLobby, aGuest } from "../support/lobbies/room.ts";
 import { aPlayer, join, type Listener } from "../support/rooms/sdk.ts";
-import { type Admin, anAdmin } from "../support/app/admin.ts";
+import { anAdmin } from "../support/app/admin.ts";
 import { anotherServer } from "../support/app/another-server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { blockWith, finished, runPrinted } from "../support/documents/commands.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { madeOnce } from "../support/made.ts";
 
 const PATHS = ["rooms", "rooms/unknown", "processes"];
 
 describe("super-admins and the rooms that are open", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let admin: Admin;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-    admin = await anAdmin(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
+  const admin = madeOnce(() => anAdmin(api));
 
   const get = (path: string) => api.get(`/api/v1/admin/${path}`, { token: admin.token });
   const rooms = async (query = "") => must(await get(`rooms?projectId=${tenant.projectId}${query}`), 200);

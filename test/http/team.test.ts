@@ -3,22 +3,19 @@ import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import type { Role } from "../../src/domain/kernel/caller.ts";
 import { changeMember } from "../../src/domain/accounts/team/members.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import { aMember, type Member } from "../support/app/member.ts";
 import { anInvitation, putTenant } from "../support/operations/team.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const MEMBERS = "/api/v1/team/members";
 
 describe("the team", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const join = (role: Role, status?: "ACTIVE" | "PENDING" | "SUSPENDED"): Promise<Member> =>
     aMember(api, tenant.tenantId, role, status);

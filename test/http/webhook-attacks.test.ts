@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { sql } from "kysely";
 import { planTest } from "../../src/domain/delivery/webhooks/test-events.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
+import { madeOnce } from "../support/made.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies are held against the API's description
 type Body = any;
@@ -15,15 +16,13 @@ type Body = any;
 const WITHIN = { timeoutMs: 60_000 };
 
 describe("webhooks in hostile hands", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let owner: { token: string };
   let receiver: Receiver;
   const held: ServerResponse[] = [];
 
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
     owner = { token: tenant.token };
     receiver = await startReceiver((response, { path: at }) => {
       if (at === "/held") held.push(response);

@@ -1,25 +1,22 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { putOnPlan } from "../support/app/plans.ts";
+import { madeOnce } from "../support/made.ts";
 
 const URL_OF_NOBODY = "http://127.0.0.1:9/hook";
 
 describe("webhooks", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   const create = (body: object = {}, token = tenant.token) =>
     api.post("/api/v1/webhooks", { url: URL_OF_NOBODY, events: ["player.level_up"], ...body }, { token });
   const path = (id: string, rest = ""): string => `/api/v1/webhooks/${id}${rest}`;
 
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   it("are made with a secret that is shown once, listed, read, changed and deleted", async () => {
     const { token } = tenant;
