@@ -3,7 +3,7 @@ import { laurel } from "../support/processes/command.ts";
 import { temporaryDir } from "../support/processes/process.ts";
 import { onTerminal } from "../support/processes/terminal.ts";
 
-describe("laurel migrate down", function () {
+describe("laurel migrate down", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let env: Record<string, string>;
   let newest: string;

@@ -5,8 +5,8 @@ import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { RelaySchedule, type RoundPlan } from "../../src/domain/delivery/outbox/relay-schedule.ts";
 import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
-import type { HookSite } from "../support/webhooks/webhook-app.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { openWebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;
@@ -28,18 +28,15 @@ class SmallRounds extends RelaySchedule {
   }
 }
 
-describe("a relay of large rows", function () {
-  let cluster: WebhookCluster;
-  let site: HookSite;
-
-  before(async () => {
-    cluster = await openWebhookCluster();
-  });
+describe("a relay of large rows", () => {
+  const cluster = madeOnce(
+    () => openWebhookCluster(),
+    (made) => made.close(),
+  );
+  const site = madeForEach(() => cluster.aSite());
   beforeEach(async () => {
-    site = await cluster.aSite();
     await cluster.app.transact((work) => readFeed(work, site, { limit: 1 }));
   });
-  after(() => cluster?.close());
 
   const commit = (numbers: readonly number[], data: object): Promise<void> =>
     cluster.app.transact(async (work) => {

@@ -4,13 +4,13 @@ import { checkPostgres } from "../../src/cli/doctor-checks.ts";
 import { concernsErased } from "../../src/domain/delivery/webhooks/persons.ts";
 import { openPostgres } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
+import { startServices } from "../support/processes/services.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("a database that has grown since its last statistics", () => {
-  let services: Services;
   let database: Awaited<ReturnType<typeof openPostgres>>;
+  const services = madeOnce(() => startServices(""));
   before(async () => {
-    services = await startServices("");
     database = await openPostgres(services.databaseUrl, 2);
     await database.migrateUp();
   });

@@ -6,7 +6,8 @@ import { pino } from "pino";
 import { redisConnections } from "../../src/platform/redis-connection.ts";
 import { openPresence } from "../../src/platform/redis-presence.ts";
 import { eventually } from "../support/eventually.ts";
-import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
+import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** Longer than a command waits for its answer, in ms. */
 const OUTAGE_MS = 2_500;
@@ -14,13 +15,14 @@ const RECOVERY_MAX_MS = 5_000;
 
 describe("connections to Redis", () => {
   const target = new URL(process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379");
-  let proxy: TcpProxy;
   let url: string;
+  const proxy = madeOnce(
+    () => startTcpProxy(target.hostname, Number(target.port || 6_379)),
+    (made) => made.stop(),
+  );
   before(async () => {
-    proxy = await startTcpProxy(target.hostname, Number(target.port || 6_379));
     url = `redis://127.0.0.1:${proxy.port}`;
   });
-  after(() => proxy.stop());
 
   /** After an outage in which connections were taken and closed; `isBack` is asked until it is. */
   const isBackAfterOutage = async (redis: Redis, isBack: () => Promise<boolean>): Promise<void> => {

@@ -4,9 +4,10 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import type { RowScope, Transact } from "../../src/domain/kernel/work.ts";
 import { sql } from "kysely";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { openPostgres } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
+import { startServices } from "../support/processes/services.ts";
+import { madeOnce } from "../support/made.ts";
 
 const NAMES = { text: "select external_user_id as name from players order by 1", values: [] };
 const WHO = {
@@ -16,13 +17,11 @@ const WHO = {
 };
 
 describe("a read in one message, within a scope", () => {
-  let services: Services;
-  let database: Database;
   let ada: string;
   let bob: string;
+  const services = madeOnce(() => startServices(""));
+  const database = madeOnce(() => openPostgres(services.databaseUrl, 2));
   before(async () => {
-    services = await startServices("");
-    database = await openPostgres(services.databaseUrl, 2);
     const domain = openDomain(database);
     [ada, bob] = [await domain.addProject(), await domain.addProject()];
     await domain.addPlayer(ada, "ada");

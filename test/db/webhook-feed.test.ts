@@ -3,22 +3,19 @@ import { sql } from "kysely";
 import { type FeedPage, readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { eventually } from "../support/eventually.ts";
 import { kill } from "../support/processes/process.ts";
-import type { HookSite } from "../support/webhooks/webhook-app.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { openWebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { madeOnce } from "../support/made.ts";
 
 const COMMITS = 60;
 const EVENTS = 20;
 const KILL_AT = 30;
 
 describe("the feed of webhook events, filled by two workers of which one is killed", () => {
-  let cluster: WebhookCluster;
-  let site: HookSite;
-
-  before(async () => {
-    cluster = await openWebhookCluster();
-    site = await cluster.aSite();
-  });
-  after(() => cluster?.close());
+  const cluster = madeOnce(
+    () => openWebhookCluster(),
+    (made) => made.close(),
+  );
+  const site = madeOnce(() => cluster.aSite());
 
   const read = (cursor?: string): Promise<FeedPage> =>
     cluster.app.transact((work) => readFeed(work, site, { limit: 100, cursor }));

@@ -9,22 +9,21 @@ import {
 } from "../../src/domain/delivery/webhooks/registration.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import type { HookSite } from "../support/webhooks/webhook-app.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
-import { isSigned, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
+import { openWebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { isSigned, startReceiver } from "../support/webhooks/receiver.ts";
+import { madeOnce } from "../support/made.ts";
 
 const WITHIN = { timeoutMs: 60_000 };
 /** Longer than a sweep takes to find what is due. */
 const SWEEPS_MS = 2_500;
 
 describe("deliveries by two workers", () => {
-  let cluster: WebhookCluster;
-  let receiver: Receiver;
   let site: HookSite;
   let status = 200;
 
+  const cluster = madeOnce(() => openWebhookCluster());
+  const receiver = madeOnce(() => startReceiver((response) => void response.writeHead(status).end()));
   before(async () => {
-    cluster = await openWebhookCluster();
-    receiver = await startReceiver((response) => void response.writeHead(status).end());
     site = await cluster.aSite();
     await Promise.all([cluster.startWorker(), cluster.startWorker()]);
   });

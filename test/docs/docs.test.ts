@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { sql } from "kysely";
 import { DEMO_BOARDS, DEMO_DEFINITIONS, DEMO_RULES } from "../../src/cli/demo-game.ts";
 import { DEMO_QUESTS, demoSeason } from "../../src/cli/demo-goals.ts";
@@ -13,11 +15,34 @@ import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 import { withAdminTotp } from "../support/mfa/second-factor.ts";
 import { blocksOf, runSteps, stepsOf } from "../support/documents/steps.ts";
-import { watchPlayer } from "../support/documents/watcher.ts";
 import { namesIn, root, rowsIn, rowsOf, textOf } from "../support/documents/documents.ts";
 import { freePort } from "../support/processes/process.ts";
 import { readSourceFiles } from "../support/source/source-files.ts";
 import { skipWithout } from "../support/needed.ts";
+import type { Client } from "../support/http/client.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
+
+/** Runs the example client for a player, and sends an event that it must see. */
+const watchPlayer = async (
+  api: Client,
+  player: string,
+  { key, env }: { key: string; env: NodeJS.ProcessEnv },
+): Promise<void> => {
+  const watcher = spawn(process.execPath, ["docs/examples/watch.mjs", player], { cwd: root, env });
+  let seen = "";
+  for (const stream of [watcher.stdout, watcher.stderr])
+    stream.on("data", (chunk: Buffer) => (seen += chunk.toString()));
+  try {
+    await eventuallyHolds(() => assert.match(seen, /^state\.snapshot \{"seq":\d+/m));
+    const properties = { level: 2, stars: 1 };
+    const event = { externalUserId: player, eventType: "level_finished", properties };
+    assert.equal((await api.post("/api/v1/events", event, { key })).status, 200);
+    await eventuallyHolds(() => assert.match(seen, /^player\.xp \{"amount":\d+/m));
+  } finally {
+    watcher.kill();
+    await once(watcher, "close");
+  }
+};
 
 const README = "README.md";
 const SETTINGS_GUIDE = "docs/guides/settings.md";
@@ -114,6 +139,7 @@ describe("the documents", () => {
   });
 });
 
+const KNOWN = "test/cli/printed-commands.test.ts holds it against the command line";
 /** Blocks of commands that no test runs as they stand, by words of theirs, and why not. */
 const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   [README, "export KEY=svc_test_", "a test of this file sets these variables"],
@@ -129,21 +155,25 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   [SCIM, "export TOKEN=eyJ", "test/docs/docs-scim.test.ts sets these variables"],
   ["docs/contributing.md", "npm run examples", "writes into src; answer-examples.test.ts judges it"],
   ["src/http/reference/README.md", "npm run reference", "writes into src; framework-pages.test.ts compares"],
+  [OPERATE, "npm run migrate", KNOWN],
+  [OPERATE, "admin create", KNOWN],
+  [ACCOUNTS, "admin create", KNOWN],
+  [OPERATE, "reconcile", KNOWN],
+  [OPERATE, "analytics verify", KNOWN],
+  [IMPORT, "import history.ndjson.gz", KNOWN],
+  [OPERATE, "config export", KNOWN],
+  [WEBHOOKS, "laurel.mjs listen", KNOWN],
+  [WEBHOOKS, "laurel.mjs trigger", KNOWN],
+  [
+    OPERATE,
+    "npm run cluster",
+    "pm2's commands; test/processes/npm-cluster.test.ts runs the one of README.md",
+  ],
 ];
 /** Blocks that tests run line by line, and where. */
 const RUN_BY: readonly [path: string, words: string, test: string][] = [
   [README, "npm run cluster", "test/processes/npm-cluster.test.ts"],
-  [OPERATE, "npm run cluster", "test/processes/npm-cluster.test.ts"],
   [OPERATE, "prometheus.yml", "test/processes/prometheus.test.ts"],
-  [OPERATE, "npm run migrate", "test/cli/printed-commands.test.ts"],
-  [OPERATE, "admin create", "test/cli/printed-commands.test.ts"],
-  [ACCOUNTS, "admin create", "test/cli/printed-commands.test.ts"],
-  [OPERATE, "reconcile", "test/cli/printed-commands.test.ts"],
-  [OPERATE, "analytics verify", "test/cli/printed-commands.test.ts"],
-  [IMPORT, "import history.ndjson.gz", "test/cli/printed-commands.test.ts"],
-  [OPERATE, "config export", "test/cli/printed-commands.test.ts"],
-  [WEBHOOKS, "laurel.mjs listen", "test/cli/printed-commands.test.ts"],
-  [WEBHOOKS, "laurel.mjs trigger", "test/cli/printed-commands.test.ts"],
   [ANALYTICS, "experiments/comeback-bonus", "test/cli/demo.test.ts"],
   [OPERATE, "admin processes", "test/http/superadmin-rooms.test.ts"],
 ];

@@ -3,10 +3,10 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { planExport } from "../../src/domain/analytics/exports/plan.ts";
 import { writeExport } from "../../src/domain/analytics/exports/write.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { cases } from "../support/properties.ts";
+import { madeOnce } from "../support/made.ts";
 
 const HOUR_MS = 3_600_000;
 /** All histories end here. */
@@ -21,13 +21,8 @@ const aTime = fc.oneof(
 );
 
 describe("events that are read as a file", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database, () => new Date(END_MS + 24 * HOUR_MS));
-  });
-  after(() => database.close());
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
+  const domain = madeOnce(() => openDomain(database, () => new Date(END_MS + 24 * HOUR_MS)));
 
   const aProject = async (times: readonly number[]): Promise<string> => {
     const projectId = await domain.addProject();

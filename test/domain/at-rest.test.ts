@@ -7,21 +7,13 @@ import { readBy } from "../../src/domain/kernel/read.ts";
 import { createJobs } from "../../src/jobs/jobs.ts";
 import { EVERY_KEY } from "../../src/jobs/runner.ts";
 import { createSweep } from "../../src/jobs/sweep.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const LEVEL = { type: "player_property", field: "level", op: "gte", value: 2 };
 const IDLE = { type: "player_property", field: "lastSeenAt", op: "older_than", value: "P7D" };
 
 describe("a worker at rest", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   /** The jobs that the sweep wakes now. */
   const due = async (): Promise<string[]> => {

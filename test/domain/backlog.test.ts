@@ -1,18 +1,10 @@
 import assert from "node:assert/strict";
 import { readBacklog } from "../../src/domain/tracking/backlog.ts";
 import { addLook, type Look, rateSince } from "../../src/domain/tracking/processing-rate.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("the backlog of a project", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   const NOTHING = {
     events: { waiting: 0, later: 0, oldestSeconds: null, perSecond: null },

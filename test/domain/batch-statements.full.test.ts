@@ -8,12 +8,10 @@ import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { listen } from "../support/domain/listen.ts";
 import { ALL_PARTS, usersIn } from "../support/domain/process-parts.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const PART = 7;
 const SIZES = [1, 10, 100, 500];
@@ -21,20 +19,16 @@ const SIZES = [1, 10, 100, 500];
 const STILL_HERE = "/* unanswered */ select";
 
 describe("a batch of events", () => {
-  let database: Database;
-  let domain: Domain;
   let statements: string[];
   const projects: string[] = [];
   const plans = createPlanCache();
 
+  const { database, domain } = memoryDomain();
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     for (let i = 0; i < 3; i++) projects.push(await aBusyProject());
     statements = await listen(database);
     for (const projectId of projects) await run(await track(projectId, usersIn(projectId, PART, 1, "warm-")));
   });
-  after(() => database.close());
 
   /** With everything that a batch may load and write: rules, limits, attributes, boards of each source. */
   const aBusyProject = async (): Promise<string> => {

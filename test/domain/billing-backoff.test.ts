@@ -6,21 +6,20 @@ import { addCustomer, dueCustomers, markCustomers } from "../../src/domain/accou
 import type { BillingProvider } from "../../src/domain/accounts/billing/provider.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { createSyncBilling } from "../../src/jobs/sync-billing.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { startApp } from "../support/app/app.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { sharedFakeStripe } from "../support/providers/fake-stripe.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeForEach } from "../support/made.ts";
 
 const MINUTE_MS = 60_000;
 
 describe("customers whom the payment provider cannot show", () => {
-  let database: Database;
   let domain: Domain;
   let nowMs: number;
 
+  const database = madeForEach(openMemoryDatabase);
   beforeEach(async () => {
-    database = await openMemoryDatabase();
     nowMs = Date.now();
     domain = openDomain(database, () => new Date(nowMs));
   });

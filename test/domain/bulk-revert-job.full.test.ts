@@ -9,33 +9,29 @@ import { bulkRevert } from "../../src/domain/revert/bulk/bulk-revert.ts";
 import { GROUP_MAX } from "../../src/domain/revert/bulk/sums.ts";
 import { startBulkRevert } from "../../src/domain/revert/bulk/start-bulk-revert.ts";
 import { revertEvents } from "../../src/domain/revert/revert-events.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { runJob } from "../support/domain/backfill.ts";
-import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { makeCrashing } from "../support/domain/crashing.ts";
+import { openDomain } from "../support/domain/domain.ts";
 import { listen } from "../support/domain/listen.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { aHistoryProject, findingsOf, standingOf } from "../support/reverts/histories.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** The players that an event may reach besides its own. */
 const FRIENDS = Object.fromEntries([1, 2, 3, 4, 5, 6].map((n) => [`friend${n}`, `friend-${n}`]));
 const STILL_HERE = "/* unanswered */ select";
 
 describe("the job of a bulk revert", () => {
-  let database: Database;
-  let domain: Domain;
-  let crashing: Crashing;
   let statements: string[];
   let aheadMs = 0;
 
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
+  const domain = madeOnce(() => openDomain(database, () => new Date(Date.now() + aheadMs)));
+  const crashing = madeOnce(() => makeCrashing(database));
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database, () => new Date(Date.now() + aheadMs));
-    crashing = await makeCrashing(database);
     statements = await listen(database);
   });
-  after(() => database.close());
 
   const paramsOf = (filter: Json): Json => ({
     filter,

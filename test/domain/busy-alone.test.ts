@@ -11,24 +11,19 @@ import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { ALL_PARTS } from "../support/domain/process-parts.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 /** The amount of XP that PostgreSQL refuses to write as it would cancel a statement that takes too long. */
 const STUCK_XP = 13;
 
 describe("an event that cannot be saved because the database is busy", () => {
-  let database: Database;
-  let domain: Domain;
   let transact: Transact;
   let projectId: string;
   let blamed: string[];
 
+  const { database, domain } = memoryDomain();
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     transact = createTransact({
       em: database.em,
       clock: () => new Date(Date.now() + 60_000),
@@ -43,7 +38,6 @@ describe("an event that cannot be saved because the database is busy", () => {
         when (new.amount = ${sql.lit(STUCK_XP)}) execute function cancel()`.execute(db);
     });
   });
-  after(() => database.close());
   beforeEach(async () => {
     blamed = [];
     projectId = await domain.addProject();

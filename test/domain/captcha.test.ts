@@ -7,12 +7,12 @@ import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { createCaptcha } from "../../src/platform/captcha.ts";
 import {
   altchaToken,
-  type CaptchaProviderServer,
   HOSTNAME,
   siteSettings,
   solved,
   startCaptchaProvider,
 } from "../support/providers/captcha-provider.ts";
+import { madeOnce } from "../support/made.ts";
 
 const IP = "192.0.2.7";
 const silent = { error: () => undefined };
@@ -105,15 +105,14 @@ describe("a captcha of altcha", () => {
 });
 
 describe("a captcha of a hosted provider", () => {
-  let provider: CaptchaProviderServer;
   const captchaOf = (change: Partial<CaptchaSettings> = {}) =>
     createCaptcha(siteSettings(provider.verifyUrl, change), silent);
 
-  before(async () => {
-    provider = await startCaptchaProvider();
-  });
+  const provider = madeOnce(
+    () => startCaptchaProvider(),
+    (made) => made.stop(),
+  );
   afterEach(() => provider.answer(undefined));
-  after(() => provider.stop());
 
   it("takes a token that the provider takes, and tells it the secret and the address", async () => {
     for (const name of ["turnstile", "hcaptcha", "recaptcha"] as const) {

@@ -15,22 +15,14 @@ import type { ChatActor } from "../../src/domain/kernel/events/chat-views.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { aTalk, messageOf, type PlayerActor, type Talk } from "../support/chat/talk.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const DAY_MS = 86_400_000;
 const SERVER: ChatActor = { kind: "SERVER", isModerator: true };
 
 describe("what chat keeps", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   /** A transaction at another time. */
   const later = <T>(ms: number, run: (work: Work) => Promise<T>): Promise<T> =>

@@ -4,20 +4,12 @@ import { commitBy } from "../../src/domain/kernel/commit.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { type Sending, sendMessages, type Sent } from "../../src/domain/social/chat/messages.ts";
 import type { ChatLine } from "../../src/domain/kernel/events/chat-views.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { type KnownSends, knownSends } from "../support/chat/known.ts";
 import { aTalk, messageOf, type Talk } from "../support/chat/talk.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("sends that are decided by what a room remembers", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   const open = async (players = 3): Promise<{ talk: Talk; room: KnownSends }> => {
     const talk = await aTalk(domain, players);

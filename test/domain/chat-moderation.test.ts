@@ -4,25 +4,17 @@ import { globalChannelId } from "../../src/domain/social/chat/channel-row.ts";
 import { sendMessages } from "../../src/domain/social/chat/messages.ts";
 import { patchReport } from "../../src/domain/social/chat/moderation/report-changes.ts";
 import { reportMessage } from "../../src/domain/social/chat/moderation/report-message.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { makeCrashing } from "../support/domain/crashing.ts";
+import { madeOnce } from "../support/made.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("what a moderator decides", () => {
-  let database: Database;
-  let domain: Domain;
-  let crashing: Crashing;
   let projectId: string;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-    crashing = await makeCrashing(database);
-  });
+  const { database, domain } = memoryDomain();
+  const crashing = madeOnce(() => makeCrashing(database));
   beforeEach(async () => {
     projectId = await domain.addProject();
   });
-  after(() => database.close());
 
   /** A report of a message of ada, taken on. */
   const aReport = async (): Promise<string> => {

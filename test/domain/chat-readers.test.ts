@@ -3,19 +3,11 @@ import { sql } from "kysely";
 import { addSanction } from "../../src/domain/social/chat/moderation/sanction-changes.ts";
 import { findReaders, type Reader, readerKey } from "../../src/domain/social/chat/readers.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { aTalk, noteStatements, type Talk } from "../support/chat/talk.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("who may go on reading", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { database, domain } = memoryDomain();
 
   const readersOf = ({ ref, players }: Talk): Reader[] =>
     players.map(({ playerId }) => ({ ...ref, playerId }));

@@ -9,20 +9,12 @@ import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { aTalk, messageOf, noteStatements, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("sends to a channel", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { database, domain } = memoryDomain();
 
   it("are one message for each clientMsgId, numbered 1 to n, for all readers the same", async () => {
     const talk = await aTalk(domain, 4);

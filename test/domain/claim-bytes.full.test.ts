@@ -3,11 +3,11 @@ import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { CLAIM_BYTES_MAX, FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { publish } from "../support/domain/rule-projects.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { userIn } from "../support/domain/process-parts.ts";
+import { madeOnce } from "../support/made.ts";
 
 const TEXT = "y".repeat(15_000);
 /** Of 300 kB each. */
@@ -17,11 +17,7 @@ const NOTHINGS = { list: Array.from({ length: 5_000 }, () => ({})) };
 const PART = 3;
 
 describe("a claim of events that tell much", () => {
-  let database: Database;
-  before(async () => {
-    database = await openMemoryDatabase();
-  });
-  after(() => database.close());
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
 
   it("ends before what it writes in one statement is too large, and the next one goes on", async () => {
     const domain = openDomain(database);

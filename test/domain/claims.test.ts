@@ -5,24 +5,16 @@ import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { ALL_PARTS, processParts, userIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { cases } from "../support/properties.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("a claim of several partitions", () => {
-  let database: Database;
-  let domain: Domain;
   let projectId: string;
   const onError = (error: unknown): never => assert.fail(String(error));
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
   beforeEach(async () => {
     projectId = await domain.addProject();
     await publish(domain, projectId, {

@@ -16,11 +16,9 @@ import {
   shadowRule,
 } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { getRule, patchRule } from "../../src/domain/rules/rules.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { addLargeRules } from "../support/rules/many-rules.ts";
 import { define, publish } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const LOOP = { code: "VALIDATION_ERROR", reason: "RULE_LOOP" };
 const NOTE = { publishedBy: "test" };
@@ -109,13 +107,7 @@ const WAYS: Record<string, Way> = {
 };
 
 describe("a change by which rules could set one another off without end", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   const patch = async (projectId: string, [name, ref, changes]: [string, string, Json]): Promise<void> => {
     const kind = DEFINITION_KINDS.find((one) => one.kind === name)!;

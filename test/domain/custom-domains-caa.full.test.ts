@@ -7,12 +7,12 @@ import type { CaaRecord } from "../../src/domain/accounts/domains/dns.ts";
 import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/names.ts";
 import { orderDueCertificates } from "../../src/domain/accounts/domains/order.ts";
 import { createDnsRecords } from "../../src/platform/dns-records.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { domainStore, RULES, secretBox } from "../support/domains/database.ts";
 import { type DomainDns, startDomainDns } from "../support/domains/dns-server.ts";
 import { aName } from "../support/domains/server.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { selfSigned } from "../support/webhooks/certificate.ts";
+import { madeOnce } from "../support/made.ts";
 
 const OURS = ["ca.example.com"];
 const DAY_MS = 86_400_000;
@@ -136,11 +136,10 @@ describe("CAA records in DNS", () => {
 });
 
 describe("custom domains with CAA records", () => {
-  let database: Database;
   let dns: DomainDns;
   let store: ReturnType<typeof domainStore>;
+  const database = madeOnce(openMemoryDatabase);
   before(async () => {
-    database = await openMemoryDatabase();
     dns = await startDomainDns();
     store = domainStore(database, dns.address);
   });

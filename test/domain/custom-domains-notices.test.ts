@@ -6,21 +6,19 @@ import {
 } from "../../src/domain/accounts/domains/certificate-notices.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { domainStore } from "../support/domains/database.ts";
 import { aName } from "../support/domains/server.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 
 describe("certificates of custom domains that are not renewed", () => {
-  let database: Database;
   let store: ReturnType<typeof domainStore>;
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
   before(async () => {
-    database = await openMemoryDatabase();
     store = domainStore(database);
   });
-  after(() => database.close());
 
   type Given = { days: number; status?: string; error?: string | null; caa?: string; dueDays?: number };
   /** A domain of a tenant with an OWNER, an ADMIN and a DEVELOPER, whose certificate ends in some days. */

@@ -2,21 +2,19 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { checkDueDomains } from "../../src/domain/accounts/domains/check.ts";
 import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/names.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { domainStore, RULES } from "../support/domains/database.ts";
-import { type DomainDns, startDomainDns } from "../support/domains/dns-server.ts";
+import { startDomainDns } from "../support/domains/dns-server.ts";
 import { aName } from "../support/domains/server.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 type Row = { id: string; tenantId: string; domain: string; label: string; token: string };
 
 describe("the holder of a custom domain", () => {
-  let database: Database;
-  let dns: DomainDns;
   let store: ReturnType<typeof domainStore>;
+  const database = madeOnce(openMemoryDatabase);
+  const dns = madeOnce(() => startDomainDns());
   before(async () => {
-    database = await openMemoryDatabase();
-    dns = await startDomainDns();
     store = domainStore(database, dns.address);
   });
   after(async () => {

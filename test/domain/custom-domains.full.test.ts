@@ -11,22 +11,20 @@ import { KnownDomains } from "../../src/domain/accounts/domains/known.ts";
 import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/names.ts";
 import { isOrderDue, orderDueCertificates } from "../../src/domain/accounts/domains/order.ts";
 import { createAcme } from "../../src/platform/acme.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { domainStore, RULES, secretBox } from "../support/domains/database.ts";
-import { type DomainDns, startDomainDns } from "../support/domains/dns-server.ts";
+import { startDomainDns } from "../support/domains/dns-server.ts";
 import { aName } from "../support/domains/server.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { eventually } from "../support/eventually.ts";
 import { temporaryDir } from "../support/processes/process.ts";
 import { selfSigned } from "../support/webhooks/certificate.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("custom domains in the database", () => {
-  let database: Database;
-  let dns: DomainDns;
   let store: ReturnType<typeof domainStore>;
+  const database = madeOnce(openMemoryDatabase);
+  const dns = madeOnce(() => startDomainDns());
   before(async () => {
-    database = await openMemoryDatabase();
-    dns = await startDomainDns();
     store = domainStore(database, dns.address);
   });
   after(async () => {

@@ -8,9 +8,9 @@ import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
-import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import { makeCrashing } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { madeOnce } from "../support/made.ts";
 import { cases } from "../support/properties.ts";
@@ -40,13 +40,9 @@ const programs: fc.Arbitrary<Item[]> = fc.array(
 
 describe("what reverts and merges leave of the economy", () => {
   const database = madeOnce(openMemoryDatabase, (made) => made.close());
-  let domain: Domain;
-  let crashing: Crashing;
 
-  before(async () => {
-    domain = openDomain(database);
-    crashing = await makeCrashing(database);
-  });
+  const domain = madeOnce(() => openDomain(database));
+  const crashing = madeOnce(() => makeCrashing(database));
 
   /** A game as a program goes on: its events in order, and those that were taken back. */
   type Game = { projectId: string; events: string[]; reverted: Set<string> };

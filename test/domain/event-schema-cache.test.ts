@@ -8,28 +8,22 @@ import {
 } from "../../src/domain/tracking/event-schemas.ts";
 import { SCHEMA_MAX_BYTES } from "../../src/domain/tracking/json-schema/schema.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const FILLER = 4_000;
 /** What a schema of FILLER characters takes when it is compiled, with some to spare. */
 const COMPILED = 37 * FILLER;
 
 describe("the schemas of event types that a process keeps", () => {
-  let database: Database;
-  let domain: Domain;
   let reads: number;
   let counting: Transact;
+  const { domain } = memoryDomain();
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     counting = (run) => {
       reads++;
       return domain.transact(run);
     };
   });
-  after(() => database.close());
   beforeEach(() => {
     reads = 0;
   });

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 /** Columns that change whenever a player goes on by a percent or a point. */
 const CHANGED: Readonly<Record<string, readonly string[]>> = {
@@ -12,13 +10,7 @@ const CHANGED: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe("rows of players' quests and adventures", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   for (const [table, changed] of Object.entries(CHANGED))
     it(`are rewritten in their page, and no index of ${table}, when a player goes on`, async () => {

@@ -6,18 +6,10 @@ import { createProjectJobs } from "../../src/jobs/project-jobs.ts";
 import { createLog } from "../../src/log.ts";
 import { getJob, queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { eventRevert } from "../../src/domain/revert/revert-job.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("a job that cannot be done", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   /** Runs a job of an event that does not exist. @returns its state, and what was logged */
   const run = async (kind: string, wrong: object = {}) => {

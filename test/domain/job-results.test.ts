@@ -5,16 +5,12 @@ import { createResultReader } from "../../src/domain/long-work/job-results.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("results of jobs", () => {
-  let database: Database;
-  before(async () => {
-    database = await openMemoryDatabase();
-  });
-  after(() => database.close());
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
 
   it("are read one at a time, next that of the tenant who has had the least", async () => {
     const { transact, addProject } = openDomain(database);

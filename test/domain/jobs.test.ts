@@ -16,16 +16,15 @@ import { JobSteps, LEASE_MS } from "../../src/domain/long-work/step-job.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact, Work } from "../../src/domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 const SECOND = 1_000;
 type Params = { pages: number };
 
 describe("long work of a project", () => {
-  let database: Database;
   let transact: Transact;
   let jobs: JobSteps;
   let crashing: Crashing;
@@ -58,8 +57,8 @@ describe("long work of a project", () => {
     },
   });
 
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
   before(async () => {
-    database = await openMemoryDatabase();
     transact = createTransact({
       em: database.em,
       clock: () => new Date(now),
@@ -69,7 +68,6 @@ describe("long work of a project", () => {
     jobs = new JobSteps({ transact, onError: (error) => void errors.push(error), kinds: [counting] });
     crashing = await makeCrashing(database);
   });
-  after(() => database.close());
   beforeEach(async () => {
     now = Date.now();
     errors = [];

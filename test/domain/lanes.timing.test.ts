@@ -7,10 +7,8 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import { Unprepared } from "../../src/domain/kernel/unprepared.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const BUSY = { code: "SERVICE_UNAVAILABLE", reason: "BUSY", retryAfterSeconds: 1 };
 
@@ -130,14 +128,8 @@ describe("a lane", () => {
   });
 });
 
-describe("a transaction that changes definitions", function () {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+describe("a transaction that changes definitions", () => {
+  const { database, domain } = memoryDomain();
 
   it("gives its turn to the next one when it is over, whatever came of it", async () => {
     const projectId = await domain.addProject();

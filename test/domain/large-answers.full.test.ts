@@ -8,10 +8,8 @@ import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { listExecutions } from "../../src/domain/rules/insight/execution-list.ts";
 import { EFFECTS_BYTES_MAX, getEvent, listEvents, readStatuses } from "../../src/domain/tracking/events.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { publish } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 /** A list of 15 kB that takes twenty times as much memory. */
 const NOTHINGS = Array.from({ length: 5_000 }, () => ({}));
@@ -22,15 +20,12 @@ const EVENTS = 12;
 const SLACK = 2;
 
 describe("what an answer holds of events that tell much", () => {
-  let database: Database;
-  let domain: Domain;
   let projectId: string;
   let ruleId: string;
   let ids: string[];
 
+  const { domain } = memoryDomain();
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     projectId = await domain.addProject();
     const telling = {
       type: "emit_event",
@@ -44,7 +39,6 @@ describe("what an answer holds of events that tell much", () => {
     ids = await domain.track(projectId, events);
     await domain.process();
   });
-  after(() => database.close());
 
   const lists = (value: object): number => JSON.stringify(value).split(`[${"{},".repeat(9)}`).length - 1;
 

@@ -12,10 +12,10 @@ import { periodIdOf } from "../../src/domain/evaluation/boards/period-ids.ts";
 import { readPlaces } from "../../src/domain/leaderboards/places.ts";
 import { TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { identifyPlayer } from "../../src/domain/progression/players/players.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { createBoardReader, placeKey } from "../../src/rooms/board-reader.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 let time = new Date("2026-01-10T18:00:00Z");
 const USERS = 40;
@@ -31,14 +31,12 @@ const RANK: Record<Ties, string> = {
 };
 
 describe("views of leaderboards", () => {
-  let database: Database;
-  let domain: Domain;
   let projectId: string;
   const players: string[] = [];
 
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
+  const domain = madeOnce(() => openDomain(database, () => time));
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database, () => time);
     projectId = await domain.addProject();
     await domain.transact(async (work) => {
       for (let i = 0; i < USERS; i++) {
@@ -47,7 +45,6 @@ describe("views of leaderboards", () => {
       }
     });
   });
-  after(() => database.close());
 
   const aBoard = (definition: object): Promise<Leaderboard> => {
     const custom = { metric: { source: "CUSTOM" }, operator: "LATEST", name: "Board" };

@@ -5,8 +5,6 @@ import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
 import {
   aHistory,
@@ -20,21 +18,14 @@ import {
   teamOf,
   wrongValues,
 } from "../support/leaderboards/scored-history.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const sorted = (entries: ReadonlyMap<string, number>) => [...entries].toSorted();
 
 describe("scores over windows", () => {
-  let database: Database;
-  let domain: Domain;
-  let first: History;
-
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-    first = await aHistory(domain);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
+  const first = madeOnce(() => aHistory(domain));
 
   const play = async (history: History, batches: readonly (readonly Goal[])[]): Promise<string[]> => {
     const ids: string[] = [];

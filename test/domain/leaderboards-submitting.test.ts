@@ -6,26 +6,21 @@ import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
 import { decideReview } from "../../src/domain/leaderboards/reviews.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { makeCrashing } from "../support/domain/crashing.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 /** More than a submission has. */
 const STATEMENTS_MAX = 20;
 
 describe("a submitted score", () => {
-  let database: Database;
-  let domain: Domain;
-  let crashing: Crashing;
   let projectId: string;
   let board: Leaderboard;
 
+  const { database, domain } = memoryDomain();
+  const crashing = madeOnce(() => makeCrashing(database));
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-    crashing = await makeCrashing(database);
     projectId = await domain.addProject();
     await define(domain, projectId, "currency", { key: "coins", name: "Coins" });
     board = await domain.addBoard(projectId, {
@@ -38,7 +33,6 @@ describe("a submitted score", () => {
       bounds: { max: 10, onViolation: "HOLD" },
     });
   });
-  after(() => database.close());
 
   const aRichPlayer = async (name: string): Promise<string> => {
     const id = await domain.addPlayer(projectId, name);

@@ -11,11 +11,9 @@ import { PERSONAL_TABLES } from "../../src/domain/player-lifecycle/personal-tabl
 import { eraseLedger } from "../../src/domain/player-lifecycle/erase-rows.ts";
 import { effectArms } from "../../src/domain/progression/effect-arms.ts";
 import { storedLine } from "../../src/domain/progression/ledger-line.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { cases } from "../support/properties.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 type Line = Pick<LedgerRow, "reason" | "cause" | "eventId" | "key">;
 
@@ -68,13 +66,7 @@ const aLine: fc.Arbitrary<Line> = fc
   });
 
 describe("lines of the ledger", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   const read = async (projectId: string, id: string) =>
     (await domain.transact((work) => listEntries(work, { projectId, id }, { limit: 100 }))).entries;

@@ -4,20 +4,12 @@ import { listDefinitions } from "../../src/domain/economy/definitions/definition
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { Definition } from "../../src/domain/economy/definitions/definition.ts";
 import { listPlayers } from "../../src/domain/players/list.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const page = { page: 1, limit: 20 } as const;
 
 describe("a list of documents that are only shown", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   /** How many documents the end of the transaction would compare with their originals. */
   const heldAfter = (read: (work: Work) => Promise<number>): Promise<number> =>

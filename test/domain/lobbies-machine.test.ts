@@ -14,27 +14,21 @@ import {
 import { findDueLobbies } from "../../src/domain/social/lobbies/timers.ts";
 import type { LobbyActor, LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { makeCrashing } from "../support/domain/crashing.ts";
+import { openDomain } from "../support/domain/domain.ts";
 import { assertLobbies } from "../support/lobbies/invariants.ts";
 import { inputOf, NAMES, programs, rules, type Step } from "../support/lobbies/programs.ts";
 import { ReferenceLobby, type Rules } from "../support/lobbies/reference.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { cases } from "../support/properties.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("a lobby", () => {
-  let database: Database;
-  let domain: Domain;
-  let crashing: Crashing;
   let nowMs = Date.UTC(2026, 0, 10);
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database, () => new Date(nowMs));
-    crashing = await makeCrashing(database);
-  });
-  after(() => database.close());
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
+  const domain = madeOnce(() => openDomain(database, () => new Date(nowMs)));
+  const crashing = madeOnce(() => makeCrashing(database));
 
   type Scene = { projectId: string; players: string[]; ids: string[]; models: ReferenceLobby[] };
 

@@ -13,13 +13,11 @@ import { readPlanBytes } from "../../src/domain/progression/plan-bytes.ts";
 import { BROKEN_MS, PLAN_BYTES_MAX, PLAN_STEPS_MAX } from "../../src/domain/progression/plan-cache.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { type PublishedRule, publishedPieces } from "../../src/domain/evaluation/running/compile.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
 import { aPlan } from "../support/rules/plan.ts";
 import { rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { userIn } from "../support/domain/process-parts.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const PART = 5;
 const MB = 1024 * 1024;
@@ -75,18 +73,12 @@ describe("rules that a process keeps compiled", () => {
 });
 
 describe("plans that do not fit into the cache together", () => {
-  let database: Database;
-  let domain: Domain;
   let nowMs: number;
   let charged: Map<string, number>;
   let failed: string[];
   let plans: PlanCache;
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
   beforeEach(() => {
     nowMs = 0;
     failed = [];

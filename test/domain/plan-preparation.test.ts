@@ -8,26 +8,18 @@ import { insertPlayers } from "../../src/domain/progression/load.ts";
 import { createPlanCache, readPlan } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
 import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { userIn } from "../support/domain/process-parts.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const PART = 5;
 
 describe("a plan that takes long to compile", () => {
-  let database: Database;
-  let domain: Domain;
   const onError = (error: unknown): never => assert.fail(String(error));
   const onLeft = (): never => assert.fail("left");
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   /** Gives 1 XP for a goal, by each of the rules. */
   const aLargeProject = async (): Promise<string> => {

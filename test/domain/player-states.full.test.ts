@@ -9,11 +9,9 @@ import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { usersIn } from "../support/domain/process-parts.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const PART = 5;
 const PLAYERS = 8;
@@ -23,14 +21,7 @@ const distinctOf = (type: string): Json => ({ eventTypes: [type], aggregate: "di
 const reading = (metric: Json): Json => ({ type: "event_aggregate", metric, op: "gte", value: 1 });
 
 describe("what is kept of a player", () => {
-  let database: Database;
-  let domain: Domain;
-
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   /** Makes players whose documents have one counter of so many bytes, in pieces that stand `alike` times. */
   const withCounter = async (

@@ -11,24 +11,19 @@ import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const SECOND = 1_000;
 
 describe("an event whose evaluation throws", () => {
-  let database: Database;
-  let domain: Domain;
   let transact: Transact;
   let now: number;
   let projectId: string;
   let told: { error: unknown; eventId: string }[];
 
+  const { database, domain } = memoryDomain();
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     transact = createTransact({
       em: database.em,
       clock: () => new Date(now),
@@ -36,7 +31,6 @@ describe("an event whose evaluation throws", () => {
       onError: (error) => assert.fail(String(error)),
     });
   });
-  after(() => database.close());
   beforeEach(async () => {
     now = Date.now() + 60_000;
     told = [];

@@ -7,16 +7,14 @@ import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import { compileBudgets } from "../../src/domain/evaluation/running/budgets.ts";
 import { compileSharedLimits, type LimitWindow } from "../../src/domain/evaluation/running/shared-limits.ts";
 import { pruneEnded } from "../../src/jobs/prune.ts";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
+import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 const NO_LIMITS = { perPlayer: [], global: [], budgets: [] };
 
 describe("pruning", () => {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   const at = (msAgo: number): string => new Date(Date.now() - msAgo).toISOString();
   const run = (statement: ReturnType<typeof sql>) => api.app.transact(({ db }) => statement.execute(db));

@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openDomain } from "../support/domain/domain.ts";
 import { addLargeRules } from "../support/rules/many-rules.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const NOTE = { publishedBy: "test" };
 /** So many that what one of them sets off is not found in a transaction. */
@@ -13,13 +12,7 @@ const RULES = 200;
 const LANES = 8;
 
 describe("publishing among many rules", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { database, domain } = memoryDomain();
 
   const aProject = async (rules: number): Promise<string> => {
     const projectId = await domain.addProject();

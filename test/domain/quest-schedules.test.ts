@@ -2,10 +2,8 @@ import assert from "node:assert/strict";
 import { readTurn, shownQuests } from "../../src/domain/economy/quests/player-quests.ts";
 import { cycleAt } from "../../src/domain/evaluation/quests/cycles.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { define } from "../support/domain/rule-projects.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const AT = Date.UTC(2026, 5, 1, 12);
 const cronOf = (i: number): string => `${i % 60} ${Math.floor(i / 60)} 29 2 *`;
@@ -13,14 +11,7 @@ const cycleOf = (i: number, zone: string) =>
   cycleAt({ mode: "CRON", cron: cronOf(i), timezone: "PLAYER" }, zone, AT);
 
 describe("schedules of quests", () => {
-  let database: Database;
-  let domain: Domain;
-
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   it("are searched once in each zone, however many other zones and quests there are", () => {
     const first = cycleOf(0, "Europe/Oslo");

@@ -8,32 +8,29 @@ import { sendDueNotices } from "../../src/domain/leaderboards/notices/due.ts";
 import { significanceOf } from "../../src/domain/leaderboards/notices/significance.ts";
 import { DEFAULT_RANK_CHANGE } from "../../src/domain/evaluation/boards/definition-parts.ts";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openDomain } from "../support/domain/domain.ts";
 import { NoticeModel, type RankChanged, type ToldChange } from "../support/leaderboards/rank-notices.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 const CUSTOM = { metric: { source: "CUSTOM" }, operator: "LATEST" };
 const DEBOUNCE_MS = DEFAULT_RANK_CHANGE.debounceSeconds * 1_000;
 
 describe("rank notices", () => {
-  let database: Database;
-  let domain: Domain;
   let projectId: string;
   const players = new Map<string, string>();
   const users = (n: number): string[] => Array.from({ length: n }, (_, i) => `u${i}`);
   let nowMs = Date.now() - 86_400_000;
 
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
+  const domain = madeOnce(() => openDomain(database, () => new Date(nowMs)));
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database, () => new Date(nowMs));
     projectId = await domain.addProject();
     // Ids rise with the order of creation.
     for (const user of [...users(16), "ann", "bob", "cid"])
       players.set(user, await domain.addPlayer(projectId, user));
   });
-  after(() => database.close());
 
   type LeaderTold = EventData<"leaderboard.new_leader">;
   type Entry = { i: string; s: number; t: number; v: number };

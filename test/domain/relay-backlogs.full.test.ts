@@ -10,7 +10,8 @@ import { newId, ranksPart } from "../../src/domain/kernel/ids.ts";
 import { createJobs } from "../../src/jobs/jobs.ts";
 import { startRunners } from "../../src/jobs/runner.ts";
 import { eventually } from "../support/eventually.ts";
-import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
+import { type HookSite, openWebhookApp } from "../support/webhooks/webhook-app.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** Players of a list: a commit that changes them all has 15 KB. */
 const PLAYERS = Array.from({ length: 200 }, () => newId());
@@ -19,16 +20,15 @@ const NO_ONE = { timeoutMs: 60_000 };
 type Applied = { projectId: string; entries: Parameters<RankStore["apply"]>[2] };
 
 describe("backlogs of the relay", () => {
-  let hooks: WebhookApp;
   let applied: Applied[];
 
-  before(async () => {
-    hooks = await openWebhookApp();
-  });
+  const hooks = madeOnce(
+    () => openWebhookApp(),
+    (made) => made.close(),
+  );
   beforeEach(() => {
     applied = [];
   });
-  after(() => hooks?.close());
 
   const change = ({ projectId }: HookSite, periodId: string, version: number): Promise<void> =>
     hooks.app.transact(async (work) =>

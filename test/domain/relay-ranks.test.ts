@@ -3,19 +3,15 @@ import { sql } from "kysely";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { ranksPart, stampIdsBy } from "../../src/domain/kernel/ids.ts";
 import { readEntries } from "../../src/domain/leaderboards/entries.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { ALL_PARTS } from "../support/domain/process-parts.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("changes of boards that wait for the rank index", () => {
-  let database: Database;
-  let domain: Domain;
   let laterMs = 0;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database, () => new Date(Date.now() + laterMs));
-  });
+  const database = madeOnce(openMemoryDatabase);
+  const domain = madeOnce(() => openDomain(database, () => new Date(Date.now() + laterMs)));
   after(async () => {
     stampIdsBy(() => Date.now());
     await database.close();

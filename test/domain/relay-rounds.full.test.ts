@@ -4,7 +4,8 @@ import { linesPart, newId, OUTBOX_PARTITIONS } from "../../src/domain/kernel/ids
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { RELAY_BYTES, RelaySchedule } from "../../src/domain/delivery/outbox/relay-schedule.ts";
 import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
-import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
+import { type HookSite, openWebhookApp } from "../support/webhooks/webhook-app.ts";
+import { madeOnce } from "../support/made.ts";
 
 const ROW_BYTES = 16 * 1024;
 const FAT = "x".repeat(ROW_BYTES);
@@ -15,15 +16,15 @@ const ROUNDS_MAX = 200;
 const POISON = "poison";
 
 describe("rounds of the relay", () => {
-  let hooks: WebhookApp;
   /** All rows of a test are of this player, and so in one partition. */
   let playerId: string;
   let nowMs = 0;
   let schedule: RelaySchedule;
 
-  before(async () => {
-    hooks = await openWebhookApp();
-  });
+  const hooks = madeOnce(
+    () => openWebhookApp(),
+    (made) => made.close(),
+  );
   beforeEach(() => {
     playerId = newId();
     schedule = new RelaySchedule(() => nowMs);
@@ -34,7 +35,6 @@ describe("rounds of the relay", () => {
     );
     while ((await relayPartitions(hooks.app, ALL_PARTS)).again.length > 0);
   });
-  after(() => hooks?.close());
 
   /** A project whose feed is read. */
   const aReader = async (): Promise<HookSite> => {

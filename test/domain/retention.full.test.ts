@@ -4,20 +4,19 @@ import { idFloor, idFor, newId, NIL_ID } from "../../src/domain/kernel/ids.ts";
 import { ensurePartitions, partitionsOf } from "../../src/domain/registries/partitions.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { retention } from "../../src/jobs/retention.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { startApp } from "../support/app/app.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeForEach } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 
 describe("retention", () => {
-  let database: Database;
   let domain: Domain;
   let nowMs: number;
 
+  const database = madeForEach(openMemoryDatabase);
   beforeEach(async () => {
-    database = await openMemoryDatabase();
     nowMs = Date.now();
     domain = openDomain(database, () => new Date(nowMs));
   });

@@ -1,21 +1,15 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { listen } from "../support/domain/listen.ts";
 import { define } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("what a new definition gives", () => {
-  let database: Database;
-  let domain: Domain;
   let rows = 0;
+  const { database, domain } = memoryDomain();
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     await listen(database, (count) => (rows += count));
   });
-  after(() => database.close());
 
   const badge = (key: string, rewards: Json): Json => ({ key, name: "B", tiers: [{ tier: 1, rewards }] });
   const reward = (key: string, bundle: Json): Json => ({ key, name: "R", kind: "BUNDLE", bundle });

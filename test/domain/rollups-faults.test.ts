@@ -8,13 +8,11 @@ import { askBothWays, assertHeld, rollUpAll } from "../support/analytics/both-wa
 import { apply, START_MS, whenOf } from "../support/analytics/changes.ts";
 import { anAsker } from "../support/analytics/questions.ts";
 import { eventually } from "../support/eventually.ts";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("rollups of analytics, where something fails", () => {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   it("that are halted gather nothing that stopped to count, and are right when built anew", async () => {
     const asker = await anAsker(api);

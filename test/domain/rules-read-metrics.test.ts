@@ -5,9 +5,6 @@ import { needsOf } from "../../src/domain/evaluation/language/needs.ts";
 import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
 import { metricId } from "../../src/domain/evaluation/metrics/metric-id.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { processAll, publish, xpOf } from "../support/domain/rule-projects.ts";
 import { findingsOf, takeBack } from "../support/reverts/histories.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
@@ -15,6 +12,7 @@ import { aProject, evaluate } from "../support/rules/evaluation.ts";
 import { measure, type PastEvent, type World } from "../support/rules/rule-reference.ts";
 import { NOW } from "../support/rules/rules.ts";
 import { cases } from "../support/properties.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const HOUR_MS = 3_600_000;
 const wins = { eventTypes: ["tried"], aggregate: "count" };
@@ -131,13 +129,7 @@ describe("expressions that read metrics", () => {
   });
 
   describe("after a revert", () => {
-    let database: Database;
-    let domain: Domain;
-    before(async () => {
-      database = await openMemoryDatabase();
-      domain = openDomain(database);
-    });
-    after(() => database.close());
+    const { domain } = memoryDomain();
 
     it("read what the other events have made of the metric", async () => {
       const projectId = await domain.addProject();

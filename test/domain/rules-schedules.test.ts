@@ -11,22 +11,14 @@ import {
   stepSchedules,
 } from "../../src/domain/rules/schedules.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { define, processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const DAY_MS = 86_400_000;
 const daily = { kind: "SCHEDULE", cron: "0 9 * * *", timezone: "Europe/Berlin" };
 
 describe("scheduled rules", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
   afterEach(() => rowsOf(domain, sql`delete from rule_schedules returning 1`));
 
   type Planned = { due: string; after_player: string | null; trigger_no: number };

@@ -4,23 +4,15 @@ import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
 import { getEvent, listEvents, type TrackedEvent } from "../../src/domain/tracking/events.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { assertInvariants } from "../support/domain/invariants.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { define, processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const friend = { externalUserId: { $ref: "event.properties.friend" } };
 const toFriend = { type: "grant_xp", amount: { $ref: "event.properties.n" }, target: friend };
 
 describe("actions that are sent", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { database, domain } = memoryDomain();
 
   const eventsOf = async (projectId: string, eventType: string): Promise<TrackedEvent[]> =>
     (await domain.transact((work) => listEvents(work, projectId, { limit: 100, eventType }))).events;

@@ -3,10 +3,8 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { define, processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const START = Date.parse("2026-03-01T00:00:00Z");
 const USERS = 5;
@@ -24,13 +22,7 @@ const sent: Sent[] = Array.from({ length: EVENTS }, (_, i) => ({
 }));
 
 describe("rules over a player's events", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   const aProject = async (): Promise<string> => {
     const projectId = await domain.addProject();

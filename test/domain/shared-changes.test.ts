@@ -8,34 +8,28 @@ import type { DomainError } from "../../src/domain/kernel/errors.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
 import { grantPlayerXp } from "../../src/domain/progression/players/players.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { listen } from "../support/domain/listen.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { aProjectOfChanges, CHANGES, openSharing, type Share } from "../support/domain/sharing.ts";
 import { cases } from "../support/properties.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const SIZES = [1, 5, 40];
 /** Begin and scope are no statements of their own. */
 const STATEMENTS_MAX = 12;
 
 describe("changes of players that share a transaction", () => {
-  let database: Database;
-  let domain: Domain;
   let projectId: string;
   let tenantId: string;
   let share: Share;
   let statements: string[];
 
+  const { database, domain } = memoryDomain();
   before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     projectId = await aProjectOfChanges(domain);
     for (let n = 0; n < Math.max(...SIZES); n++) await domain.addPlayer(projectId, `p${n}`);
     ({ share, tenantId } = await openSharing(database, domain, projectId));
     statements = await listen(database);
   });
-  after(() => database.close());
 
   for (const [name, { isPlain, needs, run }] of Object.entries(CHANGES)) {
     it(`take as many statements for 40 as for one: ${name}`, async () => {

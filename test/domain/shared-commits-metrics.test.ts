@@ -7,20 +7,18 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { createMetrics } from "../../src/metrics.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 const onError = (error: unknown): void => assert.fail(String(error));
 
 describe("requests that leave their shared transaction", () => {
-  let database: Database;
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
   before(async () => {
-    database = await openMemoryDatabase();
     const db = database.em.fork().getKysely();
     await sql`create table leavers (id int primary key)`.execute(db);
     await sql`grant all on leavers to public`.execute(db);
   });
-  after(() => database.close());
 
   const note = together({
     phase: "WRITES",

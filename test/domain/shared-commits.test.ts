@@ -13,21 +13,20 @@ import { Apart, together } from "../../src/domain/kernel/together.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 const onError = (error: unknown): void => assert.fail(String(error));
 const TENANT = newId();
 const PROJECT = newId();
 
 describe("requests that share transactions", () => {
-  let database: Database;
   /** Members of each transaction, by the step that all of them take. */
   let groups: string[][];
   let transactions: number;
 
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
   before(async () => {
-    database = await openMemoryDatabase();
     await sql`create table notes (id int primary key, by text not null)`.execute(
       database.em.fork().getKysely(),
     );
@@ -38,7 +37,6 @@ describe("requests that share transactions", () => {
     transactions = 0;
     await sql`delete from notes`.execute(database.em.fork().getKysely());
   });
-  after(() => database.close());
 
   const meet = together({
     phase: "READS",

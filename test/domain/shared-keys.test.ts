@@ -7,15 +7,11 @@ import { createSharedCommits } from "../../src/domain/kernel/shared-commits.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("repetitions of a keyed request that share its transaction", () => {
-  let database: Database;
-  before(async () => {
-    database = await openMemoryDatabase();
-  });
-  after(() => database.close());
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
 
   it("wait for it, and get its answer", async () => {
     const onError = (error: unknown): void => assert.fail(String(error));

@@ -6,17 +6,13 @@ import { readBy } from "../../src/domain/kernel/read.ts";
 import { createJobs } from "../../src/jobs/jobs.ts";
 import { EVERY_KEY } from "../../src/jobs/runner.ts";
 import { createSweep } from "../../src/jobs/sweep.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { userIn } from "../support/domain/process-parts.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("the sweep of a worker", () => {
-  let database: Database;
-  before(async () => {
-    database = await openMemoryDatabase();
-  });
-  after(() => database.close());
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
 
   const appOf = () => {
     const { transact, clock } = openDomain(database);

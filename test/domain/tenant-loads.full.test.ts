@@ -5,11 +5,9 @@ import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { BUSY_STEPS, TenantLoads } from "../../src/domain/progression/tenant-loads.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { userIn } from "../support/domain/process-parts.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("the loads of tenants", () => {
   let now: number;
@@ -70,13 +68,7 @@ describe("claims where tenants take much by many projects", () => {
   const ROUNDS = 6;
   /** Claims in which the tenant takes enough to be put off. */
   const FIRST_CLAIMS = 3;
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   const track = (projectId: string, count: number): Promise<string[]> =>
     domain.track(

@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { processAll, publish, xpOf } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { findingsOf, takeBack } from "../support/reverts/histories.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const DAY_MS = 86_400_000;
 const MAX = 200;
@@ -74,13 +72,7 @@ const createLoop = (counts: Counts) => {
 const eventOf = ({ user, type, value, at }: Vote) => ({ user, type, at, properties: { value } });
 
 describe("votes as XP", () => {
-  let database: Database;
-  let domain: Domain;
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   const aVotesProject = async (counts: Counts): Promise<string> => {
     const projectId = await domain.addProject();

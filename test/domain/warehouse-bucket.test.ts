@@ -3,33 +3,29 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { sql } from "kysely";
 import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { createS3Store } from "../../src/platform/warehouse/s3.ts";
 import { startApp } from "../support/app/app.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
-import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
+import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 import { temporaryDir } from "../support/processes/process.ts";
 import { aHistoryProject, play, takeBack } from "../support/reverts/histories.ts";
 import { exportNow } from "../support/warehouse/export.ts";
 import { openWarehouse } from "../support/warehouse/load.ts";
-import { type S3Server, startS3Server } from "../support/warehouse/s3-server.ts";
+import { startS3Server } from "../support/warehouse/s3-server.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";
+import { madeOnce } from "../support/made.ts";
 
 const TIMEOUT_MS = 400;
 
 describe("files for a warehouse in a bucket", () => {
-  let server: S3Server;
-  let proxy: TcpProxy;
-  let database: Database;
-  let domain: Domain;
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
 
+  const server = madeOnce(() => startS3Server());
+  const proxy = madeOnce(() => startTcpProxy("127.0.0.1", server.port));
+  const database = madeOnce(openMemoryDatabase);
+  const domain = madeOnce(() => openDomain(database));
   before(async () => {
-    server = await startS3Server();
-    proxy = await startTcpProxy("127.0.0.1", server.port);
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
     dir = await temporaryDir();
   });
   after(async () => {

@@ -15,7 +15,8 @@ import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 import { eventually } from "../support/eventually.ts";
 import { temporaryDir } from "../support/processes/process.ts";
 import { filesIn } from "../support/warehouse/export.ts";
-import { type S3Server, startS3Server } from "../support/warehouse/s3-server.ts";
+import { startS3Server } from "../support/warehouse/s3-server.ts";
+import { madeOnce } from "../support/made.ts";
 
 const PATH = "events/project_id=0198/date=2026-11-26/hour=14/part-a-b.ndjson";
 
@@ -91,11 +92,10 @@ describe("stores of a warehouse", () => {
   });
 
   describe("a bucket", () => {
-    let server: S3Server;
-    before(async () => {
-      server = await startS3Server();
-    });
-    after(() => server.stop());
+    const server = madeOnce(
+      () => startS3Server(),
+      (made) => made.stop(),
+    );
 
     it("keeps files whole, and nothing else", async () => {
       const store = createS3Store(server.settings);

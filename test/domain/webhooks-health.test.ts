@@ -4,7 +4,8 @@ import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/c
 import { recordResults, type Result } from "../../src/domain/delivery/webhooks/delivering/record-results.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { failWaitingWebhooks } from "../../src/jobs/fail-waiting-webhooks.ts";
-import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
+import { openWebhookApp } from "../support/webhooks/webhook-app.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -19,16 +20,11 @@ const outcome = (responseCode: number): WebhookOutcome => ({
 });
 
 describe("the health of a webhook", () => {
-  let hooks: WebhookApp;
-  let site: HookSite;
-
-  before(async () => {
-    hooks = await openWebhookApp();
-  });
-  after(() => hooks?.close());
-  beforeEach(async () => {
-    site = await hooks.aSite();
-  });
+  const hooks = madeOnce(
+    () => openWebhookApp(),
+    (made) => made.close(),
+  );
+  const site = madeForEach(() => hooks.aSite());
 
   /** Sends all that is due, and gets these answers in turn. */
   const answerDue = (webhookId: string, ...answers: number[]): Promise<number> =>

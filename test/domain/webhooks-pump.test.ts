@@ -4,13 +4,13 @@ import type { App } from "../../src/app.ts";
 import { createDeliverWebhooks } from "../../src/jobs/deliver-webhooks.ts";
 import type { Job } from "../../src/jobs/job.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
+import { type HookSite, openWebhookApp } from "../support/webhooks/webhook-app.ts";
 import { isSigned, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
+import { madeOnce } from "../support/made.ts";
 
 const MINUTE_MS = 60_000;
 
 describe("the pump of webhooks", () => {
-  let hooks: WebhookApp;
   let site: HookSite;
   let app: App;
   let deliverWebhooks: Job;
@@ -26,10 +26,10 @@ describe("the pump of webhooks", () => {
     (await hooks.deliveries(webhookId)).map(({ status }) => status);
   const events = (count: number): object[] => Array.from({ length: count }, (_, n) => ({ n }));
 
-  before(async () => {
-    hooks = await openWebhookApp(Date.now());
-  });
-  after(() => hooks?.close());
+  const hooks = madeOnce(
+    () => openWebhookApp(Date.now()),
+    (made) => made.close(),
+  );
   beforeEach(async () => {
     await hooks.app.transact(({ db }) => sql`update webhooks set deleted_at = now()`.execute(db));
     site = await hooks.aSite();

@@ -14,7 +14,8 @@ import { recordResults } from "../../src/domain/delivery/webhooks/delivering/rec
 import { waitAfter } from "../../src/domain/delivery/webhooks/delivering/schedule.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { Webhook } from "../../src/domain/delivery/webhooks/webhook.ts";
-import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhooks/webhook-app.ts";
+import { openWebhookApp } from "../support/webhooks/webhook-app.ts";
+import { madeOnce } from "../support/made.ts";
 
 const MINUTE_MS = 60_000;
 const SENT_MS = 1_500;
@@ -31,14 +32,11 @@ const answer = (responseCode: number, more: Partial<WebhookOutcome> = {}): Webho
 });
 
 describe("the schedule of deliveries", () => {
-  let hooks: WebhookApp;
-  let site: HookSite;
-
-  before(async () => {
-    hooks = await openWebhookApp();
-    site = await hooks.aSite();
-  });
-  after(() => hooks?.close());
+  const hooks = madeOnce(
+    () => openWebhookApp(),
+    (made) => made.close(),
+  );
+  const site = madeOnce(() => hooks.aSite());
 
   const claim = (webhookId: string, count = 10): Promise<ClaimedDelivery[]> =>
     hooks.app.transact((work) => claimDeliveries(work, new Map([[webhookId, count]])));

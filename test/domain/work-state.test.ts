@@ -3,9 +3,7 @@ import { joining } from "../../src/domain/kernel/transact.ts";
 import { Unprepared } from "../../src/domain/kernel/unprepared.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { localKey, retainedKey } from "../../src/domain/kernel/work-state.ts";
-import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const SCOPE: RowScope = { role: "accounts" };
 
@@ -17,14 +15,8 @@ class Again extends Unprepared {
 describe("state that a feature keeps with a transaction", () => {
   const local = localKey("local", (): string[] => []);
   const retained = retainedKey("retained", (): string[] => []);
-  let database: Database;
-  let domain: Domain;
 
-  before(async () => {
-    database = await openMemoryDatabase();
-    domain = openDomain(database);
-  });
-  after(() => database.close());
+  const { domain } = memoryDomain();
 
   it("is its own, ends with the transaction, and is retained through its retries alone", async () => {
     const other = localKey("local", (): string[] => ["other"]);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { appendViolations } from "../support/checkers/append.ts";
@@ -25,10 +26,49 @@ import {
   readPages,
   watchBoard,
 } from "../support/leaderboards/clients.ts";
-import { seeded } from "../support/seed.ts";
+import { seeded, type Random } from "../support/seed.ts";
 import type { Staying } from "../support/rooms/staying.ts";
-import { makeTrouble } from "../support/faults/trouble.ts";
 import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
+
+/** A process that stands still for so long is not yet taken for dead. */
+const PAUSE_MS = 3_000;
+const CUT_EVERY_MS = 250;
+/** Of connections, each time. */
+const CUT_SHARE = 0.03;
+const CALM_MS = [200, 800] as const;
+
+/** Kills a web process and starts it anew, and holds one up, in an order that chance gives. */
+const troubles = (cluster: WebCluster, random: Random): (() => Promise<unknown>)[] =>
+  random.shuffle([
+    async () => {
+      await cluster.kill(random.pick(cluster.webs));
+      await delay(random.between(...CALM_MS));
+      return cluster.add();
+    },
+    async () => {
+      const { child } = random.pick(cluster.webs);
+      child.kill("SIGSTOP");
+      await delay(PAUSE_MS);
+      child.kill("SIGCONT");
+    },
+  ]);
+
+/** Does what clusters suffer, one after another, while connections are cut; resolves when that is over. */
+const makeTrouble = async (cluster: WebCluster, random: Random): Promise<void> => {
+  const cutting = random.fork("cuts");
+  const cuts = setInterval(() => {
+    for (const socket of cluster.balancer.open()) if (cutting.chance(CUT_SHARE)) socket.destroy();
+  }, CUT_EVERY_MS);
+  try {
+    for (const trouble of troubles(cluster, random)) {
+      await delay(random.between(...CALM_MS));
+      await trouble();
+    }
+    await delay(random.between(...CALM_MS));
+  } finally {
+    clearInterval(cuts);
+  }
+};
 
 const LOBBY_CLIENTS = 9;
 const CHAT_CLIENTS = 6;

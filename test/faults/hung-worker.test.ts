@@ -17,7 +17,7 @@ const queued = async ({ em }: Database): Promise<number> => {
   return Number(counted.rows[0]!.n);
 };
 
-describe("a worker that hangs in the middle of its work and wakes later", function () {
+describe("a worker that hangs in the middle of its work and wakes later", () => {
   const own = ownServices({ isWanted: hasRealData });
 
   it("holds nobody up for long, and can commit nothing that another has done meanwhile", async () => {

@@ -8,7 +8,7 @@ import { counting } from "../support/quests/quest-game.ts";
 import { seeded } from "../support/seed.ts";
 import { ownServices } from "../support/processes/own-services.ts";
 
-describe("kill -9 of a worker while players are in an adventure", function () {
+describe("kill -9 of a worker while players are in an adventure", () => {
   const random = seeded();
   const own = ownServices();
 

@@ -13,7 +13,7 @@ const EVENTS = 45_000;
 const KILLS = 2;
 const PATH = "/api/v1/analytics/exports";
 
-describe("kill -9 of a worker in the midst of an export", function () {
+describe("kill -9 of a worker in the midst of an export", () => {
   const own = ownWeb({ poolMax: 4 });
 
   /** Events with ids of the past, many at one time, not in the order of their times. */

@@ -15,7 +15,7 @@ import { ownServices } from "../support/processes/own-services.ts";
 const KILLS = 6;
 const HISTORY = { players: 6_000, days: 30, events: 120_000 };
 
-describe("kill -9 of workers that roll up events", function () {
+describe("kill -9 of workers that roll up events", () => {
   const own = ownServices();
 
   it("leaves rollups that hold each event once, whoever goes on with them", async () => {

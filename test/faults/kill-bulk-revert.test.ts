@@ -13,7 +13,7 @@ const EACH = 10;
 /** Each in another step. */
 const KILLS = 2;
 
-describe("kill -9 of a worker in the midst of a bulk revert", function () {
+describe("kill -9 of a worker in the midst of a bulk revert", () => {
   const own = ownWeb({ poolMax: 4 });
 
   const reverted = () => own.numberOf(sql`select count(*) as n from event_results where status = 'REVERTED'`);

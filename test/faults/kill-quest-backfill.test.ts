@@ -19,7 +19,7 @@ const TARGET = 4;
 const STEP_XP = 10;
 const QUEST_XP = 100;
 
-describe("kill -9 of a worker in the midst of the backfill of a quest", function () {
+describe("kill -9 of a worker in the midst of the backfill of a quest", () => {
   const own = ownWeb({ poolMax: 4 });
 
   const isIdle = async (): Promise<boolean> =>

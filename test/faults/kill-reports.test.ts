@@ -10,7 +10,7 @@ import { ownWeb } from "../support/processes/own-services.ts";
 const PATH = "/api/v1/analytics/reports";
 const RUNS = "analytics_report_runs";
 
-describe("kill -9 of all workers in the midst of a scheduled report", function () {
+describe("kill -9 of all workers in the midst of a scheduled report", () => {
   let workers: Supervised[] = [];
   let smtp: TestSmtp;
   after(async () => {

@@ -21,7 +21,7 @@ type Request = { key: string; reference: string; player: number; answer?: string
 
 const answeredOf = (sent: readonly Request[]): Request[] => sent.filter(({ answer }) => answer !== undefined);
 
-describe("a process that is killed in the midst of shared commits", function () {
+describe("a process that is killed in the midst of shared commits", () => {
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let database: Database;

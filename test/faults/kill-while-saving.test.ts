@@ -9,7 +9,7 @@ import { ownWeb } from "../support/processes/own-services.ts";
 /** One more than an event has tries. */
 const KILLS = 5;
 
-describe("kill -9 of a worker whose only event waits to be saved", function () {
+describe("kill -9 of a worker whose only event waits to be saved", () => {
   const own = ownWeb({ poolMax: 3 });
 
   /** Connections that wait for the lock, of workers alive or dead. */

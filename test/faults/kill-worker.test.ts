@@ -41,7 +41,7 @@ const progressed = (database: Database, before: number): Promise<boolean> =>
     { timeoutMs: 60_000 },
   );
 
-describe("kill -9 of a cluster's worker at random moments of an import", function () {
+describe("kill -9 of a cluster's worker at random moments of an import", () => {
   const random = seeded();
   const own = ownServices({ isWanted: hasRealData });
 

@@ -11,7 +11,7 @@ const LOCK = 7_740;
 /** What is at once on an idle machine; less than the lock of a transaction that rests for ever is kept. */
 const SOON_MS = 45_000;
 
-describe("`laurel migrate up` whose connections are lost while it runs", function () {
+describe("`laurel migrate up` whose connections are lost while it runs", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let proxy: TcpProxy;

@@ -11,7 +11,7 @@ const RECOVERY_MAX_MS = 10_000;
 /** Nobody waits longer for an answer, whatever Redis does, in ms; twice that on a busy machine. */
 const ANSWER_MAX_MS = 2 * 2_000;
 
-describe("a network that fails between Laurel and Redis, under load", function () {
+describe("a network that fails between Laurel and Redis, under load", () => {
   let redis: RedisServer;
   let proxy: TcpProxy;
   let cluster: WebCluster;

@@ -66,7 +66,7 @@ const REFUSING: readonly State[] = [
   },
 ];
 
-describe("a Redis that answers and cannot do what it is asked, under load", function () {
+describe("a Redis that answers and cannot do what it is asked, under load", () => {
   let redis: RedisServer;
   let own: Redis;
   let cluster: WebCluster;

@@ -16,7 +16,7 @@ const BACK_MAX_MS = 10_000;
 const CUT_MAX = 0.01;
 const CONVERGED = { timeoutMs: 60_000 };
 
-describe("web processes behind a balancer that are restarted one after another", function () {
+describe("web processes behind a balancer that are restarted one after another", () => {
   let cluster: WebCluster;
   let players: Player[];
   let clients: SteadyPlayer[];

@@ -47,7 +47,7 @@ const WATCHED: readonly Watched[] = [
   },
 ];
 
-describe("web processes that die, stand still or are told to stop", function () {
+describe("web processes that die, stand still or are told to stop", () => {
   let cluster: WebCluster;
   let players: Player[];
   let clients: SteadyPlayer[];

@@ -1,23 +1,20 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { counting } from "../support/quests/quest-game.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 
 describe("a season, lived by the clock of a sandbox", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let key: string;
   let beginMs: number;
 
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   beforeEach(async () => {
-    tenant = await aTenant(api);
     key = await aKey(api, { ...tenant, environment: "test" });
     beginMs = Date.now();
   });

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { exported, trackAll } from "../support/data/exports.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 const MARCH = { from: "2026-03-01", to: "2026-03-31" };
 const AT = "2026-03-02T10:00:00.000Z";
@@ -12,10 +13,7 @@ const AT = "2026-03-02T10:00:00.000Z";
 type Shown = any;
 
 describe("exports of retention, cohorts and funnels", () => {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   const event = (more: object = {}) => ({ externalUserId: "ann", eventType: "quiz", timestamp: AT, ...more });
   const get = (query: Record<string, string>, key: string) =>

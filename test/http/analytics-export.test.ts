@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { columnsOf } from "../../src/domain/analytics/exports/columns.ts";
 import { fileWriter } from "../../src/domain/analytics/exports/format.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { aMember } from "../support/app/member.ts";
 import { exported, trackAll } from "../support/data/exports.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 const MARCH = { from: "2026-03-01", to: "2026-03-31" };
 const AT = "2026-03-02T10:00:00.000Z";
@@ -29,10 +30,7 @@ const parseCsv = (text: string): string[][] => {
 };
 
 describe("exports of analytics as files", () => {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   const aHistory = async (events: readonly object[] = []): Promise<Tenant> => {
     const tenant = await aTenant(api);

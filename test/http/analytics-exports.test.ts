@@ -2,22 +2,21 @@ import assert from "node:assert/strict";
 import { gunzipSync } from "node:zlib";
 import { sql } from "kysely";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { aStoredExport, download, exported, trackAll } from "../support/data/exports.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const MARCH = { from: "2026-03-01", to: "2026-03-31" };
 const PATH = "/api/v1/analytics/exports";
 
 describe("exports of analytics as jobs", () => {
-  let api: TestApp;
-  let tenant: Tenant;
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
     await putOnPlan(api, tenant.tenantId, "ENTERPRISE", { analyticsHistoryDays: null });
   });
 

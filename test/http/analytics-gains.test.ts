@@ -6,15 +6,13 @@ import { askBothWays, assertHeld, rollUpAll } from "../support/analytics/both-wa
 import { aQuestion, whenOf } from "../support/analytics/changes.ts";
 import { anEconomyChange, applyInEconomy, openEconomy, revertEarned } from "../support/analytics/earning.ts";
 import { type Asker, anAsker } from "../support/analytics/questions.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { cases } from "../support/properties.ts";
+import { madeOnce } from "../support/made.ts";
 
-describe("rollups of what players gain", function () {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+describe("rollups of what players gain", () => {
+  const api = madeOnce(startApp);
 
   const anEarner = async (): Promise<Asker> => {
     const asker = await anAsker(api);

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { dateOfDay, localDay, monthOf, weekOf } from "../../src/domain/analytics/calendar.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { anAsker, type Past } from "../support/analytics/questions.ts";
 import { cases } from "../support/properties.ts";
+import { madeOnce } from "../support/made.ts";
 
 const ZONES = [
   "UTC",
@@ -35,10 +36,7 @@ const aHistory = fc.record({
 });
 
 describe("the numbers of analytics", () => {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   it("are those of plain loops over random histories in any zone", () =>
     fc.assert(

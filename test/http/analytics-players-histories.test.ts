@@ -7,14 +7,12 @@ import { rollUpAll } from "../support/analytics/both-ways.ts";
 import { aChange, apply, aQuestion, START_MS, whenOf } from "../support/analytics/changes.ts";
 import { allNumbers, listAll } from "../support/analytics/lists.ts";
 import { anAsker } from "../support/analytics/questions.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { cases } from "../support/properties.ts";
+import { madeOnce } from "../support/made.ts";
 
-describe("lists of players behind numbers", function () {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+describe("lists of players behind numbers", () => {
+  const api = madeOnce(startApp);
 
   it("are as long as the number, from rollups and from events, after reverts, merges and erasures", () =>
     fc.assert(

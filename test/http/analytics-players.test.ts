@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aKey, startApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { anAsker, type Past } from "../support/analytics/questions.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
@@ -151,18 +151,6 @@ describe("the players behind a number", () => {
       assertError(answer, 400);
       assert.match(JSON.stringify(answer.body), new RegExp(`"${field}"`), JSON.stringify(query));
     }
-  });
-
-  it("are the caller's own: keys need players:read, and other tenants see their own players", async () => {
-    const query = new URLSearchParams({ asOf: AS_OF, of: "segments", segment: "xp:top_1" }).toString();
-    const path = `/api/v1/analytics/players?${query}`;
-    assertError(await api.get(path), 401, "CREDENTIALS_MISSING");
-    const narrow = await aKey(api, { ...asker.tenant, scopes: ["analytics:read"] });
-    assertError(await api.get(path, { key: narrow }), 403, "INSUFFICIENT_SCOPE");
-    const { tenant } = await anAsker(api);
-    assert.deepEqual(must(await api.get(path, { key: tenant.key }), 200).data, []);
-    const foreign = await api.get(`${path}&projectId=${asker.tenant.projectId}`, { token: tenant.token });
-    assertError(foreign, 404);
   });
 
   const members = async (segment: string): Promise<{ externalUserId: string }[]> => {

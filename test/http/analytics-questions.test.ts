@@ -1,12 +1,8 @@
 import assert from "node:assert/strict";
-import { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
 import { anAsker } from "../support/analytics/questions.ts";
-import { aKey, startApp } from "../support/app/app.ts";
-import { aMember } from "../support/app/member.ts";
+import { startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
-import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
 const WEEK = { from: "2026-03-02", to: "2026-03-08", asOf: "2026-04-01T00:00:00Z" };
@@ -109,19 +105,5 @@ describe("a question of analytics", () => {
     assert.equal((await asked(etag)).status, 304);
     await asker.store([["ada", "seen", "2020-03-05T10:00:00Z"]]);
     assert.equal((await asked(etag)).status, 200);
-  });
-
-  it("is for members of every role and keys with the scope, of tenants that are approved", async () => {
-    const { token, projectId, tenantId } = asker.tenant;
-    const keyWith = (scope: string) => aKey(api, { token, projectId, scopes: [scope] });
-    const asWhom = (credentials: object) => api.get("/api/v1/analytics/overview", credentials);
-    must(await asWhom({ token }), 200);
-    must(await asWhom({ token: (await aMember(api, tenantId, "VIEWER")).token }), 200);
-    must(await asWhom({ key: await keyWith("analytics:read") }), 200);
-    assertError(await asWhom({ key: await keyWith("events:read") }), 403, "INSUFFICIENT_SCOPE");
-    await api.app.transact(({ em }) =>
-      em.nativeUpdate(TenantRow, { id: tenantId }, { approvalStatus: "PENDING" }),
-    );
-    await eventually(async () => (await asWhom({ token })).status === 403);
   });
 });

@@ -130,11 +130,5 @@ describe("runs of saved reports", () => {
       const fields = answer.body.error.details.map((one: { field: string }) => one.field);
       assert.deepEqual(fields, [field], JSON.stringify(schedule));
     }
-    const { id } = await at.save(DAILY_EVENTS);
-    assertError(await api.get(`${REPORTS}/${id}/runs`, { key: other.key }), 404);
-    assertError(await api.post(`${REPORTS}/${id}/runs`, {}, { key: other.key }), 404);
-    const { id: runId } = must(await api.post(`${REPORTS}/${id}/runs`, {}, auth()), 201);
-    await at.afterTold(id);
-    assertError(await api.get(`${REPORTS}/${id}/runs/${runId}/result`, { key: other.key }), 404);
   });
 });

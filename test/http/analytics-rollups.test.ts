@@ -1,15 +1,13 @@
 import fc from "fast-check";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { askBothWays, assertHeld, rollUpAll } from "../support/analytics/both-ways.ts";
 import { aChange, apply, aQuestion, START_MS, whenOf } from "../support/analytics/changes.ts";
 import { anAsker } from "../support/analytics/questions.ts";
 import { cases } from "../support/properties.ts";
+import { madeOnce } from "../support/made.ts";
 
-describe("rollups of analytics", function () {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+describe("rollups of analytics", () => {
+  const api = madeOnce(startApp);
 
   it("say the same as events, whatever came late, was reverted, merged and erased", () =>
     fc.assert(

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { startApp, type TestApp } from "../support/app/app.ts";
-import { anAsker, type Asker, type Past } from "../support/analytics/questions.ts";
+import { startApp } from "../support/app/app.ts";
+import { anAsker, type Past } from "../support/analytics/questions.ts";
 import { assertError } from "../support/http/assert-error.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 const LAST = Date.parse("2026-05-31T12:00:00Z");
@@ -15,14 +16,8 @@ const seen = (user: string, ...daysBefore: number[]): Past[] =>
 type Segment = { key: string; players: number; share: number; previousPlayers: number | null };
 
 describe("the segments of analytics", () => {
-  let api: TestApp;
-  let asker: Asker;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    asker = await anAsker(api);
-  });
+  const api = madeOnce(startApp);
+  const asker = madeForEach(() => anAsker(api));
 
   const read = async (group: string, query: Record<string, string> = {}) => {
     const { groups, total } = await asker.ask("segments", { asOf: AS_OF, group, ...query });

@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { openCursors } from "../support/data/exports.ts";
 import { storePastEvents } from "../support/data/past-events.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { memoryKept } from "../support/memory.ts";
+import { madeOnce } from "../support/made.ts";
 
 const EVENTS = 30_000;
 /** Far more than the kernel keeps for a connection. */
@@ -16,13 +17,11 @@ const LEAST_BYTES = 30 * 1024 * 1024;
 const QUERY = "report=events&format=ndjson&from=2026-03-01&to=2026-03-31";
 
 describe("exports of analytics that are streamed", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   const sockets: Socket[] = [];
 
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
     await putOnPlan(api, tenant.tenantId, "ENTERPRISE", { analyticsHistoryDays: null });
     const text = "x".repeat(1_000);
     await storePastEvents(

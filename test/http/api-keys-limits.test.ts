@@ -3,27 +3,23 @@ import { ApiKey } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Project } from "../../src/domain/accounts/projects/project.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Client, must } from "../support/http/client.ts";
 import { aMailTo, mailsTo } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 describe("the making of API keys", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
   const keysPath = () => `/api/v1/projects/${tenant.projectId}/api-keys`;
   const create = (body: object = {}, token = tenant.token, on: Client = api): Promise<Answer> =>
     on.post(keysPath(), { name: "Server", ...body }, { token });
   const count = (answers: Answer[], status: number) => answers.filter((one) => one.status === status).length;
 
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   it("stops exactly at the plan's number of active keys, also when all come at once", async () => {
     await putOnPlan(api, tenant.tenantId, "FREE");
@@ -55,10 +51,7 @@ describe("the making of API keys", () => {
   });
 
   describe("where addresses must be proved", () => {
-    let strict: Client;
-    beforeEach(async () => {
-      strict = await anotherServer(api, { isVerifiedEmailRequired: true });
-    });
+    const strict = madeForEach(() => anotherServer(api, { isVerifiedEmailRequired: true }));
     const prove = async (emailVerified: boolean) => {
       await api.app.transact(({ em }) => em.nativeUpdate(User, { id: tenant.userId }, { emailVerified }));
       forgetSessions();

@@ -5,22 +5,18 @@ import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { TransactAs } from "../../src/domain/kernel/work.ts";
 import { createLog } from "../../src/log.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 /** More of a key than the prefix that is shown to tell keys apart. */
 const SECRET = /svc_(live|test)_[0-9A-Za-z]{9,}/;
 
 describe("the secret of an API key", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   it("counts in X-API-Key alone, never in the address or in Authorization", async () => {
     const { key } = tenant;

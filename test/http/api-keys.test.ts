@@ -7,15 +7,13 @@ import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { resolveProject } from "../../src/domain/accounts/projects/resolve.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("API keys", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
   const keysPath = (projectId = tenant.projectId) => `/api/v1/projects/${projectId}/api-keys`;
   const create = (body: object, token = tenant.token) =>
     api.post(keysPath(), { name: "Game server", ...body }, { token });
@@ -23,10 +21,8 @@ describe("API keys", () => {
   const use = (key: string) => api.get("/api/v1/projects", { key });
   const callerOf = (key: string): Promise<Caller> => authenticateKey(api.app.transact, api.app.apiKeys, key);
 
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   describe("when created", () => {
     it("show the secret once and then exactly the documented fields", async () => {
@@ -62,24 +58,6 @@ describe("API keys", () => {
     it("have stars expanded to the scopes of today", async () => {
       assert.deepEqual((await create({ scopes: ["*"] })).body.scopes, SCOPES);
       assert.deepEqual((await create({ scopes: ["rules:*"] })).body.scopes, ["rules:read", "rules:manage"]);
-    });
-
-    it("refuse bad values", async () => {
-      const unknown = await create({ scopes: ["events:write", "events:fly"] });
-      assertError(unknown, 400);
-      assert.equal(unknown.body.error.details[0].field, "scopes.1");
-      const bad: object[] = [
-        { name: "x" },
-        { environment: "prod" },
-        { rateLimit: 0 },
-        { rateLimit: 1.5 },
-        { expiresAt: "2020-01-01T00:00:00Z" },
-        { expiresAt: "tomorrow" },
-        { metadata: { text: "x".repeat(4_096) } },
-        { metadata: [] },
-        { metadata: { text: "\u0000" } },
-      ];
-      for (const body of bad) assertError(await create(body), 400);
     });
 
     it("by a DEVELOPER may not carry what a DEVELOPER may not do", async () => {
@@ -129,25 +107,6 @@ describe("API keys", () => {
       assert.deepEqual([revoked.status, active.status], ["REVOKED", "ACTIVE"]);
       assertError(await api.get(`${keysPath(projectId)}?includeRevoked=maybe`, { token }), 400);
     });
-
-    it("are open to OWNER, ADMIN and DEVELOPER of the tenant alone", async () => {
-      for (const [role, status] of [
-        ["ADMIN", 200],
-        ["DEVELOPER", 200],
-        ["DESIGNER", 403],
-        ["VIEWER", 403],
-      ] as const) {
-        const { token } = await aMember(api, tenant.tenantId, role);
-        assert.equal((await api.get(keysPath(), { token })).status, status);
-        assert.equal((await create({}, token)).status, status === 200 ? 201 : 403);
-      }
-      const { token } = await aTenant(api);
-      assertError(await api.get(keysPath(), { token }), 404);
-      assertError(await create({}, token), 404);
-      assertError(await api.get(keysPath(), { key: tenant.key }), 403, "INSUFFICIENT_SCOPE");
-      assertError(await api.get(keysPath(randomUUID()), { token: tenant.token }), 404);
-      assertError(await api.get(keysPath("x"), { token: tenant.token }), 404);
-    });
   });
 
   describe("when revoked", () => {
@@ -175,19 +134,6 @@ describe("API keys", () => {
         (await em.findOneOrFail(ApiKey, { id })).status = "REVOKED";
       });
       await eventuallyHolds(async () => assertError(await use(key), 401, "API_KEY_REVOKED"));
-    });
-
-    it("are only found under their own project", async () => {
-      const other = await aTenant(api);
-      const { id } = (await create({})).body;
-      for (const [projectId, keyId] of [
-        [other.projectId, id],
-        [other.projectId, randomUUID()],
-        [other.projectId, "x"],
-      ]) {
-        assertError(await api.delete(`${keysPath(projectId)}/${keyId}`, { token: other.token }), 404);
-        assertError(await api.get(`${keysPath(projectId)}/${keyId}`, { token: other.token }), 404);
-      }
     });
   });
 

@@ -4,11 +4,12 @@ import { sql } from "kysely";
 import { KNOWN_ORIGINS_MAX } from "../../src/domain/accounts/auth/known-origins.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { anAdmin } from "../support/app/admin.ts";
-import { type Answer, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, type Client, must } from "../support/http/client.ts";
 import { startOAuthServer } from "../support/providers/oauth.ts";
 import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
+import { madeOnce } from "../support/made.ts";
 
 const WRONG = "Wrong-horse-7";
 const NEW_PASSWORD = "Difference-Engine-2";
@@ -18,10 +19,7 @@ const LOGIN = { users: "/api/v1/auth/login", superadmins: "/api/v1/superadmin/au
 type Account = { email: string; password: string };
 
 describe("an account whose password is guessed at from ever new addresses", () => {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   const closing: (() => Promise<void>)[] = [];
   after(() => Promise.all(closing.map((close) => close())));

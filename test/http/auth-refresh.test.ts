@@ -135,9 +135,6 @@ describe("POST /auth/refresh", () => {
     for (const text of ["", "x", member.token, `${member.refreshToken} `, newRefreshToken()]) {
       assertError(await refresh(text), 401, "REFRESH_TOKEN_INVALID");
     }
-    for (const body of [{}, { refreshToken: 1 }, { refreshToken: "x".repeat(5_000) }]) {
-      assertError(await api.post("/api/v1/auth/refresh", body), 400);
-    }
   });
 
   it("is done 60 times a minute for a session at most", async () => {

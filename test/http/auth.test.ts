@@ -4,21 +4,17 @@ import { decodeJwt } from "jose";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** The promise is 5 s; the rest is for a slow machine. */
 
 describe("an access token", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const change = (userId: string, values: Partial<User>) =>
     api.app.transact(({ em }) => em.nativeUpdate(User, { id: userId }, values));

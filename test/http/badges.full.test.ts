@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, startApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aGame } from "../support/app/game.ts";
@@ -171,18 +171,7 @@ describe("badges of players", () => {
   it("are refused with what fits no badge, out of their time, and for inactive players", async () => {
     await badge("b", { tiers: TIERS });
     await badge("over", { availableUntil: "2026-01-01T00:00:00Z" });
-    for (const [field, body] of [
-      ["tier", { tier: 0 }],
-      ["tier", { tier: 3 }],
-      ["tier", { tier: "1" }],
-      ["body", { other: 1 }],
-    ] as const) {
-      const answer = await game.post(path("b"), body);
-      assertError(answer, 400);
-      assert.equal(answer.body.error.details[0].field, field);
-    }
-    for (const body of [{}, { add: 1, set: 1 }, { add: "1" }, { set: -1 }, { add: 1e17 }])
-      assertError(await game.patch(path("b"), body), 400);
+    assertError(await game.post(path("b"), { tier: 3 }), 400);
     assertError(await game.post(path("over")), 409, "NOT_AVAILABLE");
     assertError(await game.post(path("gone")), 404);
     assertError(await game.post(`/players/nobody/badges/b`), 404);
@@ -193,20 +182,6 @@ describe("badges of players", () => {
     await game.remove("/badges/b");
     await game.setStatus(player, "ACTIVE");
     assertError(await game.post(path("b")), 409, "INVALID_STATE");
-  });
-
-  it("need players:read and players:write, and keep tenants apart", async () => {
-    await badge("b");
-    assertError(await api.get(`/api/v1/players/${player}/badges`), 401, "CREDENTIALS_MISSING");
-    const reader = await aKey(api, { ...game.tenant, scopes: ["players:read"] });
-    assert.equal((await game.get(`/players/${player}/badges`, reader)).status, 200);
-    assert.equal((await game.post(path("b"), {}, reader)).status, 403);
-    assert.equal((await game.patch(path("b"), { add: 1 }, reader)).status, 403);
-    assert.equal((await game.remove(path("b"), {}, reader)).status, 403);
-    const { key } = await aTenant(api);
-    assertError(await game.get(`/players/${player}/badges`, key), 404);
-    assertError(await game.post(path("b"), {}, key), 404);
-    assertError(await game.get(`/badges/b/holders`, key), 404);
   });
 
   describe("as definitions", () => {

@@ -161,27 +161,7 @@ describe("balances", () => {
     assert.deepEqual([balance.balance, ledgerEntry.balanceAfter], [9, 10]);
   });
 
-  it("are refused with the field that is wrong", async () => {
-    const bad: [field: string, path: string, body: object][] = [
-      ["amount", "balances/coins/grant", {}],
-      ["amount", "balances/coins/grant", { amount: 0 }],
-      ["amount", "balances/coins/grant", { amount: -1 }],
-      ["amount", "balances/coins/spend", { amount: 1.5 }],
-      ["amount", "balances/coins/spend", { amount: 2 ** 53 }],
-      ["amount", "balances/coins/spend", { amount: "5" }],
-      ["reason", "balances/coins/spend", { amount: 1, reason: "" }],
-      ["reference", "balances/coins/spend", { amount: 1, reference: "x".repeat(201) }],
-      ["expiresAt", "balances/coins/grant", { amount: 1, expiresAt: "tomorrow" }],
-      ["expiresInSeconds", "balances/coins/holds", { amount: 1 }],
-      ["expiresInSeconds", "balances/coins/holds", { amount: 1, expiresInSeconds: 0 }],
-      ["expiresInSeconds", "balances/coins/holds", { amount: 1, expiresInSeconds: 86_401 }],
-      ["currencyKey", "balances/Not-a-key!/grant", { amount: 1 }],
-    ];
-    for (const [field, path, body] of bad) {
-      const answer = await purse.post(path, body);
-      assertError(answer, 400);
-      assert.equal(answer.body.error.details[0].field, field, JSON.stringify(body));
-    }
+  it("are refused of what there is not", async () => {
     assertError(await purse.grant("gold", 1), 404);
     assertError(await purse.post(`holds/${randomUUID()}/capture`), 404);
     assertError(await purse.post("holds/no-id/release"), 404);

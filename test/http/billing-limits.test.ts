@@ -3,20 +3,20 @@ import { sql } from "kysely";
 import { readConfig } from "../../src/config.ts";
 import { tellUsage } from "../../src/domain/accounts/billing/usage-notices.ts";
 import { monthOf, noteUsageChange } from "../../src/domain/kernel/usage-counters.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import { anAdmin } from "../support/app/admin.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("a smaller plan", () => {
-  let api: TestApp;
   let tenant: Tenant;
   let admin: string;
+  const api = madeOnce(startApp);
   before(async () => {
-    api = await startApp();
     ({ token: admin } = await anAdmin(api));
   });
   beforeEach(async () => {

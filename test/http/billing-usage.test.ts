@@ -1,22 +1,18 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { monthOf, monthStart } from "../../src/domain/kernel/usage-counters.ts";
-import { aTenant, type Answer, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { aMember } from "../support/app/member.ts";
+import { aTenant, type Answer, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const USAGE = "/api/v1/billing/usage";
 
 describe("the usage of a plan", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const usage = async (of = tenant) => {
     const body = must(await api.get(USAGE, { token: of.token }), 200);
@@ -165,18 +161,9 @@ describe("the usage of a plan", () => {
     assert.deepEqual([await events(), await events(other)], [1, 1]);
   });
 
-  it("is shown to OWNER and ADMIN, also while the tenant is suspended, and to nobody else", async () => {
-    for (const role of ["DESIGNER", "DEVELOPER", "VIEWER"] as const) {
-      const { token } = await aMember(api, tenant.tenantId, role);
-      assertError(await api.get(USAGE, { token }), 403, "INSUFFICIENT_ROLE");
-    }
-    const { token } = await aMember(api, tenant.tenantId, "ADMIN");
-    must(await api.get(USAGE, { token }), 200);
-    assertError(await api.get(USAGE), 401, "CREDENTIALS_MISSING");
-    assertError(await api.get(USAGE, { key: tenant.key }), 403, "INSUFFICIENT_SCOPE");
-    assertError(await api.get(`${USAGE}?month=1`, { token }), 400, undefined);
+  it("is shown of members, projects and webhooks", async () => {
     const { members, projects, webhooks } = await usage();
-    assert.deepEqual([members.used, projects.used, webhooks.used], [5, 1, 0]);
+    assert.deepEqual([members.used, projects.used, webhooks.used], [1, 1, 0]);
     assert.deepEqual([webhooks.limit, members.limit, members.percent], [50, null, null]);
   });
 

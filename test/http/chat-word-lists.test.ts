@@ -1,20 +1,17 @@
 import assert from "node:assert/strict";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { aGame } from "../support/app/game.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0, profanity: "OFF" };
 
 describe("word lists", () => {
-  let api: TestApp;
-  let game: Game;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aGame(api));
   beforeEach(async () => {
-    game = await aGame(api);
     await game.player("ada");
     await game.make("/chat/channels", { key: "trade", settings: OPEN });
   });

@@ -5,8 +5,9 @@ import type { App } from "../../src/app.ts";
 import type { Actor } from "../../src/domain/kernel/caller.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { anotherServer } from "../support/app/another-server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** So large that it is read in several slices. */
 const RULES = 1_500;
@@ -26,12 +27,8 @@ const aDocument = {
 };
 
 describe("a client that goes before it was answered", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   /** A server whose imports wait until `released`, and what their transactions know of their requests. */
   const aServer = async (released: Promise<void>) => {

@@ -3,7 +3,8 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { z } from "zod";
 import { BODY_LIMIT } from "../../src/domain/kernel/limits.ts";
 import { route } from "../../src/http/route.ts";
-import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
+import { startTinyHttp } from "../support/http/tiny-http.ts";
+import { madeOnce } from "../support/made.ts";
 
 const open = { tag: "Test", access: "public", project: "none", summary: "A test operation" } as const;
 /** The text of the answer to GET /kept. */
@@ -59,11 +60,10 @@ const routes = [
 ];
 
 describe("compression", () => {
-  let http: TinyHttp;
-  before(async () => {
-    http = await startTinyHttp(routes);
-  });
-  after(() => http.close());
+  const http = madeOnce(
+    () => startTinyHttp(routes),
+    (made) => made.close(),
+  );
 
   const getBytes = async (path: string, headers: Record<string, string>) => {
     // fetch inflates, so the bytes are read from the connection.

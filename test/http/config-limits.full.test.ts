@@ -9,9 +9,10 @@ import {
 import { bytesOf } from "../../src/domain/kernel/oversize.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { countParts } from "../../src/http/json-size.ts";
-import { aTenant, type Answer, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, type Answer, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 type Item = { status: "ACTIVE" | "DRAFT"; rule: { key: string; conditions: object } };
 
@@ -28,12 +29,8 @@ const aRule = (n: number, status: Item["status"]): Item => {
 };
 
 describe("the configuration of a project at its limits", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const importTo = ({ key }: Tenant, rules: readonly Item[]): Promise<Answer> =>
     api.post("/api/v1/config/import", { document: { format: "laurel/1", rules } }, { key });

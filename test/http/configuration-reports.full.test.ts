@@ -2,14 +2,15 @@ import assert from "node:assert/strict";
 import { REPORTS_MAX } from "../../src/domain/analytics/reports/saved-reports.ts";
 import { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
 import { FUNNEL_BODY, MARCH, savedOfEachKind } from "../support/analytics/saved-reports.ts";
-import { anAsker, type Asker } from "../support/analytics/questions.ts";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { anAsker } from "../support/analytics/questions.ts";
+import { aKey, type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const PATH = "/api/v1/analytics/reports";
 const WEEKLY = {
@@ -24,14 +25,10 @@ const MONDAYS = { every: "WEEK", weekday: 1, hour: 6, timezone: "Europe/Berlin" 
 type Report = Answer["body"];
 
 describe("saved reports in a project's configuration", () => {
-  let api: TestApp;
-  let asker: Asker;
   let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const asker = madeForEach(() => anAsker(api));
   beforeEach(async () => {
-    asker = await anAsker(api);
     ({ tenant } = asker);
   });
 

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { SECTIONS } from "../../src/domain/registries/configuration/diff.ts";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 type Document = Record<string, unknown>;
 /** What a project has, and a document that an import into it refuses. */
@@ -164,11 +165,8 @@ const REFUSED: Readonly<Record<string, readonly Refused[]>> = {
 };
 
 describe("a document that is compared, or imported as a dry run", () => {
-  let api: TestApp;
   let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
   beforeEach(async () => {
     tenant = await aTenant(api);
   });

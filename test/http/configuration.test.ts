@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const rule = {
   key: "welcome",
@@ -13,14 +14,8 @@ const rule = {
 const board = { key: "top", name: "Top", metric: { source: "XP" } };
 
 describe("a project's configuration", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const exported = async (key = tenant.key) => {
     const answer = await api.get("/api/v1/config/export", { key });
@@ -258,15 +253,6 @@ describe("a project's configuration", () => {
       assert.match(JSON.stringify(answer.body.error.details), place);
     }
     assertError(await post("/config/diff", {}), 400);
-  });
-
-  it("takes config:read to read and config:manage to change, and credentials", async () => {
-    const reader = await aKey(api, { ...tenant, scopes: ["config:read"] });
-    const none = await aKey(api, { ...tenant, scopes: ["events:write"] });
-    assertError(await imported(aGame, {}, reader), 403, "INSUFFICIENT_SCOPE");
-    assertError(await api.get("/api/v1/config/export", { key: none }), 403, "INSUFFICIENT_SCOPE");
-    assertError(await api.get("/api/v1/config/export"), 401, "CREDENTIALS_MISSING");
-    assert.equal((await api.get("/api/v1/project-settings", { key: reader })).status, 200);
   });
 
   it("has settings of its own, of which a change names only what is to change", async () => {

@@ -2,22 +2,21 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { IncomingMessage as Refused } from "node:http";
 import { WebSocket } from "ws";
-import { aTenant, aWsToken, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, aWsToken, startApp } from "../support/app/app.ts";
 import { type Call, overHttp } from "../support/domains/https.ts";
 import { aServedDomain } from "../support/domains/served.ts";
 import { startSsoServer } from "../support/sso/server.ts";
+import { madeOnce } from "../support/made.ts";
 
 const PLAYERS = "/v1/players?limit=1";
 const SPELT = "/v1/players?limit=1&q=a%20b";
 const SAID = { "X-Forwarded-Proto": "https" };
 
 describe("custom domains by plain HTTP", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let domain: string;
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
     ({ domain } = await aServedDomain(api, tenant));
   });
   const call = (parts: Partial<Call> = {}) =>

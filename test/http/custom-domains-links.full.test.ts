@@ -148,7 +148,6 @@ describe("links of mails at custom domains", () => {
   it("lead nowhere else by the word of an ADMIN, of another tenant, or of a Host header", async () => {
     const admin = await aMember(api, tenant.tenantId, "ADMIN");
     assertError(await patch({ linkDomain: own.domain }, admin), 403, "INSUFFICIENT_ROLE");
-    assertError(await patch({ linkDomain: null }, admin), 403, "INSUFFICIENT_ROLE");
     const theirs = await aServedDomain(api, await aTenant(api));
     for (const linkDomain of [theirs.domain, "evil.example.com", ""])
       assertError(await patch({ linkDomain }), 400);

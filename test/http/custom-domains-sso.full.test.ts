@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { inflateRawSync } from "node:zlib";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import {
   aServedDomain,
   atHost,
@@ -13,16 +13,15 @@ import {
 } from "../support/domains/served.ts";
 import { must } from "../support/http/client.ts";
 import { aBrowser, CONSOLE, told } from "../support/providers/oauth.ts";
-import { startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
+import { startOpenIdProvider } from "../support/providers/openid-provider.ts";
 import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
 import { bring, partsOf, responseXml, signAssertion, toIdp } from "../support/sso/saml-idp.ts";
-import { aVerifiedDomain, putSso, type SsoServer, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const EVIL = "login.evil.example.com";
 
 describe("single sign-on at custom domains", () => {
-  let api: TestApp;
-  let server: SsoServer;
   let tenant: Tenant;
   let other: Tenant;
   let own: { id: string; domain: string };
@@ -30,22 +29,23 @@ describe("single sign-on at custom domains", () => {
   let mailDomain: string;
   const start = () => pathOf(ssoUrl(server, tenant));
 
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-  });
+  const api = madeOnce(startApp);
+  const server = madeOnce(
+    () => startSsoServer(api),
+    (made) => made.close(),
+  );
   beforeEach(async () => {
     [tenant, other] = [await aTenant(server), await aTenant(server)];
     [own, theirs] = [await aServedDomain(api, tenant), await aServedDomain(api, other)];
     mailDomain = await aVerifiedDomain(server, tenant);
   });
-  after(() => server.close());
 
   describe("by OpenID Connect", () => {
-    let provider: TestProvider;
     const callback = (at: string) => `${at}/api/v1/auth/sso/oidc/${tenant.tenantId}/callback`;
+    const provider = madeForEach(() =>
+      startOpenIdProvider(callback(server.url), callback(`https://${own.domain}`)),
+    );
     beforeEach(async () => {
-      provider = await startOpenIdProvider(callback(server.url), callback(`https://${own.domain}`));
       const config = {
         provider: "OIDC",
         displayName: "Acme",

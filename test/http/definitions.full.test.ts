@@ -1,19 +1,17 @@
 import assert from "node:assert/strict";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
 import { definitionDocument, OPTIONAL_FIELD } from "../support/rules/definition-documents.ts";
-import { aMember } from "../support/app/member.ts";
+import { madeOnce } from "../support/made.ts";
 
 for (const { kind, plural } of DEFINITION_KINDS.filter(({ hasDrafts }) => !hasDrafts)) {
   describe(`definitions: ${plural}`, () => {
-    let api: TestApp;
-    let tenant: Tenant;
+    const api = madeOnce(startApp);
+    const tenant = madeOnce(() => aTenant(api));
     before(async () => {
-      api = await startApp();
-      tenant = await aTenant(api);
       // What the optional fields name.
       for (const key of ["players", "others"]) await post({ key, name: key }, "segments");
     });
@@ -163,36 +161,6 @@ for (const { kind, plural } of DEFINITION_KINDS.filter(({ hasDrafts }) => !hasDr
         );
       }
       assertError(await api.get(`/api/v1/${plural}?status=GONE`, { key: owner.key }), 400);
-    });
-
-    it("are for who may, and for nobody of another project", async () => {
-      const { key, id } = await make();
-      const other = await aTenant(api);
-      const path = `/api/v1/${plural}`;
-      const reader = await aKey(api, { ...tenant, scopes: ["config:read"] });
-      const { token: viewer } = await aMember(api, tenant.tenantId, "VIEWER");
-      const { token: designer } = await aMember(api, tenant.tenantId, "DESIGNER");
-      const body = () => definitionDocument(kind);
-      for (const ref of [key, id]) {
-        const one = `${path}/${ref}`;
-        assertError(await api.get(one, { key: other.key }), 404);
-        assertError(await api.patch(one, { name: "Mine" }, { key: other.key }), 404);
-        assertError(await api.request("DELETE", one, { key: other.key }), 404);
-        assertError(await api.get(one), 401, "CREDENTIALS_MISSING");
-        assert.equal((await api.get(one, { key: reader })).status, 200);
-        assert.equal((await api.get(one, { token: viewer })).status, 200);
-      }
-      assert.equal((await api.get(path, { key: other.key })).body.pagination.total, 0);
-      assertError(await api.post(path, body(), { key: reader }), 403, "INSUFFICIENT_SCOPE");
-      assertError(await api.post(path, body(), { token: viewer }), 403, "INSUFFICIENT_ROLE");
-      assertError(
-        await api.patch(`${path}/${key}`, { name: "Mine" }, { key: reader }),
-        403,
-        "INSUFFICIENT_SCOPE",
-      );
-      assertError(await api.request("DELETE", `${path}/${key}`, { token: viewer }), 403, "INSUFFICIENT_ROLE");
-      must(await api.post(path, body(), { token: designer }), 201);
-      assert.equal(must(await get(key), 200).version, 1);
     });
   });
 }

@@ -4,9 +4,10 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { endBoosts } from "../../src/jobs/end-boosts.ts";
 import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { cases } from "../support/properties.ts";
+import { madeOnce } from "../support/made.ts";
 
 const kinds = [
   "grant",
@@ -31,11 +32,9 @@ type Step = { kind: (typeof kinds)[number]; currency: string; amount: number };
 type Books = Record<"key" | "balance" | "held" | "total" | "lots" | "holds", string | number | null>;
 
 describe("the economy of a player, through the API", () => {
-  let api: TestApp;
-  let tenant: Tenant;
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
     const lasting = { name: "A currency", expiryDays: 1 };
     must(await post("/currencies", { ...lasting, key: "coins", initialBalance: 15 }), 201);
     must(await post("/currencies", { ...lasting, key: "gems", maxBalance: 60 }), 201);

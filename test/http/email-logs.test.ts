@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { ROLES } from "../../src/domain/kernel/caller.ts";
 import { listEmailLogs, showEmailLogInFull } from "../../src/domain/accounts/email/logs.ts";
 import type { MailTemplate, MailValues } from "../../src/domain/accounts/email/mail.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { assertError } from "../support/http/assert-error.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { refuseMail } from "../support/mail/mailbox.ts";
-import { aMember } from "../support/app/member.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const PATH = "/api/v1/email-logs";
 const anAddress = (): string => `${randomUUID()}@example.com`;
@@ -24,9 +22,6 @@ type Log = {
 const page = { page: 1, limit: 20 };
 
 describe("email logs", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
   const queue = <T extends MailTemplate>(template: T, to: string, values: MailValues[T]) =>
     api.app.transactAs({ role: "accounts" })((work) => {
       const { tenantId, userId } = tenant;
@@ -42,12 +37,8 @@ describe("email logs", () => {
       return (data as Log[]).find((log) => log.status === status);
     });
 
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   it("show whom a mail went to and when, but not what it says", async () => {
     const [to, token] = [anAddress(), randomUUID()];
@@ -125,41 +116,12 @@ describe("email logs", () => {
     assert.deepEqual(await addressesOf("?from=9000-01-01T00:00:00Z"), []);
   });
 
-  it("refuse bad filters", async () => {
-    for (const query of [
-      "?status=LOST",
-      "?template=newsletter",
-      "?from=yesterday",
-      "?to=2030-13-01T00:00:00Z",
-      "?from=0000-01-01T00:00:00Z",
-      "?to=9999-12-31T23:59:59-12:00",
-      "?sort=to",
-      "?order=up",
-      "?limit=101",
-      "?page=0",
-      `?email=${"x".repeat(255)}`,
-      "?email=",
-    ])
-      assertError(await api.get(`${PATH}${query}`, { token: tenant.token }), 400);
-  });
-
   it("take any text for an address", async () => {
     for (const to of ["%00", "%27%20or%201=1--", "%ED%A0%80", "%25", "..%2F", "%F0%9F%98%80"]) {
       const { status, body } = await api.get(`${PATH}?email=${to}`, { token: tenant.token });
       if (status === 200) assert.deepEqual(body.data, []);
       else assert.equal(status, 400, to);
     }
-  });
-
-  it("are for owners and admins, and for no API key", async () => {
-    for (const role of ROLES) {
-      const { token } = await aMember(api, tenant.tenantId, role);
-      const answer = await api.get(PATH, { token });
-      if (role === "OWNER" || role === "ADMIN") assert.equal(answer.status, 200);
-      else assertError(answer, 403, "INSUFFICIENT_ROLE");
-    }
-    assertError(await api.get(PATH), 401, "CREDENTIALS_MISSING");
-    assert.equal((await api.get(PATH, { key: tenant.key })).status, 403);
   });
 
   it("of another tenant do not appear", async () => {

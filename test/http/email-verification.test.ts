@@ -3,20 +3,18 @@ import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { issueUserToken, type UserTokenPurpose } from "../../src/domain/accounts/auth/user-tokens.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, type Client } from "../support/http/client.ts";
 import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
 import { mailedTo } from "../support/mail/mail-log.ts";
+import { madeOnce } from "../support/made.ts";
 
 const anEmail = () => `${randomUUID()}@example.com`;
 
 describe("email verification", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
   const verify = (token: string): Promise<Answer> => api.post("/api/v1/auth/verify-email", { token });
   const resend = (email: string, server: Client = api): Promise<Answer> =>
     server.post("/api/v1/auth/resend-verification", { email });
@@ -33,10 +31,8 @@ describe("email verification", () => {
     return user;
   };
 
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   describe("POST /auth/verify-email", () => {
     it("proves the address, once", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** 3.9 KB that look at the whole event 240 times. */
 const SCHEMA = { allOf: Array.from({ length: 240 }, () => ({ not: { const: {} } })) };
@@ -11,10 +12,7 @@ const properties = Object.fromEntries(
 const EVENTS = 120;
 
 describe("a batch of events that are dear to check", () => {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   it("is answered event by event, and others are served meanwhile", async () => {
     const [dear, other] = [await aTenant(api), await aTenant(api)];

@@ -13,9 +13,9 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { type ProjectSource, route } from "../../src/http/route.ts";
-import type { Database } from "../../src/platform/database.ts";
 import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { madeOnce } from "../support/made.ts";
 
 const operation = (id: string, access: Access, project: ProjectSource, path = `/${id}`) =>
   route({
@@ -86,7 +86,6 @@ describe("HTTP access", () => {
     issuer: "http://test",
     clock,
   });
-  let database: Database;
   let http: TinyHttp;
   let key: string;
   let weakKey: string;
@@ -94,8 +93,8 @@ describe("HTTP access", () => {
   let viewer: string;
   let loneOwner: string;
 
+  const database = madeOnce(openMemoryDatabase);
   before(async () => {
-    database = await openMemoryDatabase();
     const parts = {
       em: database.em,
       clock,

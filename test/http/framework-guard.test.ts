@@ -6,6 +6,7 @@ import { MATCHMAKE_BODY_LIMIT } from "../../src/domain/kernel/limits.ts";
 import { route } from "../../src/http/route.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
+import { madeOnce } from "../support/made.ts";
 
 const bodyOf = (answer: string) =>
   JSON.parse(answer.slice(answer.indexOf("\r\n\r\n") + 4)) as {
@@ -39,11 +40,10 @@ const recordsOf = ({ lines }: TinyHttp): { route: string; status: number }[] =>
     .map(({ route: path, status }) => ({ route: path, status }));
 
 describe("HTTP guard", () => {
-  let http: TinyHttp;
-  before(async () => {
-    http = await startTinyHttp([taking], { blocks });
-  });
-  after(() => http.close());
+  const http = madeOnce(
+    () => startTinyHttp([taking], { blocks }),
+    (made) => made.close(),
+  );
 
   const badHosts = ["a b", "[::1", "host:port", "ho<st", "%zz", "a/../b:99999", "user@host", "host:99999"];
 

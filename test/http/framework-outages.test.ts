@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { z } from "zod";
 import { route } from "../../src/http/route.ts";
-import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
+import { startTinyHttp } from "../support/http/tiny-http.ts";
+import { madeOnce } from "../support/made.ts";
 
 const open = {
   tag: "Test",
@@ -44,11 +45,10 @@ const routes = [
 ];
 
 describe("HTTP framework, when something has gone or is away", () => {
-  let http: TinyHttp;
-  before(async () => {
-    http = await startTinyHttp(routes);
-  });
-  after(() => http.close());
+  const http = madeOnce(
+    () => startTinyHttp(routes),
+    (made) => made.close(),
+  );
 
   it("tells an operation when its client has gone", async () => {
     const leaving = new AbortController();

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
+import { madeOnce } from "../support/made.ts";
 
 const questOf = (key: string, eventType: string) => ({
   key,
@@ -16,10 +17,9 @@ const questOf = (key: string, eventType: string) => ({
 });
 
 describe("simulation of quests and adventures", () => {
-  let api: TestApp;
   let key: string;
+  const api = madeOnce(startApp);
   before(async () => {
-    api = await startApp();
     ({ key } = await aTenant(api));
     const season = {
       key: "season",

@@ -1,18 +1,15 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { route } from "../../src/http/route.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { startTinyHttp } from "../support/http/tiny-http.ts";
+import { madeOnce } from "../support/made.ts";
 
 const ORIGIN = "https://console.example.com";
 
 describe("headers of answers", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   it("let any page call with the specification's headers, by a preflight without credentials", async () => {
     const asked = ["X-API-Key", "Authorization", "Content-Type", "X-Idempotency-Key", "X-Project-ID"];

@@ -1,23 +1,20 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { LARGE_BODY_PARTS_MAX } from "../../src/domain/kernel/limits.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aJob } from "../support/app/jobs.ts";
 import { aMember, type Member } from "../support/app/member.ts";
 import { unique } from "../support/operations/bodies.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const BATCH_BYTES = 5 * 1_024 * 1_024;
 
 describe("an answer that is kept for an idempotency key", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   type Credentials = { key?: string; token?: string };
   const post = (path: string, body: unknown, key: string, who: Credentials = { token: tenant.token }) =>

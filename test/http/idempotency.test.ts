@@ -2,17 +2,14 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { IDEMPOTENCY_HOURS } from "../../src/domain/kernel/idempotency.ts";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { boardDefinition, unique } from "../support/operations/bodies.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("a POST with X-Idempotency-Key", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const post = (path: string, body: unknown, key: string, credentials: object = { key: tenant.key }) =>
     api.post(`/api/v1${path}`, body, { ...credentials, headers: { "X-Idempotency-Key": key } });

@@ -1,21 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const INVITATIONS = "/api/v1/team/invitations";
 
 describe("mails of invitations", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const invite = (email: string, { token } = tenant) =>
     api.post(INVITATIONS, { email, role: "VIEWER" }, { token });

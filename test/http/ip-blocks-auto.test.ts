@@ -5,18 +5,18 @@ import { blockAddress } from "../../src/domain/accounts/rate-limits/ip-blocks.ts
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { anotherServer } from "../support/app/another-server.ts";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { aNetwork, blocksBy, pathOf as path } from "../support/app/ip-blocks.ts";
 import { from } from "../support/http/limit-headers.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("addresses", () => {
-  let api: TestApp;
   let token: string;
   let { status, block, visit, audited } = {} as ReturnType<typeof blocksBy>;
+  const api = madeOnce(startApp);
   before(async () => {
-    api = await startApp();
     ({ token } = await anAdmin(api));
     ({ status, block, visit, audited } = blocksBy(api, token));
   });

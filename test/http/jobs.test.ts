@@ -1,26 +1,22 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { SCOPES } from "../../src/domain/kernel/access.ts";
 import type { Role } from "../../src/domain/kernel/caller.ts";
 import { ANY_JOB } from "../../src/domain/registries/jobs/job-access.ts";
 import type { JobAccess } from "../../src/domain/long-work/job-kind.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aJob } from "../support/app/jobs.ts";
 import { aMember } from "../support/app/member.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("jobs of a project", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const get = (path: string, key = tenant.key) => api.get(`/api/v1/jobs${path}`, { key });
   const cancel = (id: string, key = tenant.key) => api.post(`/api/v1/jobs/${id}/cancel`, {}, { key });
@@ -82,18 +78,6 @@ describe("jobs of a project", () => {
     assertError(await get("?page=0", owner.key), 400);
   });
 
-  it("are for who may, and for nobody of another project", async () => {
-    const id = await make("SUCCEEDED");
-    const other = await aTenant(api);
-    for (const path of [`/${id}`, `/${id}/result`]) {
-      assertError(await get(path, other.key), 404);
-      assertError(await api.get(`/api/v1/jobs${path}`), 401, "CREDENTIALS_MISSING");
-    }
-    for (const path of [`/${randomUUID()}`, "/none"]) assertError(await get(path), 404);
-    assertError(await cancel(await make(), other.key), 404);
-    assert.equal((await get("", other.key)).body.pagination.total, 0);
-  });
-
   it("are seen, listed, read and cancelled by who may start their kind, and by nobody else", async () => {
     const side = await aTenant(api);
     const keyOf = (scopes: readonly string[]) => aKey(api, { ...side, scopes: [...scopes] });
@@ -124,17 +108,6 @@ describe("jobs of a project", () => {
       assert.deepEqual(data.map(({ id }: { id: string }) => id).toSorted(), ids.toSorted());
       assert.equal(pagination.total, ids.length);
     }
-  });
-
-  it("are not for a key without the scope of any kind, nor for a role that starts none", async () => {
-    const id = await make("SUCCEEDED");
-    const others = SCOPES.filter((scope) => !ANY_JOB.scope.includes(scope));
-    const key = await aKey(api, { ...tenant, scopes: others });
-    for (const path of ["", `/${id}`, `/${id}/result`])
-      assertError(await get(path, key), 403, "INSUFFICIENT_SCOPE");
-    assertError(await cancel(id, key), 403, "INSUFFICIENT_SCOPE");
-    const { token } = await aMember(api, tenant.tenantId, "VIEWER");
-    assertError(await api.get(`/api/v1/jobs/${id}/result`, { token }), 403, "INSUFFICIENT_ROLE");
   });
 
   it("have the access of the operation that starts them", () => {

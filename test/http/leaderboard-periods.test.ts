@@ -1,19 +1,16 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { pastMidnight } from "../support/clock-edges.ts";
+import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 
 describe("periods of leaderboards over HTTP", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   beforeEach(() => pastMidnight());
 
   const as = () => ({ key: tenant.key });

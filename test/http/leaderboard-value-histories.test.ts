@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { startApp, type TestApp } from "../support/app/app.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { startApp } from "../support/app/app.ts";
+import { aGame } from "../support/app/game.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { seeded } from "../support/seed.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const USERS = ["ada", "bob", "cy", "dan", "eve"];
 const TEAMS = ["red", "blue", "green"];
@@ -58,13 +59,9 @@ const reckoned = (
 
 describe("values of a breakdown after any history", () => {
   const random = seeded();
-  let api: TestApp;
-  let game: Game;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aGame(api));
   beforeEach(async () => {
-    game = await aGame(api);
     for (const { key, metric } of BOARDS)
       await game.make("/leaderboards", { key, name: key, metric, breakdownProperty: "team" });
   });

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { aGame, type Game } from "../support/app/game.ts";
 import { pastMidnight } from "../support/clock-edges.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 const GOALS = { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "sum", property: "points" };
 const goals = { key: "goals", name: "Goals by team", metric: GOALS, breakdownProperty: "match.team" };
@@ -12,11 +13,8 @@ const goals = { key: "goals", name: "Goals by team", metric: GOALS, breakdownPro
 type Value = { rank: number; value: string; players: number; total: number; average: number; best: number };
 
 describe("values of a leaderboard's breakdown", () => {
-  let api: TestApp;
   let game: Game;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
   beforeEach(async () => {
     await pastMidnight();
     game = await aGame(api);

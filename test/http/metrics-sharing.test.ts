@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("metrics of what requests share", () => {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   const shown = async (): Promise<string> => (await fetch(`${api.url}/metrics`)).text();
   const read = async (name: string): Promise<number> => {

@@ -1,21 +1,16 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { anAuthenticator } from "../support/mfa/second-factor.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const MFA = "/api/v1/auth/mfa";
 
 describe("second factors of a session that has ended", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const own = () => ({ token: tenant.token });
   const proof = () => ({ currentPassword: tenant.password });

@@ -2,21 +2,19 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { createLog } from "../../src/log.ts";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { mailsTo } from "../support/mail/mailbox.ts";
 import { anAuthenticator } from "../support/mfa/second-factor.ts";
 import { totpCode } from "../support/mfa/totp.ts";
+import { madeOnce } from "../support/made.ts";
 
 const AUTH = "/api/v1/auth";
 
 describe("the secrets of a second factor", () => {
-  let api: TestApp;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   it("are shown once, and are in no log line, mail, audit entry, row or later answer", async () => {
     const lines: string[] = [];

@@ -1,27 +1,22 @@
 import assert from "node:assert/strict";
 import { disableAdmin } from "../../src/domain/accounts/admin/admins.ts";
 import { resetAdminMfa } from "../../src/domain/accounts/mfa/reset.ts";
-import { type Admin, anAdmin } from "../support/app/admin.ts";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { anAdmin } from "../support/app/admin.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import { anAuthenticator, passkeyOptions, withAdminTotp, withTotp } from "../support/mfa/second-factor.ts";
 import { wrongCode } from "../support/mfa/totp.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const AUTH = "/api/v1/superadmin/auth";
 const MFA = `${AUTH}/mfa`;
 
 describe("the second factor of super-admins", () => {
-  let api: TestApp;
-  let admin: Admin;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    admin = await anAdmin(api);
-  });
+  const api = madeOnce(startApp);
+  const admin = madeForEach(() => anAdmin(api));
 
   const logIn = (more: object = {}) =>
     api.post(`${AUTH}/login`, { email: admin.email, password: admin.password, ...more });

@@ -3,18 +3,18 @@ import { startApp } from "../support/app/app.ts";
 import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
 import { randomUUID } from "node:crypto";
+import { madeOnce } from "../support/made.ts";
 
 describe("what an OpenID provider answers", () => {
   let server: OAuthServer;
-  let provider: HostileProvider;
   const comeBack = async () => told((await aBrowser().go(startUrl(server, "google", { flow: "signup" }))).at);
   const assertRefused = (answer: Record<string, string>, error = "provider_error") => {
     assert.deepEqual(Object.keys(answer).toSorted(), ["error", "error_description"]);
     assert.equal(answer["error"], error, answer["error_description"]);
   };
 
+  const provider = madeOnce(() => startHostileProvider());
   before(async () => {
-    provider = await startHostileProvider();
     server = await startOAuthServer(await startApp(), async () => ({ google: provider, github: undefined }));
   });
   beforeEach(() => {

@@ -1,19 +1,16 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { type AppFactor, withTotp } from "../support/mfa/second-factor.ts";
-import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
-import { aBrowser, CONSOLE, type OAuthServer, startOAuthServer, told } from "../support/providers/oauth.ts";
+import { startFakeGithub } from "../support/providers/fake-github.ts";
+import { aBrowser, CONSOLE, startOAuthServer, told } from "../support/providers/oauth.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 describe("a link of a provider", () => {
-  let api: TestApp;
-  let server: OAuthServer;
-  let github: FakeGithub;
-  let tenant: Tenant;
   let login: string;
 
   const path = "/api/v1/auth/oauth/github";
@@ -40,13 +37,11 @@ describe("a link of a provider", () => {
     });
   const sessionOf = async (token = "") => (await api.app.tokens.verifyAccess(token)).sid;
 
-  before(async () => {
-    api = await startApp();
-    github = await startFakeGithub();
-    server = await startOAuthServer(api, async () => ({ google: undefined, github }));
-  });
+  const api = madeOnce(startApp);
+  const github = madeOnce(() => startFakeGithub());
+  const server = madeOnce(() => startOAuthServer(api, async () => ({ google: undefined, github })));
+  const tenant = madeForEach(() => aTenant(api));
   beforeEach(async () => {
-    tenant = await aTenant(api);
     login = randomUUID();
     const emails = [{ email: `${login}@example.com`, primary: true, verified: true, visibility: null }];
     github.people.set(login, { id: randomInt(2 ** 40), name: "Ada", email: null, emails });

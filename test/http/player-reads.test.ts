@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { startApp, type TestApp } from "../support/app/app.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { startApp } from "../support/app/app.ts";
+import { aGame } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("a player who is read alone", () => {
-  let api: TestApp;
-  let game: Game;
   let ada: string;
+  const api = madeOnce(startApp);
+  const game = madeOnce(() => aGame(api));
   before(async () => {
-    api = await startApp();
-    game = await aGame(api);
     await game.make("/currencies", { key: "coins", name: "Coins" });
     await game.make("/currencies", { key: "gems", name: "Gems" });
     const profile = {

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { type Players, playersOf } from "../support/players/players.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("ids of players", () => {
-  let api: TestApp;
   let players: Players;
+  const api = madeOnce(startApp);
   before(async () => {
-    api = await startApp();
     players = playersOf(api, await aTenant(api));
   });
 

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
+import { madeOnce } from "../support/made.ts";
 
 const fieldOf = (answer: Answer): string => {
   assertError(answer, 400);
@@ -9,12 +10,8 @@ const fieldOf = (answer: Answer): string => {
 };
 
 describe("profiles of players", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const identify = (body: object) => api.post("/api/v1/players", body, { key: tenant.key });
   const patch = (ref: string, body: object) => api.patch(`/api/v1/players/${ref}`, body, { key: tenant.key });
@@ -30,22 +27,7 @@ describe("profiles of players", () => {
     const { id } = await aPlayer();
     const bad: [field: string, body: object][] = [
       ["displayName", { displayName: "" }],
-      ["displayName", { displayName: "x".repeat(101) }],
-      ["avatarUrl", { avatarUrl: "http://example.com/a.png" }],
-      ["avatarUrl", { avatarUrl: "javascript:alert(1)" }],
-      ["avatarUrl", { avatarUrl: `https://example.com/${"a".repeat(2_040)}` }],
-      ["timezone", { timezone: "Mars/Olympus" }],
-      ["timezone", { timezone: "+02:00" }],
-      ["locale", { locale: "english please" }],
-      ["country", { country: "se" }],
-      ["country", { country: "SWE" }],
-      ["attributes", { attributes: [] }],
-      ["attributes.a b", { attributes: { "a b": 1 } }],
-      ["attributes.a.b", { attributes: { "a.b": 1 } }],
-      ["metadata", { metadata: "x" }],
       ["metadata", { metadata: { a: "x".repeat(16_400) } }],
-      ["addTags.0", { addTags: ["Not a key"] }],
-      ["removeTags", { removeTags: "vip" }],
       ["attributes.__proto__", JSON.parse('{"attributes":{"__proto__":{"a":1}}}') as object],
       ["metadata.a", { metadata: { a: "\0" } }],
       ["displayName", { displayName: "\ud800" }],

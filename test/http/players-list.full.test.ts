@@ -1,18 +1,15 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 type Listed = { externalUserId: string };
 
 describe("the list of players", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const identify = async (externalUserId: string, more: object = {}): Promise<string> => {
     const { status, body } = await api.post(
@@ -140,36 +137,6 @@ describe("the list of players", () => {
     assert.deepEqual(await found("zürich"), ["ZÜRICH"]);
     assert.deepEqual(await found("[a-z]*"), ["ZÜRICH"]);
     assert.deepEqual(await found("' or 1=1 --"), []);
-  });
-
-  it("refuses parameters that do not fit, naming them", async () => {
-    const bad: [query: string, field: string][] = [
-      ["page=0", "page"],
-      ["page=-1", "page"],
-      ["page=1.5", "page"],
-      ["page=", "page"],
-      ["page=x", "page"],
-      ["page=1&page=2", "page"],
-      ["page=50001&limit=20", "page"],
-      ["page=1000000", "page"],
-      ["limit=0", "limit"],
-      ["limit=101", "limit"],
-      ["sort=displayName;drop", "sort"],
-      ["sort=__proto__", "sort"],
-      ["order=up", "order"],
-      ["status=GONE", "status"],
-      ["minLevel=0", "minLevel"],
-      ["minLevel=1e400", "minLevel"],
-      ["search=", "search"],
-      [`search=${"x".repeat(101)}`, "search"],
-      ["nobody=1", "nobody"],
-    ];
-    for (const [query, field] of bad) {
-      const answer = await list(`?${query}`);
-      assertError(answer, 400);
-      assert.equal(answer.body.error.details[0].field, field, query);
-    }
-    assert.equal((await list("?page=50000&limit=20")).status, 200, "the last page there may be");
   });
 
   it("counts exactly to 100,000, and beyond says that the total is an estimate", async () => {

@@ -4,24 +4,22 @@ import { sql } from "kysely";
 import { PERSONAL_TABLES } from "../../src/domain/player-lifecycle/personal-tables.ts";
 import { createProjectJobs } from "../../src/jobs/project-jobs.ts";
 import { newId, NIL_ID } from "../../src/domain/kernel/ids.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { chatAs } from "../support/players/chatting-person.ts";
 import { must } from "../support/http/client.ts";
-import { type Players, playersOf } from "../support/players/players.ts";
+import { playersOf } from "../support/players/players.ts";
 import { OTHERS, playAs, statsOf } from "../support/players/playing-person.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** A person of whom everything is known, each text of its own. */
 type Known = { id: string; ext: string; oldExt: string; secrets: string[]; mark: string };
 
 describe("what is known of a person", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let players: Players;
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
+  const players = madeOnce(() => playersOf(api, tenant));
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-    players = playersOf(api, tenant);
     await players.define("currencies", { key: "coins", name: "Coins", expiryDays: 30 });
     await players.define("badges", { key: "fan", name: "Fan" });
     await players.define("segments", { key: "vips", name: "VIPs" });

@@ -1,19 +1,15 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { type Players, playersOf } from "../support/players/players.ts";
+import { playersOf } from "../support/players/players.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 describe("the status of a player", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  let players: Players;
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-    players = playersOf(api, tenant);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
+  const players = madeForEach(() => playersOf(api, tenant));
 
   const setStatus = (id: string, status: string, reason?: string) =>
     players.post(`/players/${id}/status`, { status, ...(reason === undefined ? {} : { reason }) });

@@ -1,19 +1,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
+import { madeOnce } from "../support/made.ts";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 
 describe("XP granted by hand", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let player: string;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   beforeEach(async () => {
     const made = await api.post("/api/v1/players", { externalUserId: randomUUID() }, { key: tenant.key });
     player = made.body.id;
@@ -100,29 +97,6 @@ describe("XP granted by hand", () => {
     assert.equal((await grant({ amount: 5 })).body.ledgerEntry.balanceAfter, MAX);
     assertError(await grant({ amount: 1 }), 409, "XP_LIMIT");
     assert.equal((await grant({ amount: -MAX })).body.player.xp, 0);
-  });
-
-  it("refuses amounts that are no whole number but 0, and texts that do not fit", async () => {
-    const bad: [field: string, body: object][] = [
-      ["amount", {}],
-      ["amount", { amount: 0 }],
-      ["amount", { amount: -0 }],
-      ["amount", { amount: 1.5 }],
-      ["amount", { amount: "5" }],
-      ["amount", { amount: null }],
-      ["amount", { amount: 2 ** 53 }],
-      ["amount", { amount: -(2 ** 53) }],
-      ["reason", { amount: 1, reason: "" }],
-      ["reason", { amount: 1, reason: "x".repeat(256) }],
-      ["reference", { amount: 1, reference: "" }],
-      ["reference", { amount: 1, reference: "x".repeat(201) }],
-    ];
-    for (const [field, body] of bad) {
-      const answer = await grant(body);
-      assertError(answer, 400);
-      assert.equal(answer.body.error.details[0].field, field, JSON.stringify(body));
-    }
-    assert.deepEqual(await xp(), [0, 1]);
   });
 
   it("takes a reference once for a player, also when used twice at once", async () => {

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
+import { madeOnce } from "../support/made.ts";
 
 const NOWHERE = "00000000-0000-7000-8000-000000000000";
 
@@ -14,12 +15,8 @@ const fieldOf = (answer: Answer): string => {
 type Told = { before: { displayName?: string }; after: { displayName?: string } };
 
 describe("players", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const identify = (body: object, key = tenant.key) => api.post("/api/v1/players", body, { key });
   const patch = (ref: string, body: object, key = tenant.key) =>

@@ -1,15 +1,13 @@
 import assert from "node:assert/strict";
-import { aKey, aTenant, aWsToken, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, aWsToken, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const GAME = "https://game.example.com";
 const LOCAL = "http://localhost:5173";
 
 describe("the allowed origins of a project", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-
   const allow = (allowedOrigins: unknown, projectId = tenant.projectId) =>
     api.patch(`/api/v1/projects/${projectId}`, { allowedOrigins }, { token: tenant.token });
   const from = (origin: string, path = "/api/v1/players", key = tenant.key) =>
@@ -26,10 +24,8 @@ describe("the allowed origins of a project", () => {
     return [response.status, body.error?.reason];
   };
 
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   it("are origins as browsers write them, at most 50, each once", async () => {
     const kept = must(await allow([GAME, LOCAL, GAME]), 200);

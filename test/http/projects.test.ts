@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { Project } from "../../src/domain/accounts/projects/project.ts";
 import { ROLES } from "../../src/domain/kernel/caller.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
@@ -53,23 +52,6 @@ describe("projects", () => {
     });
     assert.equal(createdAt, updatedAt);
     assert.deepEqual((await api.get(path(id), { token })).body, body);
-  });
-
-  it("refuse bad values, naming the field", async () => {
-    const bad: [string, object][] = [
-      ["name", { name: "x" }],
-      ["name", {}],
-      ["description", { name: "Fine", description: "x".repeat(2_001) }],
-      ["timezone", { name: "Fine", timezone: "Mars/Olympus" }],
-      ["timezone", { name: "Fine", timezone: "+02:00" }],
-      ["settings.maxEventAgeDays", { name: "Fine", settings: { maxEventAgeDays: 0 } }],
-      ["settings.allowLevelDown", { name: "Fine", settings: { allowLevelDown: "yes" } }],
-    ];
-    for (const [field, body] of bad) {
-      const answer = await api.post("/api/v1/projects", body, { token: tenant.token });
-      assert.equal(answer.status, 400);
-      assert.equal(answer.body.error.details[0].field, field);
-    }
   });
 
   it("are listed in pages, newest first, without sandboxes and without other tenants'", async () => {
@@ -140,18 +122,6 @@ describe("projects", () => {
     }
   });
 
-  it("of another tenant are not there", async () => {
-    const other = await aTenant(api);
-    for (const id of [other.projectId, randomUUID(), "not-a-uuid"]) {
-      const { token } = tenant;
-      assert.equal((await api.get(path(id), { token })).status, 404);
-      assert.equal((await api.patch(path(id), { name: "Mine now" }, { token })).status, 404);
-      assert.equal((await api.delete(path(id), { token })).status, 404);
-      assert.equal((await api.get(path(id), { key: tenant.key })).status, 404);
-    }
-    assert.equal((await api.get(path(other.projectId), { token: other.token })).status, 200);
-  });
-
   it("are read by every role and changed by OWNER and ADMIN", async () => {
     for (const role of ROLES) {
       const { token } = await aMember(api, tenant.tenantId, role);
@@ -174,10 +144,5 @@ describe("projects", () => {
     assert.equal((await api.get(path(), { key })).status, 200);
     assert.equal((await api.patch(path(), { name: "Changed" }, { key })).status, 403);
     assert.equal((await api.delete(path(), { key })).status, 403);
-    const narrow = await aKey(api, { token, projectId, scopes: ["events:write"] });
-    assert.equal(
-      (await api.get("/api/v1/projects", { key: narrow })).body.error.reason,
-      "INSUFFICIENT_SCOPE",
-    );
   });
 });

@@ -1,20 +1,18 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { aKey, aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { coded, manual } from "../support/quests/step-documents.ts";
+import { madeOnce } from "../support/made.ts";
 
 const HOUR_MS = 3_600_000;
 
 describe("quests, lived by the clock of a sandbox", () => {
-  let api: TestApp;
   let key: string;
   let projectId: string;
   let beginMs: number;
 
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
   beforeEach(async () => {
     beginMs = Date.now();
     const tenant = await aTenant(api);

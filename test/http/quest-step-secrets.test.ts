@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { aKey, startApp, type TestApp } from "../support/app/app.ts";
+import { aKey, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { playersOf } from "../support/players/players.ts";
-import { aQuestGame, type QuestGame } from "../support/quests/quest-game.ts";
+import { aQuestGame } from "../support/quests/quest-game.ts";
 import { stepActs } from "../support/quests/step-acts.ts";
 import { coded, HALF, manual, pooled, quiz, RIGHT, sha256 } from "../support/quests/step-documents.ts";
 import { aPlayer, join } from "../support/rooms/sdk.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const CODE = "velvet-otter-19";
 const POOLED = "amber-heron-42";
@@ -24,13 +25,11 @@ const secretsIn = (shown: unknown): string[] => {
 };
 
 describe("answers of quizzes and codes of quests", () => {
-  let api: TestApp;
-  let game: QuestGame;
   const { submit } = stepActs(() => game);
 
+  const api = madeOnce(startApp);
+  const game = madeForEach(() => aQuestGame(api));
   beforeEach(async () => {
-    api = await startApp();
-    game = await aQuestGame(api);
     await game.publish({ key: "riddle", steps, stepMode: "PARALLEL", claim: "MANUAL" });
     must(await game.post("/quests/riddle/steps/card/codes", { codes: [POOLED] }), 200);
   });

@@ -1,18 +1,15 @@
 import assert from "node:assert/strict";
 import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
 import { anotherServer } from "../support/app/another-server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, type Client } from "../support/http/client.ts";
 import { from, limitOf, numbers } from "../support/http/limit-headers.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("rate limits of addresses", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const open = (address: string, client: Client = api) => client.get("/api/v1/limits", from(address));
 

@@ -6,20 +6,17 @@ import { RateLimited } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import type { PlanLimits, Plan } from "../../src/domain/kernel/plans.ts";
 import { route } from "../../src/http/route.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { limitOf, numbers } from "../support/http/limit-headers.ts";
 import { aMember } from "../support/app/member.ts";
 import { startTinyHttp } from "../support/http/tiny-http.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("rate limits", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const aKeyOf = async (of: Tenant, body: object = {}): Promise<string> => {
     const answer = await api.post(

@@ -3,22 +3,16 @@ import { randomUUID } from "node:crypto";
 import type { CaptchaSettings } from "../../src/config.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { createCaptcha } from "../../src/platform/captcha.ts";
-import { type Answer, startApp, type TestApp } from "../support/app/app.ts";
+import { type Answer, startApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import {
-  type CaptchaProviderServer,
-  siteSettings,
-  solved,
-  startCaptchaProvider,
-} from "../support/providers/captcha-provider.ts";
+import { siteSettings, solved, startCaptchaProvider } from "../support/providers/captcha-provider.ts";
 import type { Client } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
 
 const anEmail = () => `${randomUUID()}@example.com`;
 
 describe("registration behind a captcha", () => {
-  let api: TestApp;
-
   const serverWith = (settings: CaptchaSettings): Promise<Client> =>
     anotherServer(api, { captcha: settings }, { captcha: createCaptcha(settings, api.app.log) });
   const register = (server: Client, body: object): Promise<Answer> =>
@@ -30,9 +24,7 @@ describe("registration behind a captcha", () => {
     });
   const isStored = (email: string) => api.app.transact(({ em }) => em.count(User, { email }));
 
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
 
   it("asks for nothing unless a provider is set", async () => {
     const answer = await api.get("/api/v1/auth/captcha");
@@ -91,13 +83,14 @@ describe("registration behind a captcha", () => {
   });
 
   describe("of a hosted provider", () => {
-    let provider: CaptchaProviderServer;
     let server: Client;
+    const provider = madeOnce(
+      () => startCaptchaProvider(),
+      (made) => made.stop(),
+    );
     before(async () => {
-      provider = await startCaptchaProvider();
       server = await serverWith(siteSettings(provider.verifyUrl));
     });
-    after(() => provider.stop());
 
     it("lets in who the provider lets in", async () => {
       const { body } = await server.get("/api/v1/auth/captcha");

@@ -234,12 +234,4 @@ describe("POST /auth/complete-profile", () => {
     assertError(await complete(token, { name: "Eve", tenantName: "Eve's" }), 403, "INSUFFICIENT_ROLE");
     assert.equal((await complete(token, { name: "Eve" })).body.name, "Eve");
   });
-
-  it("is refused without a token, with a key, and with a name that is none", async () => {
-    assertError(await complete(undefined, { name: "Eve" }), 401, "CREDENTIALS_MISSING");
-    const byKey = await api.post("/api/v1/auth/complete-profile", { name: "Eve" }, { key: tenant.key });
-    assertError(byKey, 403, "INSUFFICIENT_SCOPE");
-    assertError(await complete(tenant.token, { name: "E" }), 400);
-    assertError(await complete(tenant.token, {}), 400);
-  });
 });

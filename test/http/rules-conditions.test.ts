@@ -1,19 +1,14 @@
 import assert from "node:assert/strict";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 type Body = Record<string, unknown>;
 
 const DAY_MS = 86_400_000;
 
 describe("conditions of rules", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const post = (path: string, body: unknown): Promise<Answer> =>
     api.post(`/api/v1${path}`, body, { key: tenant.key });

@@ -1,18 +1,15 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { LOOPS_MAX } from "../../src/domain/rules/lifecycle/loop-watch.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { emitted } from "../support/app/outbox.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("a rule that loops", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   type Loop = { ruleKey: string; chain: string[]; paused: boolean };
   const loopsOf = () => emitted<Loop>(api.app, tenant.projectId, "rule.loop_detected");

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const rule = (more: Record<string, unknown> = {}) => ({
   key: "daily",
@@ -17,14 +18,8 @@ const rule = (more: Record<string, unknown> = {}) => ({
 const event = { eventType: "lesson.completed", properties: { score: 80 }, timestamp: "2026-01-10T18:00:00Z" };
 
 describe("simulation of rules", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   const simulate = (body: Record<string, unknown>): Promise<Answer> =>
     api.post("/api/v1/rules/simulate", { event, player: { snapshot: {} }, ...body }, { key: tenant.key });
   const publish = async (more: Record<string, unknown> = {}): Promise<void> => {

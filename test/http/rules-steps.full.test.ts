@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { STEPS_HITS_MAX } from "../../src/domain/rules/lifecycle/loop-watch.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
 import { emitted } from "../support/app/outbox.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** What the globs of the rule nearly match everywhere. */
 const TEXT = `${"a".repeat(1_000)}b`;
@@ -13,12 +14,8 @@ const USERS = 7;
 const PROCESSED_WITHIN_MS = 30_000;
 
 describe("a rule that takes the steps of event after event", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const toldOf = () =>
     emitted<{ key: string; paused: boolean }>(api.app, tenant.projectId, "event.steps_exhausted");

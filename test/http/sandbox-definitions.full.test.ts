@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { definitionDocument } from "../support/rules/definition-documents.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 type Shown = { id: string; key: string; version: number; createdAt: string; updatedAt: string };
 
@@ -12,14 +13,12 @@ const none = Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, 0]
 const meaning = ({ id: _id, version: _version, createdAt: _at, updatedAt: _until, ...rest }: Shown) => rest;
 
 describe("definitions of a sandbox", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let live: string;
   let test: string;
 
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
     live = tenant.key;
     test = await aKey(api, { ...tenant, environment: "test" });
   });

@@ -1,19 +1,20 @@
 import assert from "node:assert/strict";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { aProvider, aUser, mustScim, patchOf, type Provider } from "../support/scim/provider.ts";
-import { type SsoServer, startSsoServer } from "../support/sso/server.ts";
+import { startSsoServer } from "../support/sso/server.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("a user of SCIM whom a super-admin has disabled", () => {
-  let api: TestApp;
-  let server: SsoServer;
   let provider: Provider;
+  const api = madeOnce(startApp);
+  const server = madeOnce(
+    () => startSsoServer(api),
+    (made) => made.close(),
+  );
   before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
     provider = await aProvider(server, await aTenant(server));
   });
-  after(() => server.close());
 
   it("is shown as inactive, and suspended by no change of something else", async () => {
     const { id } = await aUser(provider);

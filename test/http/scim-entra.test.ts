@@ -1,27 +1,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { addUser } from "../../src/domain/accounts/tenants/open-tenant.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import {
-  aProvider,
-  assertScimError,
-  mustScim,
-  patchOf,
-  type Provider,
-  signedInAs,
-} from "../support/scim/provider.ts";
-import { type SsoServer, startSsoServer } from "../support/sso/server.ts";
+import { aProvider, assertScimError, mustScim, patchOf, signedInAs } from "../support/scim/provider.ts";
+import { startSsoServer } from "../support/sso/server.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const filter = (text: string) => `filter=${encodeURIComponent(text)}`;
 const ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
 
 describe("the life of people and groups as Microsoft Entra leads it", () => {
-  let api: TestApp;
-  let server: SsoServer;
-  let tenant: Tenant;
-  let entra: Provider;
-
   /** As Entra sends it. */
   const entraUser = (userName: string, externalId: string) => ({
     schemas: ["urn:ietf:params:scim:schemas:core:2.0:User", ENTERPRISE],
@@ -36,15 +25,13 @@ describe("the life of people and groups as Microsoft Entra leads it", () => {
     [ENTERPRISE]: { department: "R&D" },
   });
 
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(server);
-    entra = await aProvider(server, tenant);
-  });
-  after(() => server.close());
+  const api = madeOnce(startApp);
+  const server = madeOnce(
+    () => startSsoServer(api),
+    (made) => made.close(),
+  );
+  const tenant = madeForEach(() => aTenant(server));
+  const entra = madeForEach(() => aProvider(server, tenant));
 
   it("passes what the SCIM validator asks of users", async () => {
     const { scim } = entra;

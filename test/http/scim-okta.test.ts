@@ -1,18 +1,14 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { aProvider, assertScimError, mustScim, type Provider, signedInAs } from "../support/scim/provider.ts";
-import { type SsoServer, startSsoServer } from "../support/sso/server.ts";
+import { aProvider, assertScimError, mustScim, signedInAs } from "../support/scim/provider.ts";
+import { startSsoServer } from "../support/sso/server.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const filter = (text: string) => `filter=${encodeURIComponent(text)}`;
 
 describe("the life of people and groups as Okta leads it", () => {
-  let api: TestApp;
-  let server: SsoServer;
-  let tenant: Tenant;
-  let okta: Provider;
-
   /** As Okta sends it. */
   const oktaUser = (userName: string, more: object = {}) => ({
     schemas: ["urn:ietf:params:scim:schemas:core:2.0:User"],
@@ -28,15 +24,13 @@ describe("the life of people and groups as Okta leads it", () => {
     ...more,
   });
 
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(server);
-    okta = await aProvider(server, tenant);
-  });
-  after(() => server.close());
+  const api = madeOnce(startApp);
+  const server = madeOnce(
+    () => startSsoServer(api),
+    (made) => made.close(),
+  );
+  const tenant = madeForEach(() => aTenant(server));
+  const okta = madeForEach(() => aProvider(server, tenant));
 
   it("passes what Okta's test suite of SCIM 2.0 asks for", async () => {
     const { scim } = okta;

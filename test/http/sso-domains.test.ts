@@ -1,34 +1,23 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
 import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
-import {
-  aDomain,
-  aVerifiedDomain,
-  claimDomain,
-  putSso,
-  type SsoServer,
-  startSsoServer,
-} from "../support/sso/server.ts";
+import { aDomain, aVerifiedDomain, claimDomain, putSso, startSsoServer } from "../support/sso/server.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 describe("domains of single sign-on", () => {
-  let api: TestApp;
-  let server: SsoServer;
-  let tenant: Tenant;
   const { cert } = aSigningKey();
 
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(server);
-  });
-  after(() => server.close());
+  const api = madeOnce(startApp);
+  const server = madeOnce(
+    () => startSsoServer(api),
+    (made) => made.close(),
+  );
+  const tenant = madeForEach(() => aTenant(server));
 
   const DOMAINS = "/api/v1/enterprise/sso/domains";
   const verify = (id: string, { token } = tenant) => server.post(`${DOMAINS}/${id}/verify`, {}, { token });

@@ -3,24 +3,21 @@ import { sql } from "kysely";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
 import { setPlan } from "../../src/domain/accounts/tenants/set-plan.ts";
 import type { Plan } from "../../src/domain/kernel/plans.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { type AppFactor, withTotp } from "../support/mfa/second-factor.ts";
-import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
-import { aVerifiedDomain, putSso, type SsoServer, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const PASSWORD = "Correct-horse-7";
 
 type Glass = { userId: string; email: string; factor: AppFactor };
 
 describe("single sign-on that goes on being enforced", () => {
-  let api: TestApp;
-  let server: SsoServer;
-  let provider: HostileProvider;
-  let tenant: Tenant;
   let glass: Glass;
 
   const aGlass = async (): Promise<Glass> => {
@@ -62,13 +59,11 @@ describe("single sign-on that goes on being enforced", () => {
     forgetSessions();
   };
 
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-    provider = await startHostileProvider();
-  });
+  const api = madeOnce(startApp);
+  const server = madeOnce(() => startSsoServer(api));
+  const provider = madeOnce(() => startHostileProvider());
+  const tenant = madeForEach(() => aTenant(server));
   beforeEach(async () => {
-    tenant = await aTenant(server);
     await aVerifiedDomain(server, tenant);
     glass = await aGlass();
     const { clientSecret: oidcClientSecret } = provider;

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { FAILURES_KEPT } from "../../src/domain/accounts/sso/failures.ts";
-import { aTenant, type Tenant } from "../support/app/app.ts";
+import { aTenant } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { madeOnce } from "../support/made.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
 import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
@@ -18,10 +18,9 @@ type Failure = Record<"error" | "message" | "reason" | "email" | "requestId", st
 describe("sign-ins through a provider that fail", () => {
   const { api, server } = ssoServer();
   const provider = madeOnce(startHostileProvider, (made) => made.close());
-  let tenant: Tenant;
   let domain: string;
+  const tenant = madeForEach(() => aTenant(server));
   beforeEach(async () => {
-    tenant = await aTenant(server);
     domain = await aVerifiedDomain(server, tenant);
     provider.malice = {};
     provider.person = { sub: randomUUID(), email: `ada@${domain}`, email_verified: true };

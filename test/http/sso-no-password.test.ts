@@ -1,23 +1,20 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { aMember, type Member } from "../support/app/member.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Answer, must } from "../support/http/client.ts";
 import { withTotp } from "../support/mfa/second-factor.ts";
 import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
 import { putSso } from "../support/sso/server.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 describe("an OWNER without a password", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let owner: Member;
   let other: Member;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   beforeEach(async () => {
-    tenant = await aTenant(api);
     // As single sign-on makes them.
     owner = await aMember(api, tenant.tenantId, "OWNER");
     other = await aMember(api, tenant.tenantId, "ADMIN");

@@ -2,22 +2,19 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Session } from "../../src/domain/accounts/auth/session.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aBrowser, CONSOLE, told } from "../support/providers/oauth.ts";
-import { type Person, startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
-import { aVerifiedDomain, putSso, type SsoServer, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { type Person, startOpenIdProvider } from "../support/providers/openid-provider.ts";
+import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const TOKENS = ["access_token", "expires_in", "refresh_token", "token_type"];
 
 describe("single sign-on by OpenID Connect", () => {
-  let api: TestApp;
-  let server: SsoServer;
-  let provider: TestProvider;
-  let tenant: Tenant;
   let domain: string;
 
   const config = (more: object = {}) => ({
@@ -39,17 +36,19 @@ describe("single sign-on by OpenID Connect", () => {
   const tell = async (sub: string, parameters = {}) => told((await come(sub, parameters)).at);
   const user = (email: string) => api.app.transact(({ em }) => em.findOne(User, { email }));
 
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-  });
+  const api = madeOnce(startApp);
+  const server = madeOnce(
+    () => startSsoServer(api),
+    (made) => made.close(),
+  );
+  const tenant = madeForEach(() => aTenant(server));
+  const provider = madeForEach(() =>
+    startOpenIdProvider(`${server.url}/api/v1/auth/sso/oidc/${tenant.tenantId}/callback`),
+  );
   beforeEach(async () => {
-    tenant = await aTenant(server);
-    provider = await startOpenIdProvider(`${server.url}/api/v1/auth/sso/oidc/${tenant.tenantId}/callback`);
     domain = await aVerifiedDomain(server, tenant);
   });
   afterEach(() => provider.close());
-  after(() => server.close());
 
   it("makes a member of somebody new, with the default role, and signs them in from then on", async () => {
     await configure({ autoProvision: true, defaultRole: "DESIGNER" });

@@ -5,25 +5,22 @@ import { Invitation } from "../../src/domain/accounts/team/invitation.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { addUser } from "../../src/domain/accounts/tenants/open-tenant.ts";
 import type { MemberStatus, Role } from "../../src/domain/kernel/caller.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
-import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
 import { aProvider, mustScim } from "../support/scim/provider.ts";
 import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
-import { aVerifiedDomain, putSso, type SsoServer, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const PASSWORD = "Correct-horse-7";
 
 describe("single sign-on and people who are not whose address they have", () => {
-  let api: TestApp;
-  let server: SsoServer;
-  let provider: HostileProvider;
-  let tenant: Tenant;
   let domain: string;
 
   const configure = async (more: object = {}) =>
@@ -57,13 +54,11 @@ describe("single sign-on and people who are not whose address they have", () => 
   const statusOf = async (id: string) =>
     (await api.app.transact(({ em }) => em.findOneOrFail(Invitation, { id }))).status;
 
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-    provider = await startHostileProvider();
-  });
+  const api = madeOnce(startApp);
+  const server = madeOnce(() => startSsoServer(api));
+  const provider = madeOnce(() => startHostileProvider());
+  const tenant = madeForEach(() => aTenant(server));
   beforeEach(async () => {
-    tenant = await aTenant(server);
     domain = await aVerifiedDomain(server, tenant);
     await configure();
   });

@@ -3,43 +3,32 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { releaseUnproved } from "../../src/domain/accounts/sso/unproved.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
 import { mailedTo } from "../support/mail/mail-log.ts";
-import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
+import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
 import { assertScimError, mustScim, scimClient } from "../support/scim/provider.ts";
-import {
-  aDomain,
-  aVerifiedDomain,
-  putSso,
-  type SsoServer,
-  ssoUrl,
-  startSsoServer,
-} from "../support/sso/server.ts";
+import { aDomain, aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { madeOnce } from "../support/made.ts";
 
 const PASSWORD = "Correct-horse-7";
 const RELEASED = /^[0-9a-f-]{36}@released\.invalid$/;
 
 describe("an address that a stranger took before the owner of its domain came", () => {
-  let api: TestApp;
-  let server: SsoServer;
-  let provider: HostileProvider;
   let owner: Tenant;
   let domain: string;
   let email: string;
   /** Somebody's tenant, registered under the address, with a password of theirs. */
   let squat: { userId: string; tenantId: string; token: string; key: string };
 
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-    provider = await startHostileProvider();
-  });
+  const api = madeOnce(startApp);
+  const server = madeOnce(() => startSsoServer(api));
+  const provider = madeOnce(() => startHostileProvider());
   after(async () => {
     await server.close();
     await provider.close();

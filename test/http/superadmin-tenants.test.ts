@@ -146,19 +146,7 @@ describe("tenants, for super-admins", () => {
     assert.equal(entries.length, 3);
   });
 
-  it("refuse bad values and ids that name nothing", async () => {
-    const bad = [
-      { plan: "GOLD" },
-      { planOverrides: { requestsPerMinute: 0 } },
-      { planOverrides: { members: -1 } },
-      { planOverrides: { members: 1.5 } },
-      { planOverrides: { members: "many" } },
-      { planOverrides: { bogus: 1 } },
-    ];
-    for (const body of bad) assertError(await api.patch(path(), body, { token: admin.token }), 400);
-    for (const step of ["reject", "suspend"])
-      for (const body of [{}, { reason: "" }, { reason: "  " }, { reason: "x".repeat(501) }])
-        assertError(await act(step, body), 400);
+  it("refuse ids that name nothing", async () => {
     for (const id of [newId(), "nonsense"]) {
       assertError(await api.get(path("", id), { token: admin.token }), 404);
       assertError(await api.patch(path("", id), { plan: "PRO" }, { token: admin.token }), 404);

@@ -97,16 +97,7 @@ describe("platform tokens", () => {
     assertError(await api.post(`${path}?token=${token}`, { posts: [] }), 401, "CREDENTIALS_MISSING");
   });
 
-  it("refuse bad values, and ids that name nothing", async () => {
-    const bad = [
-      {},
-      { ...valid, scopes: [] },
-      { ...valid, scopes: ["*"] },
-      { ...valid, name: "x" },
-      { ...valid, expiresAt: "2020-01-01T00:00:00Z" },
-      { ...valid, expiresAt: "tomorrow" },
-    ];
-    for (const body of bad) assertError(await create(body), 400);
+  it("refuse ids that name nothing", async () => {
     for (const id of [crypto.randomUUID(), "nonsense"])
       assertError(await api.delete(`/api/v1/superadmin/tokens/${id}`, { token: admin.token }), 404);
   });

@@ -177,9 +177,7 @@ describe("mails, for super-admins", () => {
     assertError(await resend(failed.id), 409, "INVALID_STATE");
   });
 
-  it("refuse bad filters and ids that name nothing", async () => {
+  it("refuse ids that name nothing", async () => {
     for (const id of [newId(), "nonsense"]) assertError(await resend(id), 404);
-    for (const bad of ["tenantId=x", "status=LOST", "bogus=1"])
-      assertError(await api.get(`/api/v1/superadmin/email-logs?${bad}`, { token: admin.token }), 400);
   });
 });

@@ -3,22 +3,19 @@ import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import type { Role } from "../../src/domain/kernel/caller.ts";
 import { changeMember } from "../../src/domain/accounts/team/members.ts";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import { aMember, type Member } from "../support/app/member.ts";
 import { anInvitation, putTenant } from "../support/operations/team.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const MEMBERS = "/api/v1/team/members";
 
 describe("the team", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  beforeEach(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const join = (role: Role, status?: "ACTIVE" | "PENDING" | "SUSPENDED"): Promise<Member> =>
     aMember(api, tenant.tenantId, role, status);
@@ -82,19 +79,6 @@ describe("the team", () => {
       const designer = await join("DESIGNER");
       assert.equal((await list("?role=OWNER", designer.token)).data[0].email, tenant.email);
     });
-
-    it("to its own people alone", async () => {
-      const other = await aTenant(api);
-      assertError(await api.get(MEMBERS), 401, "CREDENTIALS_MISSING");
-      assertError(await api.get(MEMBERS, { key: tenant.key }), 403, "INSUFFICIENT_SCOPE");
-      assert.equal((await list("", other.token)).pagination.total, 1);
-      for (const id of [tenant.userId, randomUUID(), "x"]) {
-        assertError(await api.get(`${MEMBERS}/${id}`, { token: other.token }), 404);
-        assertError(await change(id, { role: "VIEWER" }, other.token), 404);
-        assertError(await remove(id, other.token), 404);
-        assertError(await api.delete(`${MEMBERS}?id=${id}`, { token: other.token }), 404);
-      }
-    });
   });
 
   describe("changes", () => {
@@ -107,12 +91,6 @@ describe("the team", () => {
       assert.equal(must(await change(userId, { role: "MEMBER" }), 200).role, "VIEWER");
       assertError(await api.post("/api/v1/projects", project, { token }), 403, "INSUFFICIENT_ROLE");
       assert.equal((await actions()).filter((action) => action === "member.role_changed").length, 2);
-    });
-
-    it("nothing for a bad body", async () => {
-      const { userId } = await join("VIEWER");
-      for (const body of [{ role: "KING" }, { status: "PENDING" }, { role: 1 }, []])
-        assertError(await change(userId, body), 400);
     });
 
     it("by shutting a member out and letting them back in", async () => {
@@ -172,20 +150,6 @@ describe("the team", () => {
       for (const answer of tries) assertError(answer, 403, "INSUFFICIENT_ROLE");
       must(await change(viewer.userId, { role: "ADMIN" }, admin.token), 200);
       must(await remove(viewer.userId, admin.token), 200);
-    });
-
-    it("below ADMIN nobody changes anything", async () => {
-      const viewer = await join("VIEWER");
-      for (const role of ["DESIGNER", "DEVELOPER", "VIEWER"] as const) {
-        const { userId, token } = await join(role);
-        for (const answer of [
-          await change(viewer.userId, { role: "ADMIN" }, token),
-          await change(userId, { role: "ADMIN" }, token),
-          await remove(viewer.userId, token),
-          await add("new@example.com", "VIEWER", token),
-        ])
-          assertError(answer, 403, "INSUFFICIENT_ROLE");
-      }
     });
 
     it("the last active OWNER is not demoted, suspended, removed, and does not leave", async () => {

@@ -3,10 +3,11 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { followClocks } from "../../src/jobs/follow-clocks.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { pastMidnight } from "../support/clock-edges.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 /** Of a quest: doing it twice. */
@@ -15,8 +16,6 @@ const steps = [{ key: "s", name: "s", kind: "EVENT", target: 2, metric }];
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 describe("the clock of a sandbox", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let key: string;
 
   const path = (id = tenant.projectId): string => `/api/v1/projects/${id}/sandbox/clock`;
@@ -45,11 +44,9 @@ describe("the clock of a sandbox", () => {
   const track = (user: string, eventType: string, more: object = {}, as = key) =>
     post("/events?wait=true", { externalUserId: user, eventType, ...more }, 200, as);
 
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   beforeEach(async () => {
-    tenant = await aTenant(api);
     key = await aKey(api, { ...tenant, environment: "test" });
   });
 

@@ -2,30 +2,29 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { expireGrants } from "../../src/domain/economy/rewards/player-rewards.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
-import { startApp, aTenant, type Tenant, type TestApp } from "../support/app/app.ts";
+import { startApp, aTenant } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { temporaryDir } from "../support/processes/process.ts";
 import { exportNow, filesIn, manifestIn } from "../support/warehouse/export.ts";
 import { openWarehouse, statementsOf, type Warehouse } from "../support/warehouse/load.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 type Body = ReturnType<typeof must>;
 
 describe("the files of a warehouse on what belongs to no event", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let warehouse: Warehouse;
+  const api = madeOnce(startApp);
   before(async () => {
-    api = await startApp();
     // What other tests have left is in files of no interest.
     const others = await temporaryDir();
     await exportNow(api.app, createDirectoryStore(others.path));
     await others.remove();
   });
+  const tenant = madeForEach(() => aTenant(api));
   beforeEach(async () => {
-    tenant = await aTenant(api);
     dir = await temporaryDir();
     warehouse = await openWarehouse(dir.path);
     await post("/currencies", { key: "gems", name: "Gems" }, 201);

@@ -16,6 +16,7 @@ import { exportNow, filesIn, manifestIn } from "../support/warehouse/export.ts";
 import { openWarehouse, type Warehouse } from "../support/warehouse/load.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";
 import { cases } from "../support/properties.ts";
+import { madeOnce } from "../support/made.ts";
 
 /** Rules that give XP, levels and a badge for events of the histories. */
 const defineGame = async (api: TestApp, { key }: Tenant): Promise<void> => {
@@ -37,15 +38,12 @@ const defineGame = async (api: TestApp, { key }: Tenant): Promise<void> => {
   }
 };
 
-describe("the files for a warehouse", function () {
-  let api: TestApp;
+describe("the files for a warehouse", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let store: WarehouseStore;
   let warehouse: Warehouse;
 
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
   beforeEach(async () => {
     dir = await temporaryDir();
     store = createDirectoryStore(dir.path);

@@ -1,26 +1,25 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
 import { isSigned, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
+import { madeOnce } from "../support/made.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies are held against the API's description
 type Body = any;
 
 describe("deliveries of webhooks", () => {
-  let api: TestApp;
-  let tenant: Tenant;
   /** Who asks: no key beside the token. */
   let owner: { token: string };
   let receiver: Receiver;
   /** What the receiver answers next, and with what. */
   let answer = { status: 200, text: "thanks" };
 
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
   before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
     owner = { token: tenant.token };
     receiver = await startReceiver((response) => {
       response.statusCode = answer.status;

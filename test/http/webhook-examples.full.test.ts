@@ -5,12 +5,12 @@ import { z } from "zod";
 import { CUSTOM_TYPE, eventTypes, shapeOf } from "../../src/domain/delivery/webhooks/catalogue/catalogue.ts";
 import { NOISY_TYPES } from "../../src/domain/kernel/events/event-types.ts";
 import type { WebhookEvent } from "../../src/domain/delivery/webhooks/catalogue/webhook-event.ts";
-import { startApp, type TestApp } from "../support/app/app.ts";
+import { startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aGame, type Game } from "../support/app/game.ts";
+import { aGame } from "../support/app/game.ts";
 import { mostTelling, namesIn, writeExamples } from "../support/webhooks/examples.ts";
-import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
+import { startReceiver } from "../support/webhooks/receiver.ts";
 import { BOARD_SCENARIOS } from "../support/webhooks/scenarios-boards.ts";
 import { ADVENTURE_SCENARIOS } from "../support/webhooks/scenarios-adventures.ts";
 import { QUEST_SCENARIOS } from "../support/webhooks/scenarios-quests.ts";
@@ -20,6 +20,7 @@ import { ROOM_SCENARIOS } from "../support/webhooks/scenarios-rooms.ts";
 import { REPORT_SCENARIOS } from "../support/webhooks/scenarios-reports.ts";
 import { STREAK_SCENARIOS } from "../support/webhooks/scenarios-streaks.ts";
 import type { Stage } from "../support/webhooks/stage.ts";
+import { madeOnce } from "../support/made.ts";
 
 const SCENARIOS = [
   ...PLAYER_SCENARIOS,
@@ -50,9 +51,6 @@ const problemsOf = (schema: object, event: unknown): string[] => {
 const closedSchema = (type: string): object => z.toJSONSchema(shapeOf(type)!, { io: "output" });
 
 describe("events of every type that there is", function () {
-  let api: TestApp;
-  let game: Game;
-  let receiver: Receiver;
   /** What arrived, by entry of the catalogue; each event once. */
   const arrived = new Map<string, WebhookEvent[]>();
 
@@ -74,17 +72,19 @@ describe("events of every type that there is", function () {
     await eventually(isHeard, { timeoutMs: 60_000, label: `${count} of ${type} arrived` });
   };
 
+  const api = madeOnce(startApp);
+  const game = madeOnce(() => aGame(api));
+  const receiver = madeOnce(
+    () => startReceiver(),
+    (made) => made.close(),
+  );
   before(async () => {
-    api = await startApp();
-    game = await aGame(api);
-    receiver = await startReceiver();
     const body = { url: receiver.url, events: ["*", ...NOISY_TYPES] };
     must(await api.post("/api/v1/webhooks", body, { token: game.tenant.token }), 201);
     const change = async (statement: Parameters<Stage["change"]>[0]): Promise<void> =>
       void (await api.app.transact(({ db }) => statement.execute(db)));
     for (const scenario of SCENARIOS) await scenario.play({ api, game, change, heard });
   });
-  after(() => receiver?.close());
 
   it("arrive, but for those that the service does not bring about yet", async () => {
     const told = new Set(SCENARIOS.flatMap(({ tells }) => tells));

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { isSubscribed } from "../../src/domain/delivery/webhooks/catalogue/event-types.ts";
 import { SEEN_AT_ONCE } from "../../src/domain/delivery/webhooks/feed.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 /** Own types, with names that a careless pattern would mix up, and a noisy one. */
 const TYPES = [
@@ -16,13 +17,9 @@ const TYPES = [
 ];
 
 describe("the feed of webhook events by type", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
   beforeEach(async () => {
-    tenant = await aTenant(api);
     must(await read(""), 200);
   });
 

@@ -1,19 +1,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/webhooks/receiver.ts";
 import { hooksOf } from "../support/webhooks/tenant.ts";
+import { madeOnce } from "../support/made.ts";
 
 describe("requests about webhooks that are sent again under their idempotency key", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
 
   const post = (path: string, body: object, key: string): Promise<Answer> =>
     api.post(`/api/v1${path}`, body, { token: tenant.token, headers: { "X-Idempotency-Key": key } });

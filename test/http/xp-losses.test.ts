@@ -1,18 +1,13 @@
 import assert from "node:assert/strict";
-import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
+import { madeOnce, madeForEach } from "../support/made.ts";
 
 describe("XP that rules take away", () => {
-  let api: TestApp;
-  let tenant: Tenant;
-  before(async () => {
-    api = await startApp();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(api);
-  });
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
 
   const get = (path: string): Promise<Answer> => api.get(`/api/v1${path}`, { key: tenant.key });
   const post = (path: string, body: unknown): Promise<Answer> =>

@@ -12,7 +12,7 @@ const SLOW_S = 25;
 /** More than a pool has connections. */
 const TIMES = 12;
 
-describe("questions of analytics whose client has gone", function () {
+describe("questions of analytics whose client has gone", () => {
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let database: Database;

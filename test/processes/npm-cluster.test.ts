@@ -1,25 +1,16 @@
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { aTenant } from "../support/app/app.ts";
 import { clientOf } from "../support/http/client.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
-import {
-  blockWith,
-  commandsOf,
-  descendantsOf,
-  finished,
-  isRunning,
-  runPrinted,
-} from "../support/documents/commands.ts";
+import { blockWith, descendantsOf, finished, isRunning, runPrinted } from "../support/documents/commands.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { freePort, temporaryDir } from "../support/processes/process.ts";
 
-const OPERATE = "docs/guides/operate.md";
 const WEBS = 2;
 const CALM = { timeoutMs: 90_000 };
 
-describe("npm run cluster, as the documents print it", function () {
+describe("npm run cluster, as the documents print it", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let env: Record<string, string>;
@@ -85,55 +76,5 @@ describe("npm run cluster, as the documents print it", function () {
     await areGone(started.map(({ pid }) => pid));
     assert.equal(await npm.ended, 0, npm.output());
     assert.equal([...npm.output().matchAll(/exited with code \[0\]/g)].length, WEBS + 1, npm.output());
-  });
-
-  it("runs in the background, is listed, shows logs, and is reloaded with no request failing", async () => {
-    const [settings, foreground, ...commands] = commandsOf(blockWith(OPERATE, "npm run cluster"));
-    assert.equal(foreground, "npm run cluster");
-    const named = ["start ecosystem.config.js", "list", "logs", "reload laurel-web", "kill"];
-    assert.deepEqual(
-      commands,
-      named.map((name) => `npm run cluster -- ${name}`),
-    );
-    const [start, list, logs, reload, kill] = commands as [string, string, string, string, string];
-    const run = (command: string) => runPrinted(`${here(settings!)}\n${command}`, env);
-
-    await finished(run(start));
-    const daemon = Number(await readFile(join(env["PM2_HOME"]!, "pm2.pid"), "utf8"));
-    assert.equal(descendantsOf(daemon).length, WEBS + 1);
-    const listed = await finished(run(list));
-    assert.equal([...listed.matchAll(/laurel-web .*online/g)].length, WEBS, listed);
-    assert.match(listed, /laurel-worker .*online/);
-    const shown = runPrinted(`${here(settings!)}\nexec ${logs}`, env);
-    await isReady(shown.output);
-    shown.child.kill("SIGINT");
-    await shown.ended;
-
-    const key = await processes();
-    const failures: unknown[] = [];
-    let [answered, isLoaded] = [0, true];
-    const load = (async () => {
-      while (isLoaded) {
-        const answer = await fetch(`http://127.0.0.1:${port}/api/v1/players/ext:ada`, {
-          headers: { "X-API-Key": key },
-        }).catch((error: unknown) => ({ status: error, text: () => "" }));
-        if (answer.status === 200) answered++;
-        else failures.push(answer.status);
-        await answer.text();
-      }
-    })();
-    const old = descendantsOf(daemon).map(({ pid }) => pid);
-    await finished(run(reload));
-    await finished(run("npm run cluster -- reload all"));
-    isLoaded = false;
-    await load;
-    assert.deepEqual(failures, []);
-    assert.ok(answered > 0);
-    await areGone(old);
-    await processes();
-    const running = descendantsOf(daemon).map(({ pid }) => pid);
-    assert.equal(running.length, WEBS + 1);
-    await finished(run(kill));
-    await areGone([...running, daemon]);
   });
 });

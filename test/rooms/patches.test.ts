@@ -1,10 +1,25 @@
 import assert from "node:assert/strict";
+import type { Server } from "@colyseus/core";
+import type { ColyseusTestServer } from "@colyseus/testing";
 import type { LeaderboardState } from "../../src/rooms/leaderboard-state.ts";
-import { aTenant, startApp } from "../support/app/app.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { colyseusOf } from "../support/rooms/colyseus-testing.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { aPlayer, range } from "../support/rooms/sdk.ts";
+
+/**
+ * Colyseus's own view of a running server: its rooms and an SDK. What its packages load on the way listens
+ * for unhandled rejections and would hide ours, so those listeners are taken off again.
+ */
+const colyseusOf = async ({ port }: TestApp): Promise<ColyseusTestServer> => {
+  const ours = new Set(process.listeners("unhandledRejection"));
+  const testing = await import("@colyseus/testing");
+  for (const listener of process.listeners("unhandledRejection")) {
+    if (!ours.has(listener)) process.off("unhandledRejection", listener);
+  }
+  // All that it reads of a server is the port: rooms it finds in the process.
+  return new testing.ColyseusTestServer({ port } as unknown as Server);
+};
 
 describe("patches of a leaderboard", () => {
   it("leave every client with exactly the state that the room holds", async () => {

@@ -135,23 +135,6 @@ describe("the statements of a join", () => {
       assert.deepEqual(await leastOf(async () => host, { lobbyId }), isNone);
     });
 
-    it("are the change that a member is there, for a first socket", async () => {
-      const members = await Promise.all(Array.from({ length: JOINS }, () => aPlayer(api, tenant.key)));
-      for (const { playerId } of members)
-        must(await api.post(`/api/v1/lobbies/${lobbyId}/join`, { playerId }, { key: tenant.key }), 200);
-      // The room hears of it when it reads the lobby again.
-      await eventually(() => members.every(({ playerId }) => isIn(playerId)), { timeoutMs: 8_000 });
-      const aMember = async () => members.pop()!;
-      // Locks, reads and writes it.
-      assert.deepEqual(await leastOf(aMember, { lobbyId }), { statements: 3, roundTrips: 2 });
-    });
-
-    it("are one read and two changes for a player who takes a seat", async () => {
-      const anybody = () => aPlayer(api, tenant.key);
-      // The player locked, bans and other seats looked up, the change with its event, and that one is there.
-      assert.deepEqual(await leastOf(anybody, { lobbyId }), { statements: 11, roundTrips: 8 });
-    });
-
     it("are refused to one who is no member any more, whatever the room shows", async () => {
       const player = await aPlayer(api, tenant.key);
       const listener = await join(api, player.token, "lobby", { lobbyId });

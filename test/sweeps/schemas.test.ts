@@ -12,7 +12,6 @@ import { MADE_TO_FAIL } from "../support/domain/failed-event.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { HOSTILE_VALUES, indecency, leakIn, type RawAnswer, sendRaw } from "../support/http/hostile.ts";
 import { HARMFUL, placesIn, some, TEXTS, VALUES, withValue } from "../support/http/hostile-places.ts";
-import { MARKS, OWNED, snake } from "../support/http/owned-fields.ts";
 import { placesOf } from "../support/http/schema-places.ts";
 import { madeOnce } from "../support/made.ts";
 import { listeningRule } from "../support/operations/bodies.ts";
@@ -26,6 +25,31 @@ import {
   operations,
 } from "../support/operations/operations.ts";
 import { databaseText } from "../support/secrets/traces.ts";
+
+/** Marks that stand nowhere unless a request has put them there. */
+const [ID, NUMBER, TIME, TEXT] = [
+  "deadbeef-0bad-7000-8000-5e7700000000",
+  918_273_645,
+  "2003-02-01T04:05:06.789Z",
+  "assigned-by-a-caller",
+];
+/** What a text has of it, where it was taken. */
+const MARKS = [ID, String(NUMBER), TIME.slice(0, 10), TEXT];
+/** What the server alone writes, in any record: ids, counters, times, states. */
+const OWNED: readonly (readonly [string, unknown])[] = [
+  ["id tenantId projectId userId eventId ownerProjectId actsOnProjectId sandboxOf periodId ruleId keyId", ID],
+  ["xp level seq ledgerSeq configVersion version draftVersion publishedVersion attempts", NUMBER],
+  ["createdAt updatedAt deletedAt lastUsedAt lastSeenAt receivedAt processedAt usedAt", TIME],
+  ["prefix key_hash secretHash passwordHash createdBy published pauseReason balanceAfter cause source", TEXT],
+  ["status role approvalStatus plan", "SUPERADMIN"],
+  ["emailVerified isTest", true],
+].flatMap(([names, value]) =>
+  String(names)
+    .split(" ")
+    .map((name) => [name, value] as const),
+);
+/** The other spelling of a name. */
+const snake = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** Bytes of the answer to a request that is refused for what it says. */
 const REFUSAL_MAX = 4_096;

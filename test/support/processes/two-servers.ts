@@ -16,13 +16,15 @@ export type TwoServers = {
   database: Database;
   /** A further member of a tenant, logged in through one of the processes. */
   member(tenant: Tenant, role: Role): Promise<{ userId: string; token: string }>;
+  /** A further process, for a test that kills it. */
+  another(): Promise<{ server: Laurel; client: Client }>;
   stop(): Promise<void>;
 };
 
 export type TwoServersOptions = {
   /** Settings of both processes. */
   env?: Record<string, string>;
-  /** Connections of the test's own to the database; default 2. */
+  /** Connections of the test's own to the database; default 4. */
   poolMax?: number;
 };
 
@@ -40,25 +42,27 @@ const memberOf =
 
 export const startTwoServers = async ({
   env = {},
-  poolMax = 2,
+  poolMax = 4,
 }: TwoServersOptions = {}): Promise<TwoServers> => {
   const directory = await temporaryDir();
   const services = await startServices(directory.path);
   const servers: Laurel[] = [];
-  const start = async (): Promise<Client> => {
+  const another = async (): Promise<{ server: Laurel; client: Client }> => {
     const port = await freePort();
     // One address for all, as behind a load balancer: tokens name it.
     const shared = { PUBLIC_URL: "http://localhost", TRUSTED_PROXIES: "127.0.0.1/32", ...env };
-    servers.push(await startProcess(["serve"], { ...services.env, ...shared, PORT: String(port) }));
-    return clientOf(`http://127.0.0.1:${port}`);
+    const server = await startProcess(["serve"], { ...services.env, ...shared, PORT: String(port) });
+    servers.push(server);
+    return { server, client: clientOf(`http://127.0.0.1:${port}`) };
   };
-  const clients: [Client, Client] = [await start(), await start()];
+  const clients: [Client, Client] = [(await another()).client, (await another()).client];
   const database = await openPostgres(services.databaseUrl, poolMax);
   return {
     clients,
     services,
     database,
     member: memberOf(clients[0], database),
+    another,
     stop: async () => {
       await database.close();
       for (const server of servers) await kill(server);
@@ -80,8 +84,11 @@ export const twoServers = (): Promise<TwoServers> => {
 };
 
 /** The token of a super-admin, whom the command makes. */
-export const superAdminOf = async ({ clients, services }: TwoServers): Promise<string> => {
-  const login = { email: `root-${randomUUID()}@platform.example.com`, password: "Root-of-7-trees" };
+export const superAdminOf = async (
+  { clients, services }: TwoServers,
+  email = `root-${randomUUID()}@platform.example.com`,
+): Promise<string> => {
+  const login = { email, password: "Root-of-7-trees" };
   await laurelAdmin(["create", "--email", login.email], services.env, login.password);
   return firstAdminLogin(clients[0], login);
 };
