@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import type { RankStore } from "../../src/domain/evaluation/boards/ranks.ts";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { OwnChanges } from "../../src/domain/kernel/own-changes.ts";
+import { withOwnChanges } from "../../src/domain/leaderboards/own-ranks.ts";
 
 describe("what a process has changed itself", () => {
   const of = (entries: EntryChange[], periodId = "list") => ({ projectId: "p", periodId, entries });
@@ -35,6 +37,18 @@ describe("what a process has changed itself", () => {
     assert.notEqual(changes.countOf(own), count);
     const touched = others.filter((id, n) => changes.countOf(id) !== before[n]);
     assert.ok(touched.length < 5, `${touched.length} of 100`);
+  });
+
+  it("are counted when a list is read again or dropped, and shown as it was no longer", async () => {
+    const changes = new OwnChanges();
+    const store = { rebuild: async () => undefined, drop: async () => undefined } as unknown as RankStore;
+    const ranks = withOwnChanges(store, { changes, topics: { publish: () => undefined } });
+    const counts = [changes.countOf("p")];
+    await ranks.rebuild({ projectId: "p", periodId: "list", ties: "EARLIEST" });
+    counts.push(changes.countOf("p"));
+    await ranks.drop("p", "list");
+    counts.push(changes.countOf("p"));
+    assert.equal(new Set(counts).size, 3, counts.join(", "));
   });
 
   it("are bounded: of too many entries the oldest lists are left to the relay", () => {

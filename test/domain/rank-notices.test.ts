@@ -100,6 +100,11 @@ describe("rank notices", () => {
       [reason(11, 10), reason(3, 4), reason(40, 36), reason(40, 34), reason(1_000, 950), reason(1_000, 900)],
       ["BAND", "BAND", undefined, "DELTA", undefined, "DELTA"],
     );
+    assert.deepEqual(
+      [reason(10_000, 9_001), reason(10_000, 9_000)],
+      [undefined, "DELTA"],
+      "a tenth of the way",
+    );
     assert.deepEqual([reason(null, 100), reason(null, 101), reason(5, 5)], ["ENTERED", undefined, undefined]);
     assert.deepEqual(significanceOf(DEFAULT_RANK_CHANGE, 30, 2)!.crossed, [3, 10, 25]);
     const near = { ...DEFAULT_RANK_CHANGE, maxRank: 50 };

@@ -72,6 +72,11 @@ describe("rule documents", () => {
     assert.deepEqual(RuleDocument.parse(JSON.parse(JSON.stringify(document))), document);
   });
 
+  it("have a key of at most 64 characters, as every definition has", () => {
+    assert.deepEqual(problemsOf({ ...base, key: "k".repeat(64) }), []);
+    assert.match(problemsOf({ ...base, key: "k".repeat(65) })[0]!, /^key: must be 1 to 64 /);
+  });
+
   it("say at its path what is not available yet", () => {
     const problems = problemsOf({
       ...base,
@@ -109,10 +114,11 @@ describe("rule documents", () => {
           3,
           { all: [], none: [] },
           { type: "event_property", path: "", op: "eq", value: 1 },
+          { any: { type: "event_property", path: "a", op: "exists" } },
         ],
       },
     });
-    const paths = ["all.0.type", "all.1.any", "all.2", "all.3.none", "all.4.path"];
+    const paths = ["all.0.type", "all.1.any", "all.2", "all.3.none", "all.4.path", "all.5.any"];
     assert.deepEqual(
       problems.map((problem) => problem.split(":")[0]),
       paths.map((path) => `conditions.${path}`),

@@ -6,6 +6,7 @@ import { grantKeyOf } from "../../src/domain/evaluation/actions/action.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { compileRules } from "../../src/domain/evaluation/running/compile.ts";
 import { considerRule, runRules } from "../../src/domain/evaluation/running/run.ts";
+import { createTrace } from "../../src/domain/evaluation/trace/trace.ts";
 import { traceRules } from "../../src/domain/evaluation/trace/trace-rules.ts";
 import {
   aPlayer,
@@ -16,6 +17,8 @@ import {
   ruleSetOf,
   type TurnOptions,
 } from "../support/rules/rules.ts";
+import { aProject, evaluate } from "../support/rules/evaluation.ts";
+import { aPlayerState } from "../support/rules/plan.ts";
 import { aBoard } from "../support/rules/turn.ts";
 import { cases } from "../support/properties.ts";
 
@@ -293,6 +296,37 @@ describe("rules at work", () => {
     assert.deepEqual(
       stopping!.effects.map(({ type }) => type),
       ["player.xp_granted"],
+    );
+  });
+
+  it("trace an action that was sent to another player, with what it brought about there", () => {
+    const gift = {
+      type: "grant_xp",
+      amount: 150,
+      target: { externalUserId: { ref: "event.properties.friend" } },
+    };
+    const plan = aProject({
+      rules: [
+        { key: "gift", actions: [gift] },
+        {
+          key: "risen",
+          triggers: [{ kind: "EVENT", eventTypes: ["player.level_up"] }],
+          actions: [addTag("risen")],
+        },
+      ],
+    });
+    const [sent] = evaluate(plan, { properties: { friend: "u2" } }).effects.spawned;
+    const trace = createTrace(plan.rules, { eventId: null });
+    const player = aPlayerState({ externalUserId: "u2" });
+    evaluate(plan, { player, type: sent!.eventType, properties: structuredClone(sent!.properties), trace });
+    const { effects, derived } = trace.result();
+    assert.deepEqual(
+      effects.map(({ type }) => type),
+      ["player.xp_granted", "player.level_up"],
+    );
+    assert.deepEqual(
+      derived.map(({ eventType, rules }) => [eventType, ...rules.map(({ ruleKey }) => ruleKey)]),
+      [["player.level_up", "risen"]],
     );
   });
 });

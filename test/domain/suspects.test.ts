@@ -112,6 +112,19 @@ describe("events that a process had in hand when it died", () => {
     assert.equal(await left(), "", "nor is it kept");
   });
 
+  it("are run in halves of what was in hand, until each is alone", async () => {
+    await track(projectId, user(), 4);
+    const all = await waiting();
+    const sizes: number[] = [];
+    for (let together = all; together.length > 1;) {
+      await diesWith(together);
+      together = (await aProcess()).groupOf(all, 100);
+      sizes.push(together.length);
+      assert.ok(sizes.length < 5, `groups of ${sizes.join(", ")}`);
+    }
+    assert.deepEqual(sizes, [2, 1]);
+  });
+
   it("count no try where there were several, however often that happens", async () => {
     await track(projectId, user(), 2);
     for (let n = 0; n < 6; n++) {

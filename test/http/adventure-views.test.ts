@@ -61,6 +61,11 @@ describe("what is shown of a player's adventures", () => {
     assert.deepEqual([unlocked, unlocksAt, state, completions], [true, null, "AVAILABLE", 0]);
     const [questKey, chapter] = ["sh-1", "one"];
     assert.deepEqual(item, { questKey, name: "La première", chapter, optional: false, points: 20 });
+    const listed = async (asked: string): Promise<string[]> => {
+      const { data } = await game.get(`/players/${player}/adventures?state=${asked}`);
+      return data.map(({ adventureKey }: Json) => adventureKey);
+    };
+    assert.deepEqual([await listed(shown.state), await listed("COMPLETED")], [["shown"], []]);
   });
 
   it("say of a quest which adventure keeps it LOCKED, and what it waits for", async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { z } from "zod";
+import { Span } from "../../src/http/resources/list-bodies.ts";
 import { routes } from "../../src/http/routes.ts";
 import type { AnyRoute } from "../../src/http/route.ts";
 import { fieldsOf } from "../../src/http/validate.ts";
@@ -80,5 +81,17 @@ describe("lists", () => {
           assert.deepEqual(up.toReversed(), down, `${path} by ${sort}`);
       }
     }
+  });
+
+  it("take times of the years that the database can compare, and no others", () => {
+    const accepted = (from: string): boolean => Span.safeParse({ from }).success;
+    assert.deepEqual(
+      ["1970-01-01T00:00:00Z", "9998-12-31T23:59:59.999Z", "9999-01-01T00:00:00+00:01"].map(accepted),
+      [true, true, true],
+    );
+    assert.deepEqual(
+      ["1969-12-31T23:59:59.999Z", "9999-01-01T00:00:00Z", "9998-12-31T23:59:59-00:01"].map(accepted),
+      [false, false, false],
+    );
   });
 });

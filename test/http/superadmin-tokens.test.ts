@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { forgetAdmins } from "../../src/domain/accounts/admin/authenticate.ts";
+import {
+  ACTIVE_PLATFORM_TOKENS_MAX,
+  createPlatformToken,
+} from "../../src/domain/accounts/admin/platform-tokens.ts";
 import { routes } from "../../src/http/routes.ts";
 import { anAdmin, aPlatformToken } from "../support/app/admin.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
@@ -100,6 +104,27 @@ describe("platform tokens", () => {
   it("refuse ids that name nothing", async () => {
     for (const id of [crypto.randomUUID(), "nonsense"])
       assertError(await api.delete(`/api/v1/superadmin/tokens/${id}`, { token: admin.token }), 404);
+  });
+
+  it("are at most a hundred that work: those that are revoked or over make room", async () => {
+    const give = (name: string, ended: string) => async (): Promise<void> => {
+      await api.app.transact(async (work) => {
+        await sql`
+          insert into platform_tokens (id, name, secret_hash, scopes, created_by, created_at, ${sql.ref(ended)})
+          select gen_random_uuid(), ${name}, gen_random_uuid()::text, '{blog:sync}', 'test', now(),
+            ${ended === "expires_at" ? sql`now() + interval '1 hour'` : sql`now()`}
+          from generate_series(1, ${ACTIVE_PLATFORM_TOKENS_MAX}::int)`.execute(work.db);
+        await createPlatformToken(work, api.app.apiKeys, {
+          name,
+          scopes: ["blog:sync"],
+          expiresAt: undefined,
+        });
+        // The platform's tokens are of all tests.
+        throw new Error("there was room for one more");
+      });
+    };
+    await assert.rejects(give("working", "expires_at"), { reason: "LIMIT_REACHED" });
+    await assert.rejects(give("revoked", "revoked_at"), /there was room for one more/);
   });
 
   it("say in the audit log that a machine acted", async () => {

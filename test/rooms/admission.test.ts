@@ -4,6 +4,7 @@ import type { App } from "../../src/app.ts";
 import { PLAYER_SOCKETS_MAX } from "../../src/domain/kernel/limits.ts";
 import { initializeRoomCache } from "@colyseus/core";
 import { admitSocket, asOneJoin, maySpread } from "../../src/rooms/admission.ts";
+import { Gate } from "../../src/rooms/gate.ts";
 import { gameRooms } from "../../src/rooms/rooms.ts";
 import { startApp } from "../support/app/app.ts";
 
@@ -35,6 +36,22 @@ describe("a crowd whose rooms other processes hold", () => {
     assert.equal(await maySpread(kinds, rooms("chat", 500, 16)), false);
     assert.equal(await maySpread(kinds, rooms("lobby", 500)), false);
     assert.equal(await maySpread(kinds, []), false);
+  });
+});
+
+describe("joins that are under way", () => {
+  it("are refused at once when the server stops, those let in and those that wait", async () => {
+    const gate = new Gate({
+      activeMax: { ofOwner: 1, ofProcess: 1 },
+      workMaxMs: 2_000,
+      waitingMax: 5,
+      waitMaxMs: 2_000,
+    });
+    const join = () => gate.pass("tenant", () => new Promise<void>(() => undefined));
+    const joins = [join(), join()];
+    gate.close();
+    for (const outcome of await Promise.allSettled([...joins, join()]))
+      assert.match(String((outcome as PromiseRejectedResult).reason), /the server is stopping/);
   });
 });
 

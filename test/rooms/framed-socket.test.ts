@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
+import { Protocol } from "@colyseus/core";
+import { encode } from "@colyseus/schema";
 import { WebSocket, WebSocketServer } from "ws";
 import { FramedSocket } from "../../src/rooms/framed-socket.ts";
+import { isReadable } from "../../src/rooms/frames.ts";
 import { eventually } from "../support/eventually.ts";
 
 /** Around every border of the length of a frame. */
@@ -122,5 +125,18 @@ describe("sockets that frame a message once", () => {
     for (const text of ["good", "bad", "late"]) client.send(text);
     assert.equal((await closed)[0], 4002);
     assert.deepEqual(got, ["good"]);
+  });
+});
+
+describe("requests of the SDK", () => {
+  it("are read with any number that it has counted to, and not when they are cut off", () => {
+    for (const id of [0, 127, 128, 255, 256, 65_535, 65_536, 2_147_483_647]) {
+      const bytes: number[] = [Protocol.ROOM_REQUEST];
+      const at = { offset: bytes.length };
+      encode.number(bytes, id, at);
+      encode.string(bytes, "quest.submit", at);
+      assert.equal(isReadable(Buffer.from(bytes), true), true, `request ${id}`);
+      assert.equal(isReadable(Buffer.from(bytes.slice(0, -1)), true), false, `request ${id}`);
+    }
   });
 });

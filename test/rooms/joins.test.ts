@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { CloseCode, Protocol } from "@colyseus/core";
 import { WebSocket } from "ws";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { Player } from "../../src/domain/players/player.ts";
@@ -9,6 +10,9 @@ import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app
 import { eventually } from "../support/eventually.ts";
 import { limitOf } from "../support/http/limit-headers.ts";
 import { anOldToken, aPlayer, join, matchmake } from "../support/rooms/sdk.ts";
+
+/** Much longer than a socket that is refused takes to be closed. */
+const CLOSE_MAX_MS = 20_000;
 
 describe("a join of a room", () => {
   let api: TestApp;
@@ -118,6 +122,28 @@ describe("a join of a room", () => {
     const [code, reason] = (await once(socket, "close")) as [number, Buffer];
     assert.deepEqual([code, reason.toString()], [4002, OLD_SDK]);
     assert.ok(frames[0]!.includes(OLD_SDK));
+  });
+
+  it("needs the seat that it was given: a socket without one is told so and closed", async () => {
+    const { token } = await aPlayer(api, tenant.key);
+    const { body } = await matchmake(api, "joinOrCreate/player", { token });
+    const address = `${api.url.replace("http", "ws")}/${body.processId}/${body.roomId}?sessionId=`;
+    const seated = new WebSocket(`${address}${body.sessionId}`);
+    await once(seated, "message");
+    for (const [sessionId, closeCode] of [
+      ["x", CloseCode.WITH_ERROR],
+      [body.sessionId, CloseCode.WITH_ERROR],
+      ["x&reconnectionToken=y", CloseCode.FAILED_TO_RECONNECT],
+    ]) {
+      const socket = new WebSocket(`${address}${sessionId}`);
+      const frames: Buffer[] = [];
+      socket.on("message", (frame: Buffer) => void frames.push(frame));
+      const [code] = (await once(socket, "close", { signal: AbortSignal.timeout(CLOSE_MAX_MS) })) as [number];
+      assert.equal(code, closeCode, sessionId);
+      assert.equal(frames[0]?.[0], Protocol.ERROR, sessionId);
+    }
+    assert.equal(seated.readyState, WebSocket.OPEN);
+    seated.close();
   });
 
   it("is refused for a banned player, and a ban ends the session", async () => {

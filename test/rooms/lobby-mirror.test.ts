@@ -17,6 +17,8 @@ const wordArbitrary = fc.record({
 });
 
 const FAILED_READS_MAX = 3;
+/** More work than any test here has: what goes on beyond it would go on for ever. */
+const STEPS_MAX = 1_000;
 
 /** A mirror over a lobby that is changed behind its back, and what it shows and tells. */
 const watch = (failedReads: number) => {
@@ -38,7 +40,10 @@ const watch = (failedReads: number) => {
     onError: () => undefined,
   });
   const settle = async (): Promise<void> => {
-    for (let run = due.shift(); run; run = due.shift()) await run();
+    for (let steps = 0; due.length > 0; steps++) {
+      assert.ok(steps < STEPS_MAX, "it comes to rest");
+      await due.shift()!();
+    }
   };
   const commit = (): number => ++committed;
   return { mirror, seen, settle, commit };
@@ -81,6 +86,16 @@ describe("the mirror of a lobby", () => {
         },
       ),
     ));
+
+  it("does not read for ever for a version that nobody has committed", async () => {
+    const { mirror, seen, settle, commit } = watch(0);
+    mirror.start(lobbyAt(1));
+    mirror.expect(3);
+    await settle();
+    mirror.expect(commit());
+    await settle();
+    assert.deepEqual(seen, ["show 1", "show 2"]);
+  });
 
   it("tells nothing of what was before it", async () => {
     const { mirror, seen, settle } = watch(0);

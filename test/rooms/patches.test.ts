@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Server } from "@colyseus/core";
 import type { ColyseusTestServer } from "@colyseus/testing";
-import type { LeaderboardState } from "../../src/rooms/leaderboard-state.ts";
+import { LeaderboardState, syncRows } from "../../src/rooms/leaderboard-state.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
@@ -82,5 +82,30 @@ describe("patches of a leaderboard", () => {
     room.broadcastPatch();
     assert.deepEqual(seen(), expected);
     for (const client of clients) await client.leave();
+  });
+});
+
+describe("the rows of a board", () => {
+  const line = (rank: number) => ({
+    rank,
+    playerId: `id-${rank}`,
+    externalUserId: `user-${rank}`,
+    displayName: `Player ${rank}`,
+    score: 100 - rank,
+  });
+
+  it("say whether there is anything to send: more rows, fewer or other ones, and not the same again", () => {
+    const { top: rows } = new LeaderboardState();
+    const lines = [1, 2, 3].map(line);
+    assert.deepEqual(
+      [lines, lines, lines.slice(0, 2), lines, lines.with(1, { ...line(2), score: 0 })].map((shown) =>
+        syncRows(rows, shown),
+      ),
+      [true, false, true, true, true],
+    );
+    assert.deepEqual(
+      rows.map(({ score }) => score),
+      [99, 0, 97],
+    );
   });
 });

@@ -6,6 +6,7 @@ import { createSharedCounters, type SharedCounters } from "../../../src/domain/e
 import { compileRules, type PublishedRule } from "../../../src/domain/evaluation/running/compile.ts";
 import type { ObservedRule } from "../../../src/domain/evaluation/running/observe.ts";
 import type { Outcome } from "../../../src/domain/evaluation/running/outcome.ts";
+import type { TraceSink } from "../../../src/domain/evaluation/turn.ts";
 import { aPass, aPlan, aPlayerState, type PlanParts } from "./plan.ts";
 import { aRule, NOW } from "./rules.ts";
 
@@ -29,6 +30,7 @@ export type EvaluateOptions = {
   id?: string;
   properties?: Json;
   shared?: SharedCounters;
+  trace?: TraceSink;
 };
 
 /** Evaluates one tracked event with everything it brings about. */
@@ -44,6 +46,7 @@ export const evaluate = (plan: ProjectPlan, options: EvaluateOptions = {}) => {
   const shared = options.shared ?? createSharedCounters(new Map(), true);
   const outcomes: { key: string; outcome: Outcome }[] = [];
   const turn = { ...pass.turn, shared };
+  turn.root.trace = options.trace;
   turn.root.observe = ({ key }: ObservedRule, outcome: Outcome) => void outcomes.push({ key, outcome });
   const problem = evaluateEvent(turn);
   const told = pass.effects.outbox.map(({ type: name, data }) => ({ type: name, data: data as Json }));

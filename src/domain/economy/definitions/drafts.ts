@@ -1,5 +1,6 @@
 import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { auditDefinition } from "../../accounts/audit/definitions.ts";
+import { KEY_MAX } from "../../evaluation/language/syntax.ts";
 import type { Defined } from "../../evaluation/live.ts";
 import { withoutLasting, withPause } from "../../evaluation/pauses.ts";
 import { changeConfig } from "../../kernel/config-lock.ts";
@@ -247,7 +248,6 @@ export const archiveDraft = async <D extends Defined>(
   return found;
 };
 
-const KEY_MAX = 64;
 const COPIES_TRIED = 100;
 
 /** Returns a free key: the definition's own with `-copy`, `-copy-2` and so on. */

@@ -1,9 +1,9 @@
+import { KEY_MAX } from "../../evaluation/language/syntax.ts";
 import { conflict } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
 import { Rule, type ShownRule } from "../rule.ts";
 import { createRule, findRule } from "../rules.ts";
 
-const KEY_MAX = 64;
 const NAME_MAX = 255;
 /** Maximum number of copies of one rule with a generated key. */
 const COPIES_MAX = 1_000;
