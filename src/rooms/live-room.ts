@@ -160,7 +160,8 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   /** Makes changes that only clients see who have not got the state yet, or nobody any more. */
   protected unsent(change: () => void): void {
-    this.#serializer?.unsent(change);
+    if (this.#serializer) this.#serializer.unsent(change);
+    else change();
   }
 
   /**

@@ -58,7 +58,8 @@ describe("XP granted by hand", () => {
       ledgerEntryId: ledgerEntry.id,
       cause: ledgerEntry.cause,
     };
-    const levelUp = { playerId: player, previousLevel: 1, newLevel: 2, xp: 100 };
+    const { externalUserId } = shown;
+    const levelUp = { playerId: player, externalUserId, previousLevel: 1, newLevel: 2, xp: 100 };
     assert.deepEqual(await outbox(), [
       ["player.xp_granted", granted],
       ["player.level_up", levelUp],

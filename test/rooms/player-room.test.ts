@@ -68,7 +68,9 @@ describe("room player", () => {
       assert.equal(grants[0]?.data.amount, 20);
       assert.equal(grants[0]?.data.cause.kind, "API");
       const [levelUp] = session.named("player.level_up");
-      assert.deepEqual(levelUp?.data, { playerId, previousLevel: 1, newLevel: 2, xp: 100, rewards: null });
+      const { externalUserId } = player;
+      const risen = { playerId, externalUserId, previousLevel: 1, newLevel: 2, xp: 100, rewards: null };
+      assert.deepEqual(levelUp?.data, risen);
       await eventually(
         () => session.room.state.xp === player.xp && session.room.state.level === player.level,
       );
