@@ -61,7 +61,7 @@ describe("a tenant is", () => {
           asAdmin((work) => run(work, tenant.userId)),
           { code: "NOT_FOUND" },
         );
-        await aMailTo(tenant.email, name === "unsuspended" ? /approved/i : new RegExp(name, "i"));
+        await aMailTo(tenant.email, name === "unsuspended" ? /no longer suspended/ : new RegExp(name, "i"));
         await putTenant(tenant.tenantId, { approvalStatus: "APPROVED" });
         assert((await actions()).includes(`tenant.${name}`));
       });
