@@ -158,7 +158,7 @@ describe("every operation, called once by a key and once by a user", function ()
     const [where, query] = call.path.split("?") as [string, string?];
     const asked = new URLSearchParams(query);
     asked.set("page", String(Math.max(1, totalPages) + 1));
-    const path = `${where}?${asked}`;
+    const path = `${where}?${asked.toString()}`;
     const requestId = `beyond ${operation.route.id}`;
     const { status, body } = await sendAs(caller, operation, { ...call, path }, { requestId });
     if (status !== 200 || body.data.length > 0 || body.pagination.total !== total)
