@@ -101,6 +101,7 @@ describe("a join of a room", () => {
   it("is refused 429 when a player joins again and again, and says when to come back", async () => {
     const { token } = await aPlayer(api, tenant.key);
     const answers: Awaited<ReturnType<typeof matchmake>>[] = [];
+    const startedMs = Date.now();
     for (let i = 0; i < 45; i++) answers.push(await matchmake(api, "joinOrCreate/player", { token }));
     const refused = answers.find((answer) => answer.status === 429);
     assert.ok(refused, "45 joins");
@@ -109,7 +110,7 @@ describe("a join of a room", () => {
     assert.equal(refused.headers.get("x-request-id"), refused.body.error.requestId);
     const { limit, remaining, reset } = limitOf(refused)!;
     assert.deepEqual([limit, remaining], [JOINS_MAX, 0]);
-    assert.ok(Number.isInteger(reset) && reset * 1_000 > Date.now() - JOINS_WINDOW_SECONDS * 1_000);
+    assert.ok(Number.isInteger(reset) && reset * 1_000 > startedMs - JOINS_WINDOW_SECONDS * 1_000);
   });
 
   it("leads an SDK before 0.17 to a socket that says which version is needed", async () => {
