@@ -10,7 +10,7 @@ import { findServices } from "./services.mjs";
 
 const LANE_TIMEOUT_MS = 40 * 60_000;
 const root = join(import.meta.dirname, "..");
-/** Properties try a fifth of their cases in the gate, and all of them in the full suite. */
+/** Properties try a tenth of their cases in the gate, and all of them in the full suite. */
 const hasCases = (file) => readFileSync(join(root, file), "utf8").includes("support/properties.ts");
 const inFull = (file) => /^test\/(cli|processes|data|browser|docs)\/|\.full\./.test(file);
 const inGate = (file) => !inFull(file) && !/^test\/(faults|sweeps)\/|\.timing\./.test(file);
