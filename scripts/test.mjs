@@ -8,7 +8,8 @@ import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { findServices } from "./services.mjs";
 
-const LANE_TIMEOUT_MS = 40 * 60_000;
+/** A lane of the gate takes five minutes on two cores, and one of the other suites half an hour. */
+const LANE_TIMEOUT_MS = { gate: 20 * 60_000, others: 60 * 60_000 };
 const root = join(import.meta.dirname, "..");
 /** Properties try a tenth of their cases in the gate, and all of them in the full suite. */
 const hasCases = (file) => readFileSync(join(root, file), "utf8").includes("support/properties.ts");
@@ -23,11 +24,10 @@ const SUITES = {
   timing: { has: (file) => file.includes(".timing."), atOnce: 1 },
 };
 
-const folderOf = (file) => /^test\/(\w+)\//.exec(file)?.[1] ?? "domain";
-const needsServices = (file) => ["db", "processes", "faults"].includes(folderOf(file));
+const needsServices = (file) => /^test\/(db|processes|faults)\//.test(file);
 /** A process has one server: a file of `servers` has its own, all others of a lane share one. */
 const laneOf = (file) => {
-  const folder = folderOf(file);
+  const [, folder = "domain"] = /^test\/(\w+)\//.exec(file) ?? [];
   // In four, so that the lanes end together.
   if (folder === "http")
     return `http ${["a", "b-l", "m-r", "s-z"].find((range) => new RegExp(`^test/http/[${range}]`).test(file))}`;
@@ -53,8 +53,8 @@ if (!env.NODE_V8_COVERAGE) env.NODE_COMPILE_CACHE = join(root, "node_modules/.ca
 // The gate tries the same cases each time; the other suites try new ones, and have time for whole histories.
 if (suiteName !== "gate" && suiteName !== "files") {
   Object.assign(env, { SEED: env.SEED ?? String(Date.now() % 1_000_000), TEST_RUNS: "all" });
-  options.push("--timeout", "600000");
   console.log(`SEED=${env.SEED}`);
+  options.push("--timeout", "600000");
 }
 
 /** One mocha process. @returns the results of the files that ended, and whether that is all of them */
@@ -67,14 +67,14 @@ const runFiles = async (lane, laneFiles) => {
   const child = spawn(process.execPath, [...flags, ...(env.CI ? ["--forbid-only"] : []), ...laneFiles], {
     cwd: root,
     stdio: "inherit",
-    timeout: LANE_TIMEOUT_MS,
+    timeout: LANE_TIMEOUT_MS[suiteName] ?? LANE_TIMEOUT_MS.others,
     killSignal: "SIGKILL",
     env: { ...env, TEST_REPORT: report, TEST_LANE: files.length === 1 ? "" : lane },
   });
   const [status, signal] = await once(child, "close");
   const lines = existsSync(report) ? readFileSync(report, "utf8").split("\n").filter(Boolean) : [];
-  rmSync(folder, { recursive: true });
   const ended = lines.map((line) => JSON.parse(line));
+  rmSync(folder, { recursive: true });
   const results = ended.filter(({ file }) => file);
   const isWhole = ended.at(-1)?.end === true && (status === 0 || results.some(({ failed }) => failed > 0));
   if (!isWhole) console.log(`The lane ${lane} did not end as it should: ${signal ?? `exit code ${status}`}`);
@@ -84,8 +84,7 @@ const runFiles = async (lane, laneFiles) => {
 /** A lane, and then, each in a process of its own, the files that are red or were not reached. */
 const runLane = async ([lane, laneFiles]) => {
   const { results, isWhole } = await runFiles(lane, laneFiles);
-  const isGood = ({ file, failed }) => failed === 0 && laneFiles.includes(file);
-  const good = results.filter(isGood);
+  const good = results.filter(({ file, failed }) => failed === 0 && laneFiles.includes(file));
   const isDone = (file) =>
     good.some((one) => one.file === file) || (isWhole && !results.some((one) => one.file === file));
   for (const file of laneFiles.filter((one) => !isDone(one))) {
@@ -101,33 +100,22 @@ const runLane = async ([lane, laneFiles]) => {
   return good;
 };
 
-const lanes = [
-  ...Map.groupBy(
-    files.filter((file) => !left.includes(file)),
-    laneOf,
-  ),
-];
+const toRun = files.filter((file) => !left.includes(file));
+const lanes = [...Map.groupBy(toRun, laneOf)];
 const done = [];
 const takeLanes = async () => {
   for (let lane = lanes.shift(); lane; lane = lanes.shift()) done.push(...(await runLane(lane)));
 };
 await Promise.all(Array.from({ length: suite.atOnce }, takeLanes));
 
-const sum = (key) => done.reduce((total, result) => total + (result[key] ?? 0), 0);
-const dearest = done.toSorted((a, b) => b.cpu - a.cpu).slice(0, 8);
-if (files.length > 8)
-  console.log(`\nMost CPU: ${dearest.map(({ file, cpu }) => `${file} ${cpu.toFixed(1)} s`).join(", ")}`);
+const sum = (key) => done.reduce((total, result) => total + result[key], 0);
 if (left.length > 0) console.log(`\nNot run: ${left.length} files, because ${missing.join(" and ")}.`);
 const flaky = done.filter(({ isFlaky }) => isFlaky);
 for (const { file } of flaky) console.log(`FLAKY ${file}`);
 for (const { file, failed } of done) if (failed > 0) console.log(`RED ${file}`);
-const mustRun = env.REQUIRE_SERVICES || suiteName !== "gate";
+const notRun = env.REQUIRE_SERVICES || suiteName !== "gate" ? left.length : 0;
 const failed =
-  sum("failed") +
-  (mustRun ? left.length : 0) +
-  (suiteName === "gate" ? 0 : flaky.length) +
-  (done.length === 0 ? 1 : 0);
-console.log(
-  `${sum("passed")} passed, ${failed} failed${sum("skipped") > 0 ? `, ${sum("skipped")} skipped` : ""}`,
-);
+  sum("failed") + notRun + (suiteName === "gate" ? 0 : flaky.length) + (done.length === 0 ? 1 : 0);
+const skipped = sum("skipped") > 0 ? `, ${sum("skipped")} skipped` : "";
+console.log(`${sum("passed")} passed, ${failed} failed${skipped}`);
 process.exit(failed > 0 ? 1 : 0);
