@@ -154,8 +154,11 @@ export abstract class LiveRoom<S extends object> extends Room<{
   /** A client who is not JOINED gets no patch. */
   #patch(but: Client | undefined): void {
     if (but) but.state = ClientState.JOINING;
-    this.broadcastPatch();
-    if (but) but.state = ClientState.JOINED;
+    try {
+      this.broadcastPatch();
+    } finally {
+      if (but) but.state = ClientState.JOINED;
+    }
   }
 
   /** Makes changes that only clients see who have not got the state yet, or nobody any more. */
