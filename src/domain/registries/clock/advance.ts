@@ -4,7 +4,7 @@ import { readClock } from "../../accounts/projects/clock.ts";
 import { DESIGNERS } from "../../kernel/access.ts";
 import { sweepSoon } from "../../economy/segments/sweeps.ts";
 import { holdConfig } from "../../kernel/config-lock.ts";
-import { DomainError } from "../../kernel/errors.ts";
+import { conflict, DomainError } from "../../kernel/errors.ts";
 import { atProjectTime } from "../../kernel/project-time.ts";
 import { readWithin } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -53,8 +53,9 @@ const waiting = (state: State, progress: number): Step => ({ state, progress, is
 
 /** Waits for events: those from before an advance are evaluated before it, those of a step before more. */
 const awaitEvents = (state: State, progress: number): Step => {
+  // No outage, which would be waited for as long as it lasts.
   if (state.looks >= LOOKS_MAX)
-    throw new DomainError("SERVICE_UNAVAILABLE", "the project's events are not being processed");
+    throw conflict("EVENTS_WAITING", "the project's events are not being processed");
   return waiting({ ...state, looks: state.looks + 1 }, progress);
 };
 
