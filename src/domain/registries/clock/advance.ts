@@ -4,7 +4,7 @@ import { readClock } from "../../accounts/projects/clock.ts";
 import { DESIGNERS } from "../../kernel/access.ts";
 import { sweepSoon } from "../../economy/segments/sweeps.ts";
 import { holdConfig } from "../../kernel/config-lock.ts";
-import { conflict, DomainError } from "../../kernel/errors.ts";
+import { DomainError } from "../../kernel/errors.ts";
 import { atProjectTime } from "../../kernel/project-time.ts";
 import { readWithin } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -55,7 +55,7 @@ const waiting = (state: State, progress: number): Step => ({ state, progress, is
 const awaitEvents = (state: State, progress: number): Step => {
   // No outage, which would be waited for as long as it lasts.
   if (state.looks >= LOOKS_MAX)
-    throw conflict("EVENTS_WAITING", "the project's events are not being processed");
+    throw new DomainError("UNPROCESSABLE_ENTITY", "the project's events are not being processed");
   return waiting({ ...state, looks: state.looks + 1 }, progress);
 };
 
