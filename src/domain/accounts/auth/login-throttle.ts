@@ -1,6 +1,12 @@
 import { createHash } from "node:crypto";
 import { limitKeyOf } from "../rate-limits/ip-address.ts";
-import { type Bucket, type Given, type Limiter, type LimitState, RateLimited } from "../rate-limits/limiter.ts";
+import {
+  type Bucket,
+  type Given,
+  type Limiter,
+  type LimitState,
+  RateLimited,
+} from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 
 /** Wrong passwords for one account from one address before each further attempt must wait. */
