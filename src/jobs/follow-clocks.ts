@@ -4,13 +4,30 @@ import { STEP } from "../domain/kernel/timeouts.ts";
 import { followClock, sandboxesAhead } from "../domain/registries/clock/follow.ts";
 import type { Job } from "./job.ts";
 
-const followOne = async (app: App, projectId: string): Promise<void> => {
+/** Maximum steps of a sandbox in a run: those behind it, and others that are advanced, have their turn. */
+const STEPS_MAX = 100;
+
+/** @returns whether the sandbox may have another step */
+const stepOne = async (app: App, projectId: string): Promise<boolean> => {
   try {
-    while (await app.transact((work) => followClock(work, projectId))) await app.limits.pause?.();
+    const isMore = await app.transact((work) => followClock(work, projectId));
+    if (isMore) await app.limits.pause?.();
+    return isMore;
   } catch (err) {
     throwOutage(err);
     // A sandbox that fails must not delay the others.
     app.log.error({ err, projectId }, "what is due in a sandbox could not be done");
+    return false;
+  }
+};
+
+/** Does a step of each in turn. */
+const followAll = async (app: App, projectIds: readonly string[]): Promise<void> => {
+  let left = projectIds;
+  for (let n = 0; n < STEPS_MAX && left.length > 0; n++) {
+    const busy: string[] = [];
+    for (const projectId of left) if (await stepOne(app, projectId)) busy.push(projectId);
+    left = busy;
   }
 };
 
@@ -22,7 +39,7 @@ export const followClocks: Job = {
   run: async (app) => {
     for (let after: string | undefined; ;) {
       const page = await app.transact((work) => sandboxesAhead(work, after));
-      for (const projectId of page) await followOne(app, projectId);
+      await followAll(app, page);
       after = page.at(-1);
       if (after === undefined) return;
     }

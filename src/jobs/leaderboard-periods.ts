@@ -1,10 +1,16 @@
 import type { App } from "../app.ts";
-import { deleteChunk, listsToArchive, markArchived } from "../domain/leaderboards/periods/archive.ts";
+import {
+  type BoardOf,
+  deleteChunk,
+  listToArchive,
+  markArchived,
+} from "../domain/leaderboards/periods/archive.ts";
 import { sql } from "kysely";
 import {
   areListsDue,
   beginClosing,
   closingLists,
+  type ClosingStep,
   projectsToClose,
   stepClosing,
 } from "../domain/leaderboards/periods/close.ts";
@@ -41,26 +47,26 @@ const dropIndex = async (app: App, { projectId, periodId }: PeriodOf): Promise<v
   }
 };
 
-const archiveList = async (app: App, list: PeriodOf): Promise<void> => {
-  while (await app.transact((work) => deleteChunk(work, list))) await app.limits.pause?.();
+/** Performs one step of archiving a board's old lists. @returns whether it may have another */
+const stepArchive = async (app: App, board: BoardOf): Promise<boolean> => {
+  const list = await app.transact((work) => listToArchive(work, board));
+  if (!list) return false;
+  if (await app.transact((work) => deleteChunk(work, list))) return true;
   await app.transact((work) => markArchived(work, list));
   await dropIndex(app, list);
+  return true;
 };
 
-/** Performs one step of a list. @returns whether it has another */
-const stepList = async (app: App, list: PeriodOf): Promise<boolean> => {
+/** Performs one step of a list. */
+const stepList = async (app: App, list: PeriodOf): Promise<ClosingStep> => {
   const done = await app.transact((work) => stepClosing(work, list));
-  if (done.step !== "CLOSED") return done.step === "MORE";
-  const { leaderboardId } = done;
-  await dropIndex(app, list);
-  const old = await app.transact((work) => listsToArchive(work, list.projectId, leaderboardId));
-  await each(app, old, (one) => archiveList(app, one));
-  return false;
+  if (done.step === "CLOSED") await dropIndex(app, list);
+  return done;
 };
 
 /**
  * Opens the windows of leaderboards as they begin, and closes those that are over: a step of each list in
- * turn, so that a long one delays neither short ones nor the next windows.
+ * turn, then one of archiving, so that a long one delays neither short ones nor the next windows.
  */
 export const leaderboardPeriods: Job = {
   timeouts: STEP,
@@ -69,7 +75,9 @@ export const leaderboardPeriods: Job = {
   isDue: (at) => sql`(${areWindowsDue(at)} or ${areListsDue(at)})`,
   run: async (app) => {
     let isMore = true;
-    while (isMore) {
+    /** Boards that may have old lists, by id. */
+    const closed = new Map<string, BoardOf>();
+    while (isMore || closed.size > 0) {
       isMore = false;
       await each(app, await app.transact(projectsToOpen), (projectId) =>
         app.transact((work) => openWindows(work, projectId)),
@@ -78,10 +86,16 @@ export const leaderboardPeriods: Job = {
         app.transact((work) => beginClosing(work, projectId)),
       );
       await each(app, await app.transact(closingLists), async (list) => {
-        if (await stepList(app, list)) isMore = true;
+        const done = await stepList(app, list);
+        if (done.step === "MORE") isMore = true;
+        if (done.step === "CLOSED") closed.set(done.leaderboardId, { ...list, ...done });
       });
       await each(app, await app.transact(windowsToRank), async (window) => {
         if ((await app.transact((work) => stepRanking(work, window))) === "MORE") isMore = true;
+      });
+      await each(app, [...closed].slice(0, 1), async ([id, board]) => {
+        closed.delete(id);
+        if (await stepArchive(app, board)) closed.set(id, board);
       });
     }
   },

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import type { Bucket, Count, Counted, Limiter } from "../domain/accounts/rate-limits/limiter.ts";
+import type { Bucket, Counted, Limiter } from "../domain/accounts/rate-limits/limiter.ts";
 import {
   createMemoryWindows,
   type Usage,
@@ -14,9 +14,6 @@ const ANSWER_MAX_MS = 500;
 /** Interval between two checks whether it is available again, in ms. */
 const CHECK_EVERY_MS = 1_000;
 const PROBE = { bucket: { name: "probe", points: 1, seconds: 10 }, key: "" };
-
-const opposite = (count: Count): Count => ({ ...count, points: -(count.points ?? 1) });
-const isTakenBack = ({ points = 1 }: Count): boolean => points < 0;
 
 type Shared = Windows & { isReady(): boolean };
 /**
@@ -73,28 +70,20 @@ const createAsk = (shared: Shared, own: Windows, log?: Logger): Ask => {
 const withFallback = (shared: Shared, own: Windows, log?: Logger): Windows => {
   const ask = createAsk(shared, own, log);
 
-  /**
-   * Takes back what a late answer has counted, because it was counted in this process too. What it has given
-   * back stays given back.
-   */
-  const consume = (counts: readonly Count[]): Promise<Usage[]> =>
-    ask(
-      (windows) => windows.consume(counts),
-      ({ length }) => {
-        const late = counts.slice(0, length).filter((count) => !isTakenBack(count));
-        return Promise.all(late.map((count) => shared.consume([opposite(count)])));
-      },
-    );
-
-  /** If this process has counted the key itself, the points are in its own window. */
-  const takeBack = async (count: Count): Promise<Usage> => {
-    const counted = await own.read(count.bucket, count.key);
-    const [usage] = counted && counted.used > 0 ? await own.consume([count]) : await consume([count]);
-    return usage!;
-  };
-
   return {
-    consume: (counts) => (counts.every(isTakenBack) ? Promise.all(counts.map(takeBack)) : consume(counts)),
+    /** Takes back what a late answer has counted, because it was counted in this process too. */
+    consume: (counts) =>
+      ask(
+        (windows) => windows.consume(counts),
+        (usages) =>
+          Promise.all(usages.map(({ closesInMs }, i) => shared.takeBack({ ...counts[i]!, closesInMs }))),
+      ),
+    /** If this process has counted the key itself, the point is in its own window. */
+    takeBack: async (taken) => {
+      const counted = await own.read(taken.bucket, taken.key);
+      if (counted && counted.used > 0) await own.takeBack(taken);
+      else await ask((windows) => windows.takeBack(taken));
+    },
     read: (bucket, key) => ask((windows) => windows.read(bucket, key)),
     reset: async (bucket, key) => {
       // Resets what was counted during an outage too.
@@ -105,7 +94,7 @@ const withFallback = (shared: Shared, own: Windows, log?: Logger): Windows => {
 };
 
 const stateOf = ({ points, seconds }: Bucket, usage: Usage | undefined): Counted => {
-  // Points that are taken back may outlive the window in which they were counted.
+  // A reset may have come before points that are taken back.
   const used = Math.max(0, usage?.used ?? 0);
   return {
     isAllowed: used <= points,
@@ -134,6 +123,12 @@ export const createLimiter = (redis?: Redis, namespace = "", log?: Logger): Limi
     consume: async (bucket, key, points = 1) => {
       const [usage] = await windows.consume([{ bucket, key, points }]);
       return stateOf(bucket, usage);
+    },
+    giveBack: async (given) => {
+      const nowMs = Date.now();
+      await Promise.all(
+        given.map(({ resetAtMs, ...count }) => windows.takeBack({ ...count, closesInMs: resetAtMs - nowMs })),
+      );
     },
     read: async (bucket, key) => stateOf(bucket, await windows.read(bucket, key)),
     reset: (bucket, key) => windows.reset(bucket, key),

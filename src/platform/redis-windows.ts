@@ -1,5 +1,5 @@
 import type { Redis } from "ioredis";
-import type { Usage, Windows } from "../domain/accounts/rate-limits/memory-windows.ts";
+import { latestClose, type Usage, type Windows } from "../domain/accounts/rate-limits/memory-windows.ts";
 
 /**
  * ARGV: for each key the points to add, the limit, the seconds of a window and the number of its question.
@@ -26,10 +26,19 @@ for i, key in ipairs(KEYS) do
 end
 return out`;
 
+/** ARGV: the ms that the window has left at most, for it to be the one that is meant. */
+const TAKE_BACK = `
+local left = redis.call('pttl', KEYS[1])
+if left >= 0 and left <= tonumber(ARGV[1]) then redis.call('decr', KEYS[1]) end
+return left`;
+
 /** Questions per call, so that none blocks Redis. */
 const QUESTIONS_MAX = 100;
 
-type Scripted = Redis & { laurelConsume(keys: number, ...args: (string | number)[]): Promise<number[]> };
+type Scripted = Redis & {
+  laurelConsume(keys: number, ...args: (string | number)[]): Promise<number[]>;
+  laurelTakeBack(keys: number, key: string, latestMs: number): Promise<number>;
+};
 
 type Question = {
   keys: readonly string[];
@@ -85,6 +94,7 @@ export const createRedisWindows = (
   isReady(): boolean;
 } => {
   redis.defineCommand("laurelConsume", { lua: CONSUME });
+  redis.defineCommand("laurelTakeBack", { lua: TAKE_BACK });
   const ask = gather(redis as Scripted);
   const keyOf = (name: string, key: string): string => `${namespace}:limit:${name}:${key}`;
   return {
@@ -94,6 +104,10 @@ export const createRedisWindows = (
         keys: counts.map(({ bucket, key }) => keyOf(bucket.name, key)),
         values: counts.map(({ bucket, points = 1 }) => [points, bucket.points, bucket.seconds]),
       }),
+    takeBack: async (taken) => {
+      const key = keyOf(taken.bucket.name, taken.key);
+      await (redis as Scripted).laurelTakeBack(1, key, latestClose(taken));
+    },
     read: async ({ name }, key) => {
       const [used, closesInMs] = await Promise.all([
         redis.get(keyOf(name, key)),

@@ -45,7 +45,7 @@ const SHOWN: Readonly<Record<string, Show>> = {
     amount,
     xp,
     level,
-    levelProgress: progressOf(shown, xp),
+    levelProgress: progressOf(shown, { xp, level }),
     cause,
   })),
   "player.level_up": show<"player.level_up">("player.level_up", (data, { levels }) => ({
@@ -94,8 +94,8 @@ const SHOWN: Readonly<Record<string, Show>> = {
 
 const EXPIRY = { kind: "EXPIRY" } as const;
 
-const progressOf = ({ curve, levels }: ShownDefinitions, xp: number) => {
-  const progress = levelProgress(curve, xp);
+const progressOf = ({ curve, levels }: ShownDefinitions, of: { xp: number; level: number }) => {
+  const progress = levelProgress(curve, of);
   return { ...progress, levelName: levels.get(progress.level)?.name ?? null };
 };
 

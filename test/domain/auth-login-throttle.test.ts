@@ -25,6 +25,12 @@ const limiterAt = (nowMs: () => number): Limiter => {
   return {
     consume: async (bucket, key, points = 1) => count(bucket, key, points),
     consumeInTurn: async () => [],
+    giveBack: async (given) => {
+      for (const { bucket, key, resetAtMs } of given) {
+        const window = windows.get(`${bucket.name}:${key}`);
+        if (window?.endMs === resetAtMs) window.used--;
+      }
+    },
     read: async (bucket, key) => count(bucket, key, 0),
     reset: async ({ name }, key) => void windows.delete(`${name}:${key}`),
   };

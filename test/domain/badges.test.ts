@@ -74,6 +74,28 @@ describe("badges", () => {
     assert.equal(pass.player.badges.get("b")!.tier, 3);
   });
 
+  it("are held since what happened first, in whatever order events come", () => {
+    const awards = fc
+      .uniqueArray(fc.nat(1_000), { minLength: 1, maxLength: 8 })
+      .chain((times) =>
+        fc.tuple(...times.map((at) => fc.tuple(fc.constant(at), fc.integer({ min: 1, max: 3 })))),
+      );
+    fc.assert(
+      fc.property(awards, fc.boolean(), (given, repeatable) => {
+        const badge = { tiers: tiers(...(repeatable ? [1] : [1, 2, 3])), repeatable };
+        const held = (of: [number, number][]) => {
+          const { player } = withBadge(badge);
+          for (const [at, tier] of of)
+            award(withBadge(badge, { player, event: { at } }), repeatable ? 1 : tier);
+          const { tier, firstEarnedMs, lastEarnedMs } = player.badges.get("b")!;
+          return { tier, firstEarnedMs, lastEarnedMs };
+        };
+        assert.deepEqual(held(given), held(given.toSorted(([a], [b]) => a - b)));
+      }),
+      { numRuns: cases(100) },
+    );
+  });
+
   it("that are unknown, have no such tier or are not available now say so and change nothing", () => {
     const pass = withBadge({ availableFrom: "2026-06-15T12:00:01Z" });
     assert.equal(award(pass), "NOT_AVAILABLE");

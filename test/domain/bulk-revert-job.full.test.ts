@@ -64,6 +64,20 @@ describe("the job of a bulk revert", () => {
     return rows.map(({ id }) => id).toSorted();
   };
 
+  it("tells of no event whose revert was rolled back, and once of each that is reverted", async () => {
+    const projectId = await aHistoryProject(domain);
+    const [spent] = await play(projectId, ["spender"], 1);
+    await domain.transact(async (work) => {
+      await sql`update players set xp = 0 where project_id = ${projectId}`.execute(work.db);
+    });
+    // Of a player who is not known yet; it is the later one, so that it is reverted first.
+    const [waiting] = await domain.track(projectId, [{ user: "nobody yet", type: "won" }]);
+    const params = { ...paramsOf({ eventIds: [spent!, waiting!] }), onShortfall: "REJECT" };
+    const { result } = await runJob(domain, projectId, { kind: bulkRevert, params });
+    assert.deepEqual([result["reverted"], result["refused"]], [1, [{ eventId: spent, reason: "SHORTFALL" }]]);
+    assert.deepEqual(await toldOf(projectId), [waiting]);
+  });
+
   it("is resumed wherever its process dies, and reverts each event exactly once", async () => {
     const projectId = await aHistoryProject(domain);
     const stays = await play(projectId, ["stays", "player-0"], 1);

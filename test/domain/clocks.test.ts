@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
+import type { App } from "../../src/app.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { JobSteps } from "../../src/domain/long-work/step-job.ts";
+import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
+import { clockAdvance } from "../../src/domain/registries/clock/advance.ts";
+import { followClocks } from "../../src/jobs/follow-clocks.ts";
 import { ALL_PARTS, processParts, userIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
@@ -86,6 +92,49 @@ describe("a claim with events of projects whose clocks differ", () => {
       ),
       { numRuns: cases(15) },
     ));
+
+  it("is not advanced for ever where events are not processed: the advance fails", async () => {
+    const id = await aSandbox(1);
+    await domain.track(id, [{ user: "waiting" }]);
+    const params = { fromAheadMs: DAY_MS, toAheadMs: 2 * DAY_MS };
+    await domain.transact(async (work) => {
+      await queueJob(work, id, { kind: clockAdvance, params, createdBy: "test" });
+      await sql`update project_jobs set state = '{"looks":3000}' where project_id = ${id}`.execute(work.db);
+    });
+    const jobs = new JobSteps({ transact: domain.transact, onError: () => undefined, kinds: [clockAdvance] });
+    assert.ok(await jobs.step());
+    const [job] = await rowsOf<{ status: string; error: string }>(
+      domain,
+      sql`select status, error from project_jobs where project_id = ${id}`,
+    );
+    assert.deepEqual(job, { status: "FAILED", error: "the project's events are not being processed" });
+    await domain.process();
+  });
+
+  it("goes on in turn with those of others, however much is due in one", async () => {
+    await rowsOf(domain, sql`update projects set clock_ahead_ms = 0 where clock_ahead_ms > 0 returning 1`);
+    const [busy, other] = [await aSandbox(1), await aSandbox(1)].toSorted();
+    const delayEvent = (id: string) =>
+      rowsOf(
+        domain,
+        sql`insert into event_due (project_id, event_id, part, attempts, due_at)
+          values (${id}, ${newId()}, 0, 0, now()) returning 1`,
+      );
+    const isWaiting = async (id: string): Promise<boolean> =>
+      (await rowsOf(domain, sql`select 1 from event_due where project_id = ${id}`)).length > 0;
+    await delayEvent(busy!);
+    await delayEvent(other!);
+    let steps = 0;
+    let stepsOfOther: number | undefined;
+    const pause = async (): Promise<void> => {
+      if (++steps < 20) await delayEvent(busy!);
+      if (stepsOfOther === undefined && !(await isWaiting(other!))) stepsOfOther = steps;
+    };
+    await followClocks.run({ transact: domain.transact, limits: { pause } } as unknown as App, "*");
+    assert.equal(stepsOfOther, 2);
+    assert.equal(await isWaiting(busy!), false);
+    await rowsOf(domain, sql`delete from event_q returning 1`);
+  });
 
   it("leaves no project but a sandbox a clock of its own", async () => {
     const id = await aProject();

@@ -49,7 +49,9 @@ describe("closing periods of leaderboards", () => {
         }));
         const periodId = await addList(domain, board, { ...DAY, key: `d${day++}`, entries });
         let closing = closingOf(ties);
+        let steps = 0;
         while (closing.phase === "RESULTS") {
+          steps++;
           const before = closing;
           const list = { projectId, periodId };
           closing = await boards.transact((work) => writeResults(work, list, before, size));
@@ -70,10 +72,30 @@ describe("closing periods of leaderboards", () => {
           expected.map(({ n, rank, id }) => [Number(n) - 1, Number(rank), id, null]),
         );
         assert.equal(closing.count, expected.length);
+        // Each reads all that is left.
+        assert.ok(steps <= 8 + entries.length / (10 * size), `${steps} steps of ${entries.length}`);
       }),
-      { numRuns: cases(30) },
+      { numRuns: cases(30), examples: [["SHARED", 1, players.map((): [number, number] => [1, 1])]] },
     );
     await rowsOf(domain, sql`delete from leaderboard_periods where project_id = ${projectId} returning 1`);
+  });
+
+  it("closes all lists that are over before entries of old ones go", async () => {
+    const players = await addPlayers(domain, projectId, 1);
+    const period = { kind: "DAILY", keepPeriods: 1 };
+    const first = await boards.addBoard(projectId, { period });
+    const second = await boards.addBoard(projectId, { key: "second", period });
+    const add = (board: typeof first, day: number): Promise<string> => {
+      const [key, next] = [day, day + 1].map((of) => `2026-01-${String(of).padStart(2, "0")}`);
+      const [startsAt, endsAt] = [`${key}T00:00:00Z`, `${next}T00:00:00Z`];
+      return addList(domain, board, { key: key!, startsAt, endsAt, entries: scored(players) });
+    };
+    const lists = [await add(first, 8), await add(first, 9), await add(first, 10), await add(second, 10)];
+    boards.setNow(AFTER);
+    boards.dropped.length = 0;
+    await boards.sweep();
+    assert.deepEqual(boards.dropped.slice(0, 4).toSorted(), lists.toSorted());
+    assert.deepEqual(boards.dropped.slice(4), lists.slice(0, 2));
   });
 
   it("opens the current window, tells it once, closes it after its grace and tells the top", async () => {

@@ -37,7 +37,7 @@ describe("level curves", () => {
   it("show progress between the bounds of the level", () => {
     fc.assert(
       fc.property(tables, fc.integer({ min: 0, max: 6_000 }), (curve, xp) => {
-        const progress = levelProgress(curve, xp);
+        const progress = levelProgress(curve, { xp, level: levelOf(curve, xp) });
         assert(progress.xpForLevel <= xp);
         assert(progress.percent >= 0 && progress.percent <= 100);
         assert.equal(progress.maxLevel, curve.thresholds.length);
@@ -46,6 +46,18 @@ describe("level curves", () => {
         else assert(xp < progress.xpForNextLevel && progress.percent < 100);
       }),
     );
+  });
+
+  it("show progress from the level that a player has, whatever XP and the curve would give", () => {
+    const curve = buildCurve({ type: "TABLE", params: { thresholds: [0, 10, 20, 40] } });
+    const shown = (xp: number, level: number) => {
+      const { level: of, xpForLevel, xpForNextLevel, percent } = levelProgress(curve, { xp, level });
+      return [of, xpForLevel, xpForNextLevel, percent];
+    };
+    assert.deepEqual(shown(25, 3), [3, 20, 40, 25]);
+    assert.deepEqual(shown(5, 3), [3, 20, 40, 0]);
+    assert.deepEqual(shown(35, 2), [2, 10, 20, 100]);
+    assert.deepEqual(shown(5, 9), [9, 40, null, 100]);
   });
 
   it("follow the formulas of their types", () => {

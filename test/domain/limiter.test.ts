@@ -68,9 +68,10 @@ describe("the limiter of one process", () => {
 
   it("takes points back, and never shows less than none", async () => {
     const limiter = createLimiter();
-    await limiter.consume(bucket(2), "one");
-    await limiter.consume(bucket(2), "one", -1);
-    const { used, remaining } = await limiter.consume(bucket(2), "one", -1);
+    const { resetAtMs } = await limiter.consume(bucket(2), "one");
+    const given = { bucket: bucket(2), key: "one", resetAtMs };
+    await limiter.giveBack([given, given]);
+    const { used, remaining } = await limiter.read(bucket(2), "one");
     assert.deepEqual([used, remaining], [0, 2]);
   });
 });
@@ -84,6 +85,21 @@ describe("windows in memory", () => {
     pass(1);
     assert.equal(await windows.read(bucket(5), "one"), undefined);
     assert.deepEqual(await count(bucket(5), "one"), { used: 1, closesInMs: 60_000 });
+  });
+
+  it("take points back only while the one is open in which they were counted", async () => {
+    const { windows, count, pass } = timed();
+    const { closesInMs } = await count(bucket(5), "one");
+    const taken = { bucket: bucket(5), key: "one" };
+    await count(bucket(5), "one");
+    await windows.takeBack({ ...taken, closesInMs });
+    assert.equal((await windows.read(bucket(5), "one"))?.used, 1);
+    pass(60_000);
+    await windows.takeBack({ ...taken, closesInMs: 0 });
+    assert.equal(await windows.read(bucket(5), "one"), undefined);
+    await count(bucket(5), "one");
+    await windows.takeBack({ ...taken, closesInMs: 0 });
+    assert.equal((await windows.read(bucket(5), "one"))?.used, 1);
   });
 
   it("never number more than their bound: the oldest close first", async () => {

@@ -40,11 +40,14 @@ describe("an adventure whose end is moved", () => {
     );
   });
 
+  /** With players who have got further by the new version. */
   const moveTo = (endsAt: string, claimUntil: string) =>
     rowsOf(
       domain,
       sql`
-      with raised as (update projects set config_version = config_version + 1 where id = ${projectId})
+      with raised as (update projects set config_version = config_version + 1 where id = ${projectId}),
+      further as (update player_adventures set adventure_version = adventure_version + 1
+        where project_id = ${projectId})
       update definitions set version = version + 1,
         definition = definition
           || jsonb_build_object('endsAt', ${endsAt}::text, 'claimUntil', ${claimUntil}::text)
@@ -98,7 +101,22 @@ describe("an adventure whose end is moved", () => {
     await moveTo("2031-01-01T00:00:00Z", "2032-01-01T00:00:00Z");
     while ((await step()) === "MORE");
     await moveTo("2033-01-01T00:00:00Z", "2034-01-01T00:00:00Z");
-    assert.deepEqual([await step(), await step()], ["DONE", "NOTHING"]);
+    while ((await step()) === "MORE");
     assert.deepEqual(await due(), { "COMPLETED 2032": completed, "IN_PROGRESS 2031": open });
+  });
+
+  it("or changed otherwise is due at once for players who have not got further by it", async () => {
+    await rowsOf(domain, sql`update player_adventures set adventure_version = 0 returning 1`);
+    await moveTo(FAR, FAR);
+    await rowsOf(
+      domain,
+      sql`update player_adventures set adventure_version = 2 where player_id = any(array(
+        select player_id from player_adventures
+        where project_id = ${projectId} and state = 'IN_PROGRESS' limit 70)) returning 1`,
+    );
+    while ((await step()) === "MORE");
+    const now = `IN_PROGRESS ${new Date().getUTCFullYear()}`;
+    const finished = now.replace("IN_PROGRESS", "COMPLETED");
+    assert.deepEqual(await due(), { [finished]: completed, [now]: open - 70, "IN_PROGRESS 2099": 70 });
   });
 });

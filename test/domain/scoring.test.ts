@@ -148,6 +148,30 @@ describe("scores", () => {
     assert.equal(results[2], "refused same 5");
   });
 
+  it("of the best, of sums and of the latest are what they are in order, in any order of arrival", () => {
+    const shuffled = fc
+      .uniqueArray(fc.nat(1_000), { minLength: 1, maxLength: 12 })
+      .chain((times) =>
+        fc.tuple(...times.map((at) => fc.tuple(fc.integer({ min: 1, max: 4 }), fc.constant(at)))),
+      );
+    const operators = fc.constantFrom("BEST" as const, "SUM" as const, "LATEST" as const);
+    const ties = fc.constantFrom("EARLIEST" as const, "LATEST" as const);
+    fc.assert(
+      fc.property(shuffled, operators, ties, (scores, operator, tie) => {
+        // The same latest score at another time may be reached anew: here each is another.
+        const given = scores.map(([score, at]): [number, number] => [
+          operator === "LATEST" ? at + 1 : score,
+          at,
+        ]);
+        const standing = (of: [number, number][]) => {
+          const { rankScore, rankTie } = submitAll(aBoard({ operator, ties: tie }), of).entry!;
+          return { rankScore, rankTie };
+        };
+        assert.deepEqual(standing(given), standing(given.toSorted(([, a], [, b]) => a - b)));
+      }),
+    );
+  });
+
   it("move the tie only with the score, and never back in time", () => {
     const board = aBoard({ operator: "SUM" });
     const { entry } = submitAll(board, [

@@ -75,9 +75,21 @@ describe("requests that share transactions", () => {
     return <T>(
       player: string,
       run: (work: Work) => Promise<T>,
-      { isPlain = true, projectId = PROJECT } = {},
-    ) => shared({ role: "web", tenantId: TENANT, projectIds: [projectId] }, { player, isPlain })(run);
+      { isPlain = true, projectId = PROJECT, aheadMs = 0 } = {},
+    ) =>
+      shared({ role: "web", tenantId: TENANT, projectIds: [projectId], aheadMs }, { player, isPlain })(run);
   };
+
+  it("runs each at the time of its project's clock, which may have been set in between", async () => {
+    const share = commits();
+    const aheadOf = async (work: Work): Promise<number> => {
+      await meet(work, "");
+      return work.now.getTime() - work.serverNow.getTime();
+    };
+    const asked = [0, 5_000, 5_000, 0].map((aheadMs, n) => share(`p${n}`, aheadOf, { aheadMs }));
+    assert.deepEqual(await Promise.all(asked), [0, 5_000, 5_000, 0]);
+    assert.equal(transactions, 2);
+  });
 
   const notes = async (): Promise<number[]> => {
     const { rows } = await sql<{ id: number }>`select id from notes order by id`.execute(

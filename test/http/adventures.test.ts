@@ -5,6 +5,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { eventually } from "../support/eventually.ts";
 import { anAdventureGame } from "../support/quests/adventure-game.ts";
 import { counting } from "../support/quests/quest-game.ts";
 import { madeOnce } from "../support/made.ts";
@@ -252,6 +253,30 @@ describe("adventures of players", () => {
     assert.equal((await game.adventureOf("timed")).state, "IN_PROGRESS", "it goes on when it runs again");
     await game.send("ti-2.done");
     assert.equal((await game.adventureOf("timed")).state, "COMPLETED");
+  });
+
+  it("are at once what a new version makes of the points that players have", async () => {
+    await game.quests("nv-1");
+    const items = [{ questKey: "nv-1", order: 1 }];
+    const pointsFrom = [{ metric: { eventTypes: ["nv.done"], aggregate: "count" }, pointsPerUnit: 10 }];
+    const tier = (points: number) => [{ tier: 1, points, free: { xp: 5 } }];
+    const completion = { mode: "POINTS", value: 100 };
+    await game.publishAdventure({ key: "nv", items, claim: "AUTO", pointsFrom, tiers: tier(50), completion });
+    await game.send("nv.done");
+    await game.send("nv.done");
+    const change = {
+      draftVersion: 1,
+      tiers: tier(20),
+      completion: { ...completion, value: 15 },
+      rewards: { xp: 1 },
+    };
+    must(await game.patch("/adventures/nv", change), 200);
+    must(await game.post("/adventures/nv/publish"), 200);
+    await eventually(async () => (await game.adventureOf("nv")).state === "CLAIMED");
+    assert.equal((await game.adventureOf("nv")).tiers[0].claimed, true);
+    assert.equal(await game.xp(), 6);
+    await settleAdventures.run(game.api.app, "*");
+    assert.equal(await game.xp(), 6);
   });
 
   it("do not go on while they are paused, and follow the version that is published", async () => {

@@ -132,6 +132,20 @@ describe("balances", () => {
     assertError(await hours.grant("hours", 1, { expiresAt: first }), 409, "LOT_LIMIT");
   });
 
+  it("are spent by time of expiry, however many expire sooner", async () => {
+    const many = await aPurse(api, await aTreasury(api, [{ key: "hours" }, { key: "minutes" }]));
+    const [first, last] = [1, 90].map((days) => new Date(Date.now() + days * DAY_MS).toISOString());
+    must(await many.grant("hours", 1, { expiresAt: first }), 201);
+    await api.app.transact(({ db }) =>
+      sql`insert into currency_lots select (jsonb_populate_record(l, jsonb_build_object(
+            'id', gen_random_uuid(), 'expires_at', l.expires_at + g * interval '1 minute'))).*
+          from currency_lots l, generate_series(1, 10000) g where player_id = ${many.player}`.execute(db),
+    );
+    must(await many.grant("minutes", 5, { expiresAt: last }), 201);
+    must(await many.spend("minutes", 3), 201);
+    assert.deepEqual((await many.balances())["minutes"]!["expiring"], [{ amount: 2, at: last }]);
+  });
+
   it("rise by rules, which may be what a grant sets off: the answer has what is left", async () => {
     const other = await aTenant(api);
     must(await api.post("/api/v1/currencies", { key: "coins", name: "Coins" }, { key: other.key }), 201);

@@ -6,6 +6,7 @@ import { settleQuests } from "../../src/jobs/settle-quests.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { eventually } from "../support/eventually.ts";
 import { aQuestGame, counting } from "../support/quests/quest-game.ts";
 import { callsOf, madeOnce } from "../support/made.ts";
 
@@ -192,6 +193,27 @@ describe("quests of players", () => {
     must(await post("/quests/hen/publish"), 200);
     must(await game.patch("/quests/egg", { prerequisites: waits("egg", "hen").prerequisites }), 200);
     assertError(await post("/quests/egg/publish"), 400, "QUEST_CYCLE");
+  });
+
+  it("are done at once by who has done what a new version asks, without another event", async () => {
+    await make("/rewards", { key: "cup", name: "Cup", kind: "BUNDLE", bundle: { xp: 7 }, stock: 3 });
+    const rewards = { rewards: [{ rewardKey: "cup" }] };
+    await publish({ key: "less", steps: [counting("a", "less.a", 5)], rewards });
+    for (const _ of [1, 2, 3]) await send("less.a");
+    const banned = await game.newPlayer();
+    await send("less.a");
+    await send("less.a");
+    must(await post(`/players/${banned}/status`, { status: "BANNED" }), 200);
+    const change = { steps: [counting("a", "less.a", 2)], onVersionChange: "CARRY_OVER" };
+    must(await game.patch("/quests/less", change), 200);
+    must(await post("/quests/less/publish"), 200);
+    const path = `/players/${player}`;
+    await eventually(async () => (await get(`${path}/quests/less`)).state === "CLAIMED");
+    assert.equal((await get(path)).xp, 7);
+    assert.equal((await get("/rewards/cup/stock")).left, 2);
+    assert.equal((await get(`/players/${banned}`)).xp, 0);
+    await settleQuests.run(game.api.app, "*");
+    assert.equal((await get(path)).xp, 7);
   });
 
   it("keep players on the version that they began", async () => {

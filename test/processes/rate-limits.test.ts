@@ -231,6 +231,20 @@ describe("rate limits over processes", () => {
       assert((await redis.pttl(nameOf(key))) > 0);
     });
 
+    it("take points back only from the window in which they were counted", async () => {
+      const key = randomUUID();
+      const first = { bucket: bucket(5), key, ...(await limiter.consume(bucket(5), key)) };
+      await limiter.consume(bucket(5), key);
+      await limiter.giveBack([first]);
+      assert.equal((await limiter.read(bucket(5), key)).used, 1);
+      await redis.del(nameOf(key));
+      await limiter.giveBack([first]);
+      assert.equal(await redis.exists(nameOf(key)), 0);
+      await limiter.consume(bucket(5), key);
+      await limiter.giveBack([{ ...first, resetAtMs: first.resetAtMs - 60_000 }]);
+      assert.equal((await limiter.read(bucket(5), key)).used, 1);
+    });
+
     it("wait for no Redis that hangs, but at the first, and never throw", async () => {
       proxy.hang();
       const key = randomUUID();
@@ -261,12 +275,11 @@ describe("rate limits over processes", () => {
       const direct = new Redis(services.env["REDIS_URL"]!);
       const many = bucket(1_000);
       try {
-        await limiter.consume(many, key);
+        const first = await limiter.consume(many, key);
         for (let times = 0; times < 3; times++) {
           const seen = lines.length;
           proxy.slow(400);
-          await limiter.consume(many, key);
-          await limiter.consume(many, key, -1);
+          await limiter.giveBack([{ bucket: many, key, ...(await limiter.consume(many, key)) }]);
           proxy.slow(0);
           await eventually(
             async () => {
@@ -278,7 +291,7 @@ describe("rate limits over processes", () => {
         }
         await eventually(async () => (await direct.get(nameOf(key))) === "1");
         assert.equal((await limiter.read(many, key)).used, 1);
-        await limiter.consume(many, key, -1);
+        await limiter.giveBack([{ bucket: many, key, ...first }]);
         assert.equal((await limiter.read(many, key)).used, 0);
       } finally {
         direct.disconnect();

@@ -83,7 +83,10 @@ class Line {
     return !this.isRunning && this.waiting.length === 0 && this.alone.size === 0;
   }
 
-  /** Takes the next requests that may share a transaction; those of one player stay in order. */
+  /**
+   * Takes the next requests that may share a transaction; those of one player stay in order. Those of before
+   * and after an advance of the project's clock do not: a transaction has one time.
+   */
   takeGroup(): Entry[] {
     const group: Entry[] = [];
     const left: Entry[] = [];
@@ -91,7 +94,9 @@ class Line {
     const shared = new Set<string>();
     for (const entry of this.waiting) {
       const { player, isPlain } = entry.sharing;
-      const fits = group.length < SHARING_MAX && !closed.has(player) && (isPlain || !shared.has(player));
+      const isOfTime = group.length === 0 || group[0]!.rowScope.aheadMs === entry.rowScope.aheadMs;
+      const isFree = !closed.has(player) && (isPlain || !shared.has(player));
+      const fits = group.length < SHARING_MAX && isOfTime && isFree;
       (fits ? group : left).push(entry);
       shared.add(player);
       if (!fits || !isPlain) closed.add(player);

@@ -184,6 +184,10 @@ const memberWork = (base: Work, member: RunningMember, by: Actor | undefined): W
     wakeJobs: later(base.wakeJobs),
     wakeWebhooks: later(base.wakeWebhooks),
     afterCommit: later(base.afterCommit),
+    mark: () => {
+      const { length } = member.later;
+      return () => void (member.later.length = length);
+    },
   };
 };
 

@@ -61,6 +61,8 @@ export type Work = {
   wakeWebhooks(ids: Iterable<string>): void;
   /** Runs once the commit is durable; an error there is logged and rolls nothing back. */
   afterCommit(run: () => void): void;
+  /** Returns a function that forgets what has been emitted and noted since: for what is rolled back alone. */
+  mark(): () => void;
 };
 
 export type Transact = <T>(run: (work: Work) => Promise<T>) => Promise<T>;

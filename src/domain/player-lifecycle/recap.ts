@@ -58,12 +58,22 @@ export const readRecap = async (
 
 type Span = ReturnType<typeof spanOf>;
 
-/** Rows of the alias `l`, without those of events that have been reverted. */
-const spanOf = ({ projectId, id }: Player, from: Date, to: Date) =>
-  sql`l.project_id = ${projectId} and l.player_id = ${id} and l.created_at >= ${from.toISOString()}::timestamptz
-    and l.created_at < ${to.toISOString()}::timestamptz
-    and not exists (select 1 from event_results r where r.project_id = l.project_id
-      and r.event_id = l.event_id and r.status = 'REVERTED')`;
+/**
+ * Returns the rows of a table in the span, as `l` with the time `at`: what an event has brought, however late
+ * that came, has the event's time. Without those of events that have been reverted.
+ */
+const spanOf =
+  ({ projectId, id }: Player, from: Date, to: Date) =>
+  (table: "ledger_entries" | "badge_awards" | "outbox") =>
+    sql`(
+    select l.*, least(coalesce(e.occurred_at, l.created_at), l.created_at) as at
+    from ${sql.table(table)} l
+    left join tracked_events e on e.project_id = l.project_id and e.id = l.event_id
+    where l.project_id = ${projectId} and l.player_id = ${id} and l.created_at >= ${from.toISOString()}::timestamptz
+      and least(coalesce(e.occurred_at, l.created_at), l.created_at) >= ${from.toISOString()}::timestamptz
+      and least(coalesce(e.occurred_at, l.created_at), l.created_at) < ${to.toISOString()}::timestamptz
+      and not exists (select 1 from event_results r where r.project_id = l.project_id
+        and r.event_id = l.event_id and r.status = 'REVERTED')) l`;
 
 /** All offsets of today's zones are whole quarters of an hour. */
 const QUARTER_S = 900;
@@ -72,9 +82,9 @@ const QUARTER_S = 900;
 const readDays = async ({ db }: Work, span: Span, zone: string): Promise<{ date: string; xp: number }[]> => {
   // The database may know other zones than this process, or older rules of them.
   const found = await sql<{ quarter: string | number; xp: string | number }>`
-    select floor(extract(epoch from created_at) / ${QUARTER_S}) as quarter, sum(amount) as xp
-    from ledger_entries l
-    where ${span} and asset = 'XP' and amount > 0 and reverses is null and cause->>'kind' <> 'MERGE'
+    select floor(extract(epoch from at) / ${QUARTER_S}) as quarter, sum(amount) as xp
+    from ${span("ledger_entries")}
+    where asset = 'XP' and amount > 0 and reverses is null and cause->>'kind' <> 'MERGE'
     group by 1 order by 1`.execute(db);
   const days = new Map<number, number>();
   for (const { quarter, xp } of found.rows) {
@@ -88,8 +98,8 @@ const readCurrencies = async ({ db }: Work, span: Span): Promise<Recap["currenci
   const found = await sql<{ key: string; earned: string | number; spent: string | number }>`
     select currency_key as key, coalesce(sum(amount) filter (where amount > 0), 0) as earned,
       coalesce(-sum(amount) filter (where amount < 0), 0) as spent
-    from ledger_entries l
-    where ${span} and asset = 'CURRENCY' and reverses is null and cause->>'kind' <> 'MERGE'
+    from ${span("ledger_entries")}
+    where asset = 'CURRENCY' and reverses is null and cause->>'kind' <> 'MERGE'
     group by 1 order by 1`.execute(db);
   return found.rows.map(({ key, earned, spent }) => ({
     currencyKey: key,
@@ -103,8 +113,8 @@ const BADGES_MAX = 1_000;
 
 const readBadges = async ({ db }: Work, span: Span): Promise<Recap["badges"]> => {
   const found = await sql<{ badge_key: string; tier: number; at: Date | string }>`
-    select badge_key, tier, min(created_at) as at from badge_awards l
-    where ${span} and action = 'AWARDED' and cause->>'kind' <> 'MERGE'
+    select badge_key, tier, min(at) as at from ${span("badge_awards")}
+    where action = 'AWARDED' and cause->>'kind' <> 'MERGE'
     group by 1, 2 order by 3, 1, 2 limit ${BADGES_MAX}`.execute(db);
   return found.rows.map(({ badge_key: badgeKey, tier, at }) => ({
     badgeKey,
@@ -119,7 +129,7 @@ const readStream = async ({ db }: Work, span: Span): Promise<Pick<Recap, "levels
   const found = await sql<StreamRow>`
     select type, data->>'streakKey' as key, max((data->>'current')::int) as longest,
       coalesce(sum((data->>'newLevel')::int - (data->>'previousLevel')::int), 0) as levels
-    from outbox l where ${span} and type in ('player.level_up', 'player.streak_extended')
+    from ${span("outbox")} where type in ('player.level_up', 'player.streak_extended')
     group by 1, 2 order by 2`.execute(db);
   const levelsGained = found.rows
     .filter(({ type }) => type === "player.level_up")

@@ -1,28 +1,35 @@
 import { sql } from "kysely";
 import { shareConfig } from "../kernel/config-lock.ts";
 import type { Work } from "../kernel/work.ts";
-import { changePlayers } from "./change.ts";
-import type { PlanTurn } from "../evaluation/project-plan.ts";
+import { changePlayers, type ChangeInput } from "./change.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 
 export type PlayersOf = { projectId: string; playerIds: readonly string[] };
 
+type Preparing<P> = {
+  /** Runs once the players are locked, before they are read. */
+  prepare?: (playerIds: readonly string[]) => Promise<P>;
+  /** Returns what is locked for what the change may give. */
+  locksOf?: (plan: ProjectPlan, prepared: P) => Pick<ChangeInput, "gives" | "counters">;
+};
+
 /**
  * Changes those of a project's players that no other transaction has locked, as a sweep does for all players
- * with something due. Players passed over are found by the next sweep.
- * @param prepare runs once the players are locked, before they are read; its result is passed to `change`
+ * with something due. Players passed over are found by the next sweep. What `prepare` returns is passed on.
  */
-export const changeFreePlayers = async <P>(
+export const changeFreePlayers = async <P = undefined>(
   work: Work,
   { projectId, playerIds }: PlayersOf,
-  prepare: (playerIds: readonly string[]) => Promise<P>,
+  { prepare, locksOf }: Preparing<P>,
   change: (turn: PlanTurn, prepared: P) => void,
 ): Promise<void> => {
   // In the lock order of batches.
   await shareConfig(work, [projectId]);
   const free = await lockFree(work, projectId, playerIds);
   if (free.length === 0) return;
-  const prepared = await prepare(free);
-  await changePlayers(work, projectId, { playerIds: free }, (turn) => change(turn, prepared));
+  const prepared = (await prepare?.(free)) as P;
+  const locks = locksOf && ((plan: ProjectPlan) => locksOf(plan, prepared));
+  await changePlayers(work, projectId, { playerIds: free, locksOf: locks }, (turn) => change(turn, prepared));
 };
 
 /** Locks players by id, skipping those locked by other transactions. */

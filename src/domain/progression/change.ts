@@ -17,7 +17,7 @@ import { lockSharedCounters } from "./lock-shared-counters.ts";
 import type { PlayerKey } from "./reference.ts";
 import type { SharedKey } from "../evaluation/shared-counters.ts";
 import { sharedKeysOf } from "../evaluation/shared-needs.ts";
-import type { PlanTurn } from "../evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 
 export type { Changed } from "./change-together.ts";
 
@@ -50,6 +50,8 @@ export type ChangeInput = {
   gives?: readonly RewardBundle[];
   /** Further counters. */
   counters?: readonly SharedKey[];
+  /** Both, where the plan decides. */
+  locksOf?: ((plan: ProjectPlan) => Pick<ChangeInput, "gives" | "counters">) | undefined;
 };
 
 /**
@@ -59,7 +61,7 @@ export type ChangeInput = {
 export const changePlayers = async <T>(
   outer: Work,
   projectId: string,
-  { playerIds, gives = [], counters = [] }: ChangeInput,
+  { playerIds, locksOf, ...named }: ChangeInput,
   change: (turn: PlanTurn) => T,
 ): Promise<Changed<T>[]> => {
   const plan = (await loadPlans(outer, [projectId], projectPlans)).get(projectId);
@@ -70,6 +72,7 @@ export const changePlayers = async <T>(
   await loadStates(work, players, [plan], [...PLAYER_PARTS]);
   const nowMs = work.now.getTime();
   const event = changeEvent(newId(), nowMs);
+  const { gives = [], counters = [] } = locksOf?.(plan) ?? named;
   const limited = limitedKeysOf(plan, gives);
   const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
   const shared = await lockSharedCounters(work, [...keys, ...limited, ...counters]);

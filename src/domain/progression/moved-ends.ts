@@ -9,8 +9,11 @@ export const ENDS_PAGE = 1_000;
 /** Maximum number of definitions that one sweep follows. */
 const DEFINITIONS_MAX = 1_000;
 
-/** When what players do of a definition, and what waits to be claimed, is over, in ms; Infinity for never. */
-export type Ends = { openMs: number; claimMs: number };
+/**
+ * When what players do of a definition, and what waits to be claimed, is over, in ms; Infinity for never.
+ * `kept`: versions by which players may go on; who has another adopts the current one.
+ */
+export type Ends = { openMs: number; claimMs: number; kept: readonly number[] };
 
 /** Players of a page whose rows may be due too late, and the place after it; undefined behind the last. */
 export type EndsPage = { playerIds: readonly string[]; after: string | undefined };
@@ -21,7 +24,7 @@ export type EndingRows = {
   /** Returns when a definition ends; undefined for one that is archived. */
   endsOf(plan: ProjectPlan, key: string): Ends | undefined;
   readPage(work: Work, of: { projectId: string; key: string; after: string; ends: Ends }): Promise<EndsPage>;
-  /** Updates rows of locked players that are due later than `ends`. */
+  /** Updates rows of locked players that are due later than `ends`, or are to adopt another version now. */
   moveDue(
     work: Work,
     of: { projectId: string; key: string; playerIds: readonly string[]; ends: Ends },
@@ -33,19 +36,26 @@ export const endAt = (ms: number): RawBuilder<unknown> =>
   sql`${Number.isFinite(ms) ? new Date(ms).toISOString() : "infinity"}::timestamptz`;
 
 /** As stored: null stands for never, and `after` for the place of a walk through the rows. */
-type StoredEnds = { openMs: number | null; claimMs: number | null; after?: string };
+type StoredEnds = { openMs: number | null; claimMs: number | null; kept?: readonly number[]; after?: string };
 
-const storedOf = ({ openMs, claimMs }: Ends): StoredEnds => ({
+const storedOf = ({ openMs, claimMs, kept }: Ends): StoredEnds => ({
+  kept,
   openMs: Number.isFinite(openMs) ? openMs : null,
   claimMs: Number.isFinite(claimMs) ? claimMs : null,
 });
 
-/** Whether everything that was due by earlier ends is due in time by these. */
+/** Whether everything that was due by earlier ends is due in time by these, and nobody has to go on by others. */
 const isNoSooner = (ends: Ends, before: StoredEnds): boolean =>
-  ends.openMs >= (before.openMs ?? Infinity) && ends.claimMs >= (before.claimMs ?? Infinity);
+  before.kept?.every((version) => ends.kept.includes(version)) === true &&
+  ends.openMs >= (before.openMs ?? Infinity) &&
+  ends.claimMs >= (before.claimMs ?? Infinity);
 
 const changed = ({ kind }: EndingRows): RawBuilder<unknown> =>
   sql`from definitions where ends_changed and kind = ${sql.lit(kind)}`;
+
+/** Whether the version of a row `s` is one that `ends` does not keep. */
+export const isOtherVersion = (column: string, { kept }: Ends): RawBuilder<unknown> =>
+  sql`s.${sql.ref(column)} <> all(${`{${kept.join(",")}}`}::int[])`;
 
 /** Whether the end of a definition of the kind may have been moved. */
 export const areEndsMoved = (rows: EndingRows): RawBuilder<unknown> => sql`exists (select ${changed(rows)})`;
@@ -83,8 +93,8 @@ const lockPlayers = async ({ db }: Work, projectId: string, playerIds: readonly 
 };
 
 /**
- * Makes due by the end of a definition what was to be due after it, a page of its players: the sweep of what
- * is due then settles them. The place is stored in the same transaction. An end that was put off needs
+ * Makes due by the end of a definition what was to be due after it, and now what is to adopt its version, a
+ * page of its players: the sweep of what is due then settles them. The place is stored in the same transaction. An end that was put off needs
  * nothing: what is due too early is given its new time then.
  * @returns whether there is more to do; BUSY where another worker does it
  */

@@ -24,6 +24,8 @@ export type BoardPeriods = {
   /** One sweep of the job; errors of single lists are collected in `errors`. */
   sweep(): Promise<void>;
   errors: unknown[];
+  /** Lists whose rank index was dropped, since they are closed or archived. */
+  dropped: string[];
   addBoard(projectId: string, definition?: object): Promise<Leaderboard>;
 };
 
@@ -59,6 +61,7 @@ const endBoards = async (domain: Domain): Promise<void> => {
 export const openBoardPeriods = ({ em }: Database): BoardPeriods => {
   let now = new Date("2026-01-10T12:00:00Z");
   const errors: unknown[] = [];
+  const dropped: string[] = [];
   const transact = createTransact({
     em,
     clock: () => now,
@@ -69,7 +72,7 @@ export const openBoardPeriods = ({ em }: Database): BoardPeriods => {
     error: ({ err }: { err: unknown }) => void errors.push(err),
     warn: ({ err }: { err: unknown }) => void errors.push(err),
   };
-  const ranks = { drop: async () => undefined };
+  const ranks = { drop: async (_: string, periodId: string) => void dropped.push(periodId) };
   const app = { transact, log, limits: {}, ranks } as unknown as App;
   return {
     transact,
@@ -78,6 +81,7 @@ export const openBoardPeriods = ({ em }: Database): BoardPeriods => {
     },
     sweep: () => leaderboardPeriods.run(app, "*"),
     errors,
+    dropped,
     addBoard: (projectId, definition = {}) =>
       transact((work) =>
         createLeaderboard(work, projectId, NewLeaderboard.parse({ ...daily, ...definition })),

@@ -1,6 +1,12 @@
 import { createHash } from "node:crypto";
 import { limitKeyOf } from "../rate-limits/ip-address.ts";
-import { type Bucket, type Limiter, type LimitState, RateLimited } from "../rate-limits/limiter.ts";
+import {
+  type Bucket,
+  type Given,
+  type Limiter,
+  type LimitState,
+  RateLimited,
+} from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 
 /** Wrong passwords for one account from one address before each further attempt must wait. */
@@ -46,12 +52,12 @@ export const throttled = async (
 ): Promise<boolean> => {
   const { limiter } = parts;
   const address = limitKeyOf(guess.ip);
-  const counted: [Bucket, string][] = [];
+  const counted: Given[] = [];
   const count = async (bucket: Bucket, key: string): Promise<void> => {
     const state = await limiter.consume(bucket, key);
     // Not refunded: concurrent attempts at the end of the window would add points to the next one.
     if (!state.isAllowed) throw refusal(parts, state);
-    counted.push([bucket, key]);
+    counted.push({ bucket, key, resetAtMs: state.resetAtMs });
   };
   let isRight = false;
   let pair: string | undefined;
@@ -59,20 +65,19 @@ export const throttled = async (
     await count(LIMITS.loginFailures, address);
     const known = await guess.known();
     pair = digest(known ?? address, guess.account);
-    await enter(parts, pair);
-    counted.push([PAIR, pair]);
+    counted.push(await enter(parts, pair));
     if (known === undefined) await count(LIMITS.loginAccount, digest(guess.account));
     isRight = await check();
     if (!isRight) counted.length = 0;
   } finally {
-    await Promise.all(counted.map(([bucket, key]) => limiter.consume(bucket, key, -1)));
+    await limiter.giveBack(counted);
   }
   if (isRight && pair !== undefined) await limiter.reset(PAIR, pair);
   return isRight;
 };
 
 /** Counts an attempt and starts the wait of the next one. @throws RateLimited while it must wait itself */
-const enter = async (parts: ThrottleParts, pair: string): Promise<void> => {
+const enter = async (parts: ThrottleParts, pair: string): Promise<Given> => {
   const { limiter } = parts;
   const { used: known } = await limiter.read(PAIR, pair);
   if (waitAfter(known) > 0) {
@@ -81,10 +86,11 @@ const enter = async (parts: ThrottleParts, pair: string): Promise<void> => {
   }
   // Closed before the attempt is counted, so that it is closed for whoever reads the new count.
   if (waitAfter(known + 1) > waitAfter(known)) await limiter.consume(gate(waitAfter(known + 1)), pair);
-  const { used: failures } = await limiter.consume(PAIR, pair);
-  if (failures <= known + 1 || waitAfter(failures - 1) === 0) return;
+  const { used: failures, resetAtMs } = await limiter.consume(PAIR, pair);
+  const given = { bucket: PAIR, key: pair, resetAtMs };
+  if (failures <= known + 1 || waitAfter(failures - 1) === 0) return given;
   // Others went ahead since the count was read.
-  await limiter.consume(PAIR, pair, -1);
+  await limiter.giveBack([given]);
   throw refusal(parts, await limiter.consume(gate(waitAfter(failures - 1)), pair));
 };
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { DomainError } from "../../kernel/errors.ts";
 import { limitKeyOf } from "../rate-limits/ip-address.ts";
-import { type Bucket, type Limiter, RateLimited } from "../rate-limits/limiter.ts";
+import { type Bucket, type Given, type Limiter, RateLimited } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 
 export type AttemptParts = { limiter: Limiter; clock: () => Date };
@@ -37,7 +37,7 @@ export const withinAttempts = async <T>(
         [LIMITS.mfaDay, key],
       ]
     : [];
-  const counted: [Bucket, string][] = [];
+  const counted: Given[] = [];
   let isWrong = false;
   try {
     for (const [bucket, of] of [[LIMITS.loginFailures, limitKeyOf(attempt.ip)] as const, ...ofAccount]) {
@@ -46,14 +46,14 @@ export const withinAttempts = async <T>(
         const message = "Too many wrong codes; wait as long as Retry-After says";
         throw new RateLimited("LOGIN_THROTTLED", message, state, clock().getTime());
       }
-      counted.push([bucket, of]);
+      counted.push({ bucket, key: of, resetAtMs: state.resetAtMs });
     }
     return await check();
   } catch (error) {
     isWrong = error instanceof WrongFactor;
     throw error;
   } finally {
-    if (!isWrong) await Promise.all(counted.map(([bucket, of]) => limiter.consume(bucket, of, -1)));
+    if (!isWrong) await limiter.giveBack(counted);
   }
 };
 

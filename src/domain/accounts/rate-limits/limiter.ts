@@ -19,6 +19,9 @@ export type Counted = LimitState & { used: number };
 /** Points to be counted for a key. */
 export type Count = { bucket: Bucket; key: string; points?: number };
 
+/** A point that was counted, and when its window was said to end, in Unix ms. */
+export type Given = Omit<Count, "points"> & Pick<LimitState, "resetAtMs">;
+
 /**
  * Exact counters over all processes; while the shared store is unavailable, each process counts by itself. It
  * never throws and never delays a request because of a store that hangs. A window does not store its limit:
@@ -28,6 +31,8 @@ export type Limiter = {
   consume(bucket: Bucket, key: string, points?: number): Promise<Counted>;
   /** Several `consume` in order, up to the first exhausted one, in one round trip. */
   consumeInTurn(counts: readonly Count[]): Promise<Counted[]>;
+  /** Takes points back where the windows in which they were counted are still open. */
+  giveBack(given: readonly Given[]): Promise<void>;
   /** Reads the state without counting. */
   read(bucket: Bucket, key: string): Promise<Counted>;
   reset(bucket: Bucket, key: string): Promise<void>;

@@ -1,5 +1,8 @@
 import type { Bucket, Count } from "./limiter.ts";
 
+/** A point to be taken back, and the ms that the window in which it was counted has left. */
+export type TakenBack = Omit<Count, "points"> & Pick<Usage, "closesInMs">;
+
 /** Points counted in a window, and the ms until it closes. */
 export type Usage = { used: number; closesInMs: number };
 
@@ -7,10 +10,19 @@ export type Usage = { used: number; closesInMs: number };
 export type Windows = {
   /** Counts in order, up to the first that is over its limit; returns the usage of each that was counted. */
   consume(counts: readonly Count[]): Promise<Usage[]>;
+  /** Does nothing in another window. */
+  takeBack(taken: TakenBack): Promise<void>;
   /** Returns undefined for a window that is not open. */
   read(bucket: Bucket, key: string): Promise<Usage | undefined>;
   reset(bucket: Bucket, key: string): Promise<void>;
 };
+
+/**
+ * Returns until when a window may be open, in ms, to be the one that had `closesInMs` left: the next one
+ * closes a whole duration later, so half of one is left for slow answers.
+ */
+export const latestClose = ({ bucket: { seconds }, closesInMs }: TakenBack): number =>
+  Math.floor(closesInMs + seconds * 500);
 
 /** Maximum windows of one name; beyond it the oldest close early. About 200 bytes each. */
 const WINDOWS_MAX = 100_000;
@@ -71,6 +83,11 @@ export const createMemoryWindows = (
         if (window.used > bucket.points) break;
       }
       return usages;
+    },
+    takeBack: async (taken) => {
+      const nowMs = clockMs();
+      const window = find(names.get(taken.bucket.name), taken.key, nowMs);
+      if (window && window.closesAtMs - nowMs <= latestClose(taken)) window.used--;
     },
     read: async ({ name }, key) => {
       const nowMs = clockMs();

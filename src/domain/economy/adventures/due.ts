@@ -1,10 +1,17 @@
 import { sql } from "kysely";
 import { settleDue } from "../../evaluation/adventures/advance.ts";
+import { bundlesOf } from "../../evaluation/adventures/compile.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
 import { clearDueOfMerged } from "../../progression/merged-due.ts";
-import { endAt, ENDS_PAGE, type EndingRows, type Ends } from "../../progression/moved-ends.ts";
+import {
+  endAt,
+  ENDS_PAGE,
+  type EndingRows,
+  type Ends,
+  isOtherVersion,
+} from "../../progression/moved-ends.ts";
 
 /** The table whose due rows are processed: see findDue. */
 export const DUE_ADVENTURES = {
@@ -18,7 +25,8 @@ export const settlePlayersAdventures = async (work: Work, players: PlayersOf): P
   await changeFreePlayers(
     work,
     players,
-    async () => undefined,
+    // A new version may give something to who has reached it already.
+    { locksOf: ({ adventures }) => ({ gives: [...adventures.byKey.values()].flatMap(bundlesOf) }) },
     (turn) => {
       if (turn.player.status !== "ERASED") settleDue(turn);
       dropUnknown(turn);
@@ -36,30 +44,35 @@ const dropUnknown = ({ player, project }: PlanTurn): void => {
   }
 };
 
-/** When a row `s` is due at the latest. */
-const latest = ({ openMs, claimMs }: Ends) =>
-  sql`case s.state when 'COMPLETED' then ${endAt(claimMs)} else ${endAt(openMs)} end`;
+/** When a row `s` is due at the latest: now, where its player takes part by another version. */
+const latest = ({ now }: Work, ends: Ends) =>
+  sql`case
+    when s.started_at is not null and s.state <> 'EXPIRED' and ${isOtherVersion("adventure_version", ends)}
+      then ${endAt(now.getTime())}
+    when s.state in ('IN_PROGRESS', 'WAITING') then ${endAt(ends.openMs)}
+    when s.state = 'COMPLETED' then ${endAt(ends.claimMs)} else 'infinity' end`;
 
 /** Rows of players who have joined, or have premium, that fall due with the end of their adventure. */
 export const ADVENTURE_ENDS: EndingRows = {
   kind: "adventure",
   endsOf: ({ adventures }, key) => {
     const adventure = adventures.byKey.get(key);
-    return adventure && { openMs: adventure.endMs, claimMs: adventure.claimMs };
+    if (!adventure) return undefined;
+    return { openMs: adventure.endMs, claimMs: adventure.claimMs, kept: [adventure.version] };
   },
-  readPage: async ({ db }, { projectId, key, after, ends }) => {
+  readPage: async (work, { projectId, key, after, ends }) => {
     const { rows } = await sql<{ id: string; is_late: boolean | null }>`
-      select s.player_id as id, s.due_at > ${latest(ends)} as is_late from player_adventures s
+      select s.player_id as id, coalesce(s.due_at, 'infinity') > ${latest(work, ends)} as is_late from player_adventures s
       where s.project_id = ${projectId}::uuid and s.adventure_key = ${key} and s.player_id > ${after}::uuid
-      order by s.player_id limit ${ENDS_PAGE}`.execute(db);
+      order by s.player_id limit ${ENDS_PAGE}`.execute(work.db);
     const playerIds = rows.flatMap(({ id, is_late: isLate }) => (isLate === true ? [id] : []));
     return { playerIds, after: rows.length === ENDS_PAGE ? rows.at(-1)!.id : undefined };
   },
-  moveDue: async ({ db }, { projectId, key, playerIds, ends }) => {
+  moveDue: async (work, { projectId, key, playerIds, ends }) => {
     await sql`
-      update player_adventures s set due_at = ${latest(ends)}
+      update player_adventures s set due_at = ${latest(work, ends)}
       where s.project_id = ${projectId}::uuid and s.adventure_key = ${key}
         and s.player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
-        and s.due_at > ${latest(ends)}`.execute(db);
+        and coalesce(s.due_at, 'infinity') > ${latest(work, ends)}`.execute(work.db);
   },
 };

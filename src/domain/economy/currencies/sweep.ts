@@ -10,11 +10,9 @@ export const DUE_HOLDS = { table: "currency_holds", where: sql`status = 'HELD'` 
 
 type HoldRow = { player_id: string; currency_key: string; amount: string | number };
 
-const NOTHING = async (): Promise<undefined> => undefined;
-
 /** Removes the players' expired currency lots. Idempotent. */
 export const expirePlayersLots = (work: Work, players: PlayersOf): Promise<void> =>
-  changeFreePlayers(work, players, NOTHING, (turn) => {
+  changeFreePlayers(work, players, {}, (turn) => {
     for (const currencyKey of turn.player.lots.keys()) expireLots(turn, currencyKey);
   });
 
@@ -23,7 +21,7 @@ export const expirePlayersHolds = (work: Work, players: PlayersOf): Promise<void
   changeFreePlayers(
     work,
     players,
-    (playerIds) => endHolds(work, { projectId: players.projectId, playerIds }),
+    { prepare: (playerIds) => endHolds(work, { projectId: players.projectId, playerIds }) },
     (turn, held) => {
       for (const { player_id: playerId, currency_key: key, amount } of held)
         if (playerId === turn.player.id) freeHeld(turn, key, Number(amount));

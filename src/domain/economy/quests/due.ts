@@ -1,13 +1,16 @@
 import { sql } from "kysely";
-import type { PlanTurn } from "../../evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
 import { dropCounts, storeRow, withdrawDropped } from "../../evaluation/quests/store.ts";
 import { withEnd } from "../../evaluation/quests/context.ts";
-import { expireDue } from "../../evaluation/quests/settle.ts";
+import { expireDue, inProgress, settleQuest } from "../../evaluation/quests/settle.ts";
+import { keptVersions } from "../../evaluation/quests/compile.ts";
 import type { QuestRow } from "../../evaluation/quests/row.ts";
 import type { Work } from "../../kernel/work.ts";
+import { NIL_ID } from "../../kernel/ids.ts";
 import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
 import { clearDueOfMerged } from "../../progression/merged-due.ts";
-import { endAt, ENDS_PAGE, type EndingRows } from "../../progression/moved-ends.ts";
+import { endAt, ENDS_PAGE, type EndingRows, isOtherVersion } from "../../progression/moved-ends.ts";
+import { locksOfQuest } from "./change-quests.ts";
 
 /** The table whose due rows are processed: see findDue. */
 export const DUE_QUESTS = {
@@ -16,12 +19,32 @@ export const DUE_QUESTS = {
   where: sql`due_at is not null`,
 } as const;
 
-/** Expires the quests of players whose time is over. Idempotent. */
+/** Returns the quests that players may adopt a new version of, and complete thereby. */
+const questsInProgress = async ({ db }: Work, { projectId, playerIds }: PlayersOf): Promise<string[]> => {
+  const { rows } = await sql<{ key: string }>`
+    select distinct quest_key as key from player_quests
+    where project_id = ${projectId}::uuid and player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
+      and state = 'IN_PROGRESS' and is_live and due_at is not null`.execute(db);
+  return rows.map(({ key }) => key);
+};
+
+const locksOfQuests = (plan: ProjectPlan, keys: readonly string[]) => {
+  const locks = keys.flatMap((key) => {
+    const quest = plan.quests.byKey.get(key);
+    return quest ? [locksOfQuest(plan, quest)] : [];
+  });
+  return {
+    gives: locks.flatMap(({ gives }) => gives),
+    counters: locks.flatMap(({ counters }) => counters),
+  };
+};
+
+/** Brings the quests of players of which something is due to the present. Idempotent. */
 export const settlePlayersQuests = async (work: Work, players: PlayersOf): Promise<void> => {
   await changeFreePlayers(
     work,
     players,
-    async () => undefined,
+    { prepare: (playerIds) => questsInProgress(work, { ...players, playerIds }), locksOf: locksOfQuests },
     (turn) => {
       // The next cycle of an idle player begins when somebody looks at it, not with the end of this one.
       turn.root.isTimeOnly = true;
@@ -39,9 +62,12 @@ const settleDue = (turn: PlanTurn, key: string): void => {
   if (![state.latest, ...state.older].some((row) => isDue(row, nowMs))) return;
   const quest = project.quests.byKey.get(key);
   if (quest && player.status !== "ERASED") {
-    const running = expireDue(turn, quest);
-    // The quest goes on for the player after its end, or its end was put off.
-    if (running) storeRow(turn, key, withEnd(quest, running));
+    // Who is banned completes nothing.
+    if (player.status === "ACTIVE") settleQuest(turn, quest);
+    else expireDue(turn, quest);
+    const running = inProgress(turn, quest);
+    // The quest goes on for the player after its end or by another version, or its end was put off.
+    if (running) storeRow(turn, key, withEnd(quest, running.row));
     return;
   }
   // An archived quest expires silently.
@@ -56,33 +82,48 @@ const settleDue = (turn: PlanTurn, key: string): void => {
   player.dirty.quests.add(key);
 };
 
-/** Cycles of which something waits for a review: with the quest's end it is withdrawn. */
+/** Cycles in progress that adopt a new version, or in which something waits for a review until the end. */
 export const QUEST_ENDS: EndingRows = {
   kind: "quest",
   endsOf: ({ quests }, key) => {
     const quest = quests.byKey.get(key);
-    return quest && { openMs: Math.min(quest.untilMs, quest.endedMs), claimMs: Infinity };
+    return (
+      quest && {
+        openMs: Math.min(quest.untilMs, quest.endedMs),
+        claimMs: Infinity,
+        kept: keptVersions(quest),
+      }
+    );
   },
+  // The newest first: in the order of an index, from the end.
   readPage: async ({ db }, { projectId, key, after }) => {
-    const { rows } = await sql<{ id: string; player_id: string; quest_key: string }>`
-      select id, player_id, quest_key from quest_submissions
-      where project_id = ${projectId}::uuid and status = 'PENDING' and id > ${after}::uuid
-      order by id limit ${ENDS_PAGE}`.execute(db);
-    const own = rows.filter(({ quest_key: questKey }) => questKey === key);
+    const [startedAt, id] = after === NIL_ID ? ["infinity", after] : after.split(" ");
+    const { rows } = await sql<{ player_id: string; state: string; place: string }>`
+      select player_id, state, to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || ' ' || id
+        as place
+      from player_quests
+      where project_id = ${projectId}::uuid and quest_key = ${key}
+        and (started_at, id) < (${startedAt}::timestamptz, ${id}::uuid)
+      order by started_at desc, id desc limit ${ENDS_PAGE}`.execute(db);
+    const running = rows.filter(({ state }) => state === "IN_PROGRESS");
     return {
-      playerIds: [...new Set(own.map(({ player_id: id }) => id))],
-      after: rows.length === ENDS_PAGE ? rows.at(-1)!.id : undefined,
+      playerIds: [...new Set(running.map(({ player_id: playerId }) => playerId))],
+      after: rows.length === ENDS_PAGE ? rows.at(-1)!.place : undefined,
     };
   },
-  moveDue: async ({ db }, { projectId, key, playerIds, ends: { openMs } }) => {
+  moveDue: async ({ db, now }, { projectId, key, playerIds, ends }) => {
+    const rows = sql`s.project_id = ${projectId}::uuid and s.quest_key = ${key}
+      and s.player_id = any(${`{${playerIds.join(",")}}`}::uuid[]) and s.state = 'IN_PROGRESS'`;
+    await sql`
+      update player_quests s set due_at = ${now.toISOString()}::timestamptz
+      where ${rows} and ${isOtherVersion("quest_version", ends)}`.execute(db);
+    const { openMs } = ends;
     if (!Number.isFinite(openMs)) return;
     // The document too: from it the next change of the row finds when the row is due.
     await sql`
       update player_quests s
       set due_at = ${endAt(openMs)}, doc = jsonb_set(s.doc, '{endsMs}', to_jsonb(${openMs}::float8))
-      where s.project_id = ${projectId}::uuid and s.quest_key = ${key}
-        and s.player_id = any(${`{${playerIds.join(",")}}`}::uuid[]) and s.state = 'IN_PROGRESS'
-        and coalesce(s.due_at, 'infinity') > ${endAt(openMs)}
+      where ${rows} and coalesce(s.due_at, 'infinity') > ${endAt(openMs)}
         and exists (select from quest_submissions q
           where q.project_id = s.project_id and q.player_id = s.player_id and q.player_quest_id = s.id
             and q.status = 'PENDING')`.execute(db);

@@ -17,14 +17,9 @@ export const DUE_STREAKS = {
 
 /** Warns players whose runs end soon, once per period, and settles the runs that are over. Idempotent. */
 export const settlePlayersStreaks = async (work: Work, players: PlayersOf): Promise<void> => {
-  await changeFreePlayers(
-    work,
-    players,
-    async () => undefined,
-    (turn) => {
-      for (const key of turn.player.streaks.keys()) settleDue(turn, key);
-    },
-  );
+  await changeFreePlayers(work, players, {}, (turn) => {
+    for (const key of turn.player.streaks.keys()) settleDue(turn, key);
+  });
   await clearDueOfMerged(work, "player_streaks", players);
 };
 

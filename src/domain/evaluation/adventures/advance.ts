@@ -113,7 +113,11 @@ export const settleDue = (turn: PlanTurn): void => {
     if (!isDue(row.dueMs, event.at)) continue;
     const adventure = project.adventures.byKey.get(key);
     if (!adventure) continue;
-    const isSettled = paid(turn, adventure, (then) => settleAdventure(turn, then));
+    const isSettled = paid(turn, adventure, (then) => {
+      settleAdventure(turn, then);
+      // A new version may need less than the player has.
+      if (row.version !== adventure.version && player.status === "ACTIVE") settleProgress(turn, then);
+    });
     if (!isSettled) return;
     if (player.adventures.get(key) === row) updateAdventure(turn, adventure, {});
   }

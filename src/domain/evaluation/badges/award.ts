@@ -73,11 +73,25 @@ export const awardBadge = (
   if (tier > badge.definition.tiers.length) return "UNKNOWN_TIER";
   const before = badgeStateOf(turn, badgeKey);
   const { repeatable } = badge.definition;
-  if (before.tier >= tier && !repeatable) return undefined;
+  if (before.tier >= tier && !repeatable) return heldSince(turn, badge, tier);
   const problem = before.tier < tier ? reachTier(turn, badge, tier, why) : repeatTier(turn, badge, tier, why);
   const times = badgeStateOf(turn, badgeKey).timesAwarded - before.timesAwarded;
   if (repeatable) setOtherAwards(turn.player, badgeKey, otherAwards(turn.player, badgeKey) + times);
   return problem;
+};
+
+const earlierOf = (ms: number | null, at: number): number => Math.min(ms ?? Infinity, at);
+const laterOf = (ms: number | null, at: number): number => Math.max(ms ?? -Infinity, at);
+
+/** An event that comes late would have awarded sooner what is held: the badge is held since then. */
+const heldSince = (turn: Turn, { definition: { key } }: CompiledBadge, tier: number): undefined => {
+  const { at } = turn.event;
+  const before = badgeStateOf(turn, key);
+  const { firstEarnedMs: first, lastEarnedMs: last } = before;
+  const firstEarnedMs = earlierOf(first, at);
+  const lastEarnedMs = tier === before.tier ? earlierOf(last, at) : last;
+  if (firstEarnedMs !== first || lastEarnedMs !== last)
+    setState(turn, key, { ...before, firstEarnedMs, lastEarnedMs });
 };
 
 /** Takes the next serial number of a limited edition; null where there is no limit. */
@@ -106,8 +120,8 @@ const reachTier = (turn: Turn, badge: CompiledBadge, tier: number, why: Why): Ba
     tier,
     serialNo,
     timesAwarded: before.timesAwarded + (isNew ? 1 : 0),
-    firstEarnedMs: before.firstEarnedMs ?? at,
-    lastEarnedMs: at,
+    firstEarnedMs: earlierOf(before.firstEarnedMs, at),
+    lastEarnedMs: badge.definition.repeatable ? laterOf(before.lastEarnedMs, at) : at,
     revokedMs: null,
   });
   for (let reached = before.tier + 1; reached <= tier; reached++)
@@ -126,7 +140,8 @@ const repeatTier = (turn: Turn, badge: CompiledBadge, tier: number, why: Why): B
     ...before,
     timesAwarded,
     serialNo: serialNo ?? before.serialNo,
-    lastEarnedMs: turn.event.at,
+    firstEarnedMs: earlierOf(before.firstEarnedMs, turn.event.at),
+    lastEarnedMs: laterOf(before.lastEarnedMs, turn.event.at),
   });
   publishAward(turn, badge, { tier, previousTier: before.tier }, why);
   return undefined;

@@ -47,8 +47,22 @@ const combine = (old: EntryState, { operator, rankScore, atUs }: Operation): num
   return operator === "LATEST" && atUs < old.latestUs ? undefined : rankScore;
 };
 
+/** Returns when a score was reached: the best one when it first came, others by all that they are made of. */
+const reachedBy = (
+  board: Pick<Board, "ties">,
+  old: EntryState,
+  { operator, rankScore: given, atUs }: Operation,
+  rankScore: number,
+): number => {
+  const before = reachedUs(board, old.rankTie);
+  const isSame = rankScore === old.rankScore;
+  if (operator !== "BEST") return isSame ? before : Math.max(before, atUs);
+  if (!isSame) return atUs;
+  return given === rankScore ? Math.min(before, atUs) : before;
+};
+
 /**
- * Returns a player's entry after one value. The tie changes only with the score, and never back in time.
+ * Returns a player's entry after one value.
  * @returns `old` itself when nothing changes; undefined when the value is older than the current one (LATEST)
  */
 export const nextEntry = (
@@ -65,13 +79,10 @@ export const nextEntry = (
   if (rankScore === undefined) return undefined;
   const latestUs = Math.max(old.latestUs, atUs);
   const isNewer = operator === "LATEST" && latestUs !== old.latestUs;
-  if (rankScore === old.rankScore && !isNewer) return old;
-  const tieUs =
-    rankScore === old.rankScore
-      ? reachedUs(board, old.rankTie)
-      : Math.max(reachedUs(board, old.rankTie), atUs);
+  const rankTie = signed(board, reachedBy(board, old, operation, rankScore));
+  if (rankScore === old.rankScore && rankTie === old.rankTie && !isNewer) return old;
   const kept = old.submissions === undefined ? {} : { submissions: old.submissions };
-  return { rankScore, rankTie: signed(board, tieUs), latestUs, version: old.version + 1, ...kept };
+  return { rankScore, rankTie, latestUs, version: old.version + 1, ...kept };
 };
 
 const signed = ({ ties }: Pick<Board, "ties">, us: number): number => (ties === "LATEST" ? 0 - us : us);

@@ -181,6 +181,10 @@ export const compileQuest = (stored: StoredQuest): CompiledQuest => {
   };
 };
 
+/** Returns the versions by which players in progress may go on; who has another adopts the current one. */
+export const keptVersions = ({ version, earlier, definition }: CompiledQuest): number[] =>
+  definition.onVersionChange === "KEEP" ? [version, ...earlier.keys()] : [version];
+
 /** The version of a quest that a player does; undefined when it is no longer kept. */
 export const versionOf = (quest: CompiledQuest, version: number): CompiledQuest | undefined =>
   version === quest.version ? quest : quest.earlier.get(version);

@@ -1,5 +1,5 @@
 import type { Turn } from "../turn.ts";
-import { type CompiledQuest, versionOf } from "./compile.ts";
+import { type CompiledQuest, keptVersions, versionOf } from "./compile.ts";
 import { deadlineOf, doneBy } from "./context.ts";
 import { completeQuest, expireQuest } from "./finish.ts";
 import { isDone, settleSteps, withFirst } from "./progress.ts";
@@ -46,11 +46,9 @@ const carriedSteps = (
 
 /** Applies the current version to a row that was begun with another one. */
 const adoptVersion = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => {
-  const policy = quest.definition.onVersionChange;
-  const isKept = policy === "KEEP" && versionOf(quest, row.version) !== undefined;
-  if (row.version === quest.version || isKept) return;
+  if (keptVersions(quest).includes(row.version)) return;
   const { version } = quest;
-  if (policy === "RESTART") {
+  if (quest.definition.onVersionChange === "RESTART") {
     dropCounts(turn, row);
     const fresh: QuestRow = { ...row, version, percent: 0, steps: {}, startedMs: turn.event.at };
     return storeRow(turn, quest.key, withFirst(quest, fresh, turn.event.at));

@@ -105,12 +105,18 @@ export const levelOf = ({ thresholds }: LevelCurve, xp: number): number => {
   return low + 1;
 };
 
-/** Returns the progress of `xp` from its level to the next. On the last level `percent` is 100. */
-export const levelProgress = (curve: LevelCurve, xp: number): LevelProgress => {
-  const level = levelOf(curve, xp);
-  const xpForLevel = curve.thresholds[level - 1]!;
+/**
+ * Returns the progress of a player from the level that they have to the next one: another than `xp` gives
+ * where levels do not fall, or where a new curve leaves them until the next change of XP. Beyond the last
+ * level `percent` is 100.
+ */
+export const levelProgress = (
+  curve: LevelCurve,
+  { xp, level }: { xp: number; level: number },
+): LevelProgress => {
+  const xpForLevel = curve.thresholds[level - 1] ?? curve.thresholds.at(-1)!;
   const xpForNextLevel = curve.thresholds[level] ?? null;
-  const percent =
-    xpForNextLevel === null ? 100 : Math.floor(((xp - xpForLevel) / (xpForNextLevel - xpForLevel)) * 100);
+  const share = xpForNextLevel === null ? 1 : (xp - xpForLevel) / (xpForNextLevel - xpForLevel);
+  const percent = Math.max(0, Math.min(100, Math.floor(share * 100)));
   return { level, levelName: null, xpForLevel, xpForNextLevel, percent, maxLevel: curve.thresholds.length };
 };

@@ -6,18 +6,17 @@ import type { PeriodOf } from "./period-row.ts";
 
 /** Maximum number of entries deleted per step. */
 const ARCHIVE_CHUNK = 10_000;
-/** Maximum number of lists per sweep after a window has closed. */
-const LISTS_MAX = 1_000;
+
+export type BoardOf = { projectId: string; leaderboardId: string };
 
 /**
- * Returns closed lists of a board beyond the windows that it keeps: their entries are deleted, their results
- * stay.
+ * Returns the oldest closed list of a board beyond the windows that it keeps, if there is one: its entries are
+ * to be deleted, its results stay.
  */
-export const listsToArchive = async (
+export const listToArchive = async (
   work: Work,
-  projectId: string,
-  leaderboardId: string,
-): Promise<PeriodOf[]> => {
+  { projectId, leaderboardId }: BoardOf,
+): Promise<PeriodOf | undefined> => {
   const leaderboard = await work.em.findOneOrFail(Leaderboard, { projectId, id: leaderboardId });
   const kept = keepPeriodsOf(leaderboard.definition.period);
   const found = await sql<{ id: string }>`
@@ -27,8 +26,9 @@ export const listsToArchive = async (
         select starts_at from leaderboard_periods
         where project_id = ${projectId} and leaderboard_id = ${leaderboardId} and status = 'CLOSED'
         group by starts_at order by starts_at desc nulls last offset ${kept} limit 1)
-    order by starts_at limit ${LISTS_MAX}`.execute(work.db);
-  return found.rows.map(({ id }) => ({ projectId, periodId: id }));
+    order by starts_at limit 1`.execute(work.db);
+  const [list] = found.rows;
+  return list && { projectId, periodId: list.id };
 };
 
 /** Deletes some of a closed list's entries. @returns whether there may be more */

@@ -3,8 +3,17 @@ import type { Work } from "../../kernel/work.ts";
 import type { Ties } from "../../evaluation/boards/ranks.ts";
 import type { Closing, PeriodOf, EntryPosition } from "./period-row.ts";
 
-/** Number of entries per step: each reads all remaining entries of the list to find the first of them. */
+/** Entries of the first step. */
 export const RESULTS_CHUNK = 10_000;
+/** Maximum entries of a later step, in those of the first. */
+const CHUNKS_MAX = 10;
+
+/**
+ * Returns the entries of the next step: as many as have been written, since each step reads all remaining
+ * entries of the list to find the first of them.
+ */
+const nextChunk = ({ count }: Closing, first: number): number =>
+  Math.min(CHUNKS_MAX * first, Math.max(first, count));
 
 export const closingOf = (ties: Ties): Closing => ({
   phase: "RESULTS",
@@ -43,9 +52,10 @@ export const writeResults = async (
   { db }: Work,
   { projectId, periodId }: PeriodOf,
   closing: Closing,
-  chunk = RESULTS_CHUNK,
+  first = RESULTS_CHUNK,
 ): Promise<Closing> => {
   const { after, count } = closing;
+  const chunk = nextChunk(closing, first);
   const behind = after
     ? sql`and (rank_score, rank_tie, player_id) >
         (${after.rank_score}::bigint, ${after.rank_tie}::bigint, ${after.player_id}::uuid)`

@@ -69,7 +69,7 @@ export const lots: PlayerPart = {
       json_build_array(s.id, s.remaining, ${msOf("s.expires_at")})
     from r cross join lateral (
       select id, currency_key, remaining, expires_at from currency_lots s
-      where s.project_id = r.p and s.player_id = r.i order by expires_at, id limit 10000) s`,
+      where s.project_id = r.p and s.player_id = r.i order by expires_at, id) s`,
   read: (player, key, value) => {
     const [id, remaining, expiresMs] = value as [string, number, number];
     const known = player.lots.get(key) as LotState[] | undefined;

@@ -44,7 +44,7 @@ const LOTS: Readonly<Record<Lots, string>> = {
   from (
     select id, currency_key, remaining, expires_at from currency_lots
     where project_id = $1::uuid and player_id = p.id and $3::timestamptz is not null
-    order by expires_at, id limit 10000) l`,
+    order by expires_at, id) l`,
 };
 
 /** The columns of a player beside the id. */

@@ -117,8 +117,8 @@ export const showPlayerOf = (plan: ProjectPlan, { player, state, nowMs }: Shown)
   updatedAt: player.updatedAt.toISOString(),
 });
 
-const progressOf = ({ curve, levels }: ProjectPlan, { xp }: Player): LevelProgress => {
-  const progress = levelProgress(curve, xp);
+const progressOf = ({ curve, levels }: ProjectPlan, player: Player): LevelProgress => {
+  const progress = levelProgress(curve, player);
   return { ...progress, levelName: levels.get(progress.level)?.name ?? null };
 };
 

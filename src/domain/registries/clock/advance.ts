@@ -53,8 +53,9 @@ const waiting = (state: State, progress: number): Step => ({ state, progress, is
 
 /** Waits for events: those from before an advance are evaluated before it, those of a step before more. */
 const awaitEvents = (state: State, progress: number): Step => {
+  // No outage, which would be waited for as long as it lasts.
   if (state.looks >= LOOKS_MAX)
-    throw new DomainError("SERVICE_UNAVAILABLE", "the project's events are not being processed");
+    throw new DomainError("UNPROCESSABLE_ENTITY", "the project's events are not being processed");
   return waiting({ ...state, looks: state.looks + 1 }, progress);
 };
 

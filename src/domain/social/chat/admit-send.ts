@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { outageOf } from "../../kernel/outages.ts";
-import { type Count, type Limiter, RateLimited } from "../../accounts/rate-limits/limiter.ts";
+import { type Count, type Given, type Limiter, RateLimited } from "../../accounts/rate-limits/limiter.ts";
 import type { Transact } from "../../kernel/work.ts";
 import type { ChannelRef } from "./channel-row.ts";
 import { repeatCount } from "./moderation/spam.ts";
@@ -75,10 +75,10 @@ const isKnown = (
 export type GiveBack = (failure: unknown) => Promise<void>;
 
 const giveBackOf =
-  ({ limiter }: FloodParts, counted: readonly Count[]): GiveBack =>
+  ({ limiter }: FloodParts, counted: readonly Given[]): GiveBack =>
   async (failure) => {
     if (outageOf(failure) === undefined) return;
-    await Promise.all(counted.map(({ bucket, key }) => limiter.consume(bucket, key, -1)));
+    await limiter.giveBack(counted);
   };
 
 /**
@@ -97,7 +97,10 @@ export const admitSend = async (
   if (actor.kind !== "PLAYER") return async () => undefined;
   const limits = limitsOf(ref, actor.playerId, planned);
   const states = await parts.limiter.consumeInTurn(limits);
-  const giveBack = giveBackOf(parts, limits.slice(0, states.length));
+  const giveBack = giveBackOf(
+    parts,
+    states.map(({ resetAtMs }, i) => ({ ...limits[i]!, resetAtMs })),
+  );
   const at = states.findIndex(({ isAllowed }) => !isAllowed);
   if (at === -1) return giveBack;
   const { clientMsgId } = send;

@@ -1,0 +1,166 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sql } from "kysely";
+import type { App } from "../../src/app.ts";
+import { Quest } from "../../src/domain/evaluation/quests/quest.ts";
+import { settleAdventures } from "../../src/jobs/settle-adventures.ts";
+import { settleQuests } from "../../src/jobs/settle-quests.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { define, rowsOf } from "../support/domain/rule-projects.ts";
+import { cases } from "../support/properties.ts";
+
+const PLAYERS = ["a", "b", "c"];
+/** What a player gets for each step, and for the whole. */
+const STEP_XP = 10;
+const WHOLE_XP = 1_000;
+const TIER_XP = 100_000;
+
+type Act = { edit: [first: number, second: number, tier: number] } | { who: string; type: "one" | "two" };
+
+describe("goals that are edited while players are in the middle of them", () => {
+  const { domain } = memoryDomain();
+  const app = () => ({ transact: domain.transact, limits: {}, log: console }) as unknown as App;
+
+  const step = (key: string, target: number) => ({
+    key,
+    name: key,
+    kind: "EVENT",
+    metric: { eventTypes: [key], aggregate: "count" },
+    target,
+    countFrom: "QUEST_START",
+    rewards: { xp: STEP_XP },
+  });
+  const questOf = (first: number, second: number) =>
+    Quest.parse({
+      key: "goal",
+      name: "Goal",
+      stepMode: "PARALLEL",
+      steps: [step("one", first), step("two", second)],
+      rewards: { xp: WHOLE_XP },
+      onVersionChange: "CARRY_OVER",
+    });
+  const tiersOf = (points: number) => [{ tier: 1, points, free: { xp: TIER_XP } }];
+
+  const begin = async (): Promise<string> => {
+    const projectId = await domain.addProject();
+    for (const one of PLAYERS) await domain.addPlayer(projectId, one);
+    await define(domain, projectId, "quest", questOf(3, 3));
+    await define(domain, projectId, "adventure", {
+      key: "season",
+      name: "Season",
+      startsAt: "2020-01-01T00:00:00Z",
+      endsAt: "2099-01-01T00:00:00Z",
+      items: [{ questKey: "goal", order: 1 }],
+      claim: "AUTO",
+      pointsFrom: [{ metric: { eventTypes: ["one"], aggregate: "count" }, pointsPerUnit: 1 }],
+      tiers: tiersOf(4),
+    });
+    return projectId;
+  };
+
+  const publish = (projectId: string, kind: string, change: object) =>
+    rowsOf(
+      domain,
+      sql`
+      with raised as (update projects set config_version = config_version + 1 where id = ${projectId})
+      update definitions set version = version + 1, definition = definition || ${JSON.stringify(change)}::jsonb
+      where project_id = ${projectId} and kind = ${kind} returning 1`,
+    );
+  const settle = async (): Promise<void> => {
+    await settleQuests.run(app(), "*");
+    await settleAdventures.run(app(), "*");
+    await domain.process();
+  };
+
+  type Found = {
+    user: string;
+    xp: string;
+    state: string;
+    steps: Record<string, { value: number; doneMs?: number }>;
+  };
+  const read = (projectId: string) =>
+    rowsOf<Found>(
+      domain,
+      sql`select p.external_user_id as user, p.xp, q.state, q.doc->'steps' as steps
+        from players p join player_quests q on q.project_id = p.project_id and q.player_id = p.id
+        where p.project_id = ${projectId}`,
+    );
+
+  it("are done by who has done what they ask now, and what is done is paid once and stays", () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.oneof(
+            fc.record({
+              who: fc.constantFrom(...PLAYERS),
+              type: fc.constantFrom("one" as const, "two" as const),
+            }),
+            fc.record({
+              edit: fc.tuple(
+                fc.integer({ min: 1, max: 5 }),
+                fc.integer({ min: 1, max: 5 }),
+                fc.integer({ min: 1, max: 8 }),
+              ),
+            }),
+          ) as fc.Arbitrary<Act>,
+          { minLength: 4, maxLength: 25 },
+        ),
+        async (acts) => {
+          const projectId = await begin();
+          let [targets, tier]: [Record<"one" | "two", number>, number] = [{ one: 3, two: 3 }, 4];
+          const model = new Map(
+            PLAYERS.map((who) => [
+              who,
+              { one: 0, two: 0, points: 0, hasBegun: false, done: new Set<string>() },
+            ]),
+          );
+          const follow = (): void => {
+            for (const player of model.values()) {
+              if (!player.hasBegun) continue;
+              for (const key of ["one", "two"] as const)
+                if (!player.done.has("whole") && player[key] >= targets[key]) player.done.add(key);
+              if (player.done.has("one") && player.done.has("two")) player.done.add("whole");
+              if (player.points >= tier) player.done.add("tier");
+            }
+          };
+          for (const act of acts) {
+            if ("edit" in act) {
+              const [first, second, points] = act.edit;
+              targets = { one: first, two: second };
+              tier = points;
+              await publish(projectId, "quest", { steps: questOf(first, second).steps });
+              await publish(projectId, "adventure", { tiers: tiersOf(points) });
+              await settle();
+            } else {
+              await domain.track(projectId, [{ user: act.who, type: act.type }]);
+              await domain.process();
+              const player = model.get(act.who)!;
+              player.hasBegun = true;
+              if (act.type === "one") player.points++;
+              if (!player.done.has(act.type) && !player.done.has("whole")) player[act.type]++;
+            }
+            follow();
+            for (const { user, xp, state, steps } of await read(projectId)) {
+              const { done } = model.get(user)!;
+              const pays = { one: STEP_XP, two: STEP_XP, whole: WHOLE_XP, tier: TIER_XP };
+              const paid = Object.entries(pays).reduce(
+                (sum, [what, pay]) => sum + (done.has(what) ? pay : 0),
+                0,
+              );
+              const doneSteps = Object.keys(steps).filter((key) => steps[key]!.doneMs !== undefined);
+              assert.deepEqual(
+                { user, xp: Number(xp), state, doneSteps: doneSteps.toSorted() },
+                {
+                  user,
+                  xp: paid,
+                  state: done.has("whole") ? "CLAIMED" : "IN_PROGRESS",
+                  doneSteps: ["one", "two"].filter((key) => done.has(key)),
+                },
+              );
+            }
+          }
+        },
+      ),
+      { numRuns: cases(40) },
+    ));
+});
