@@ -71,11 +71,16 @@ const openAll = async (
   // In workers of node:cluster the primary accepts connections, and does nothing else.
   if (!IS_SHARED_OUT || (cluster.isWorker && !exclusive))
     return void (await open(server, { host, port, exclusive }));
-  if (port !== 0) await checkIsFree({ host, port, exclusive });
+  if (port !== 0) {
+    // Of two that begin at the same time both would find the port free: the name is one's alone.
+    const name = `\0laurel-port:${host}:${port}`;
+    all.others.push(await open(createServer(), { path: name, exclusive: true }));
+    await checkIsFree({ host, port, exclusive });
+  }
   const shared = { host, exclusive: true, reusePort: true };
   await open(server, { ...shared, port });
   const { port: taken } = server.address() as AddressInfo;
-  while (all.others.length < LISTENERS - 1) {
+  for (let more = 1; more < LISTENERS; more++) {
     // The same options as HTTP servers use.
     const other = createServer({ allowHalfOpen: true, noDelay: true });
     other.on("connection", (socket) => server.emit("connection", socket));

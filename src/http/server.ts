@@ -70,12 +70,12 @@ const isFault = (error: unknown, known: DomainError | undefined): boolean =>
 
 /** Logs faults: each bug with its stack; outages and conflicts in one line per interval. */
 const faultLog = (log: App["log"]) => {
-  const [ofBusy, ofOutages] = [throttledWarnings(log), throttledWarnings(log)];
+  const warn = throttledWarnings(log);
   return (error: unknown, known: DomainError | undefined, of: object): void => {
     if (known?.reason === BUSY)
-      ofBusy(error instanceof Error ? error.message : error, "requests have waited too long for other work");
+      warn(error instanceof Error ? error.message : error, "requests have waited too long for other work");
     else if (outageOf(error) !== undefined)
-      ofOutages(error, "requests are refused: what they need does not answer");
+      warn(error, "requests are refused: what they need does not answer");
     else log.error({ err: error, ...of }, "request failed");
   };
 };

@@ -1,4 +1,5 @@
 import type { App } from "../app.ts";
+import { throwOutage } from "../domain/kernel/outages.ts";
 import {
   areReportsDue,
   type DueCursor,
@@ -18,6 +19,7 @@ const doEach = async <T extends { id: string }>(
     try {
       await act(one);
     } catch (err) {
+      throwOutage(err);
       log.error({ err, of: one }, "a report of analytics failed");
     }
     await limits.pause?.();

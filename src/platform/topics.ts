@@ -53,7 +53,7 @@ export const topicsOver = (
       };
       const leave = (): void =>
         void Promise.resolve(presence.unsubscribe(prefix + topic, guarded)).catch((err: unknown) =>
-          warn(err, `${topic} could not be left`),
+          warn(err, "a topic could not be left"),
         );
       try {
         await presence.subscribe(prefix + topic, guarded);

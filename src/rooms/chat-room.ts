@@ -9,7 +9,7 @@ import { authenticate, pinOptions } from "./authenticate.ts";
 import { CHAT_REQUESTS } from "./chat-commands.ts";
 import { type Admitted, createChannelFinder } from "./chat-joins.ts";
 import { readItems } from "./chat-reader.ts";
-import { createChatSnapshots } from "./chat-snapshots.ts";
+import { ChatChanges, createChatSnapshots } from "./chat-snapshots.ts";
 import {
   ChatState,
   type Item,
@@ -61,6 +61,7 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
     () => this.ref,
   );
   readonly #resyncs = new ResyncRate("chat.resync");
+  readonly #changes = new ChatChanges();
   readonly #behind = new Map<string, Cursor>();
   readonly #fanOut = new FanOut({
     clients: () => this.clients.filter(({ sessionId }) => !this.#behind.has(sessionId)),
@@ -203,16 +204,18 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
 
   #receive(lines: readonly ChatLine[]): void {
     this.#stream.receive(itemsOf(lines));
-    for (const { name, data } of lines) {
-      if (name === "chat.message") continue;
+    for (const line of lines) {
+      if (line.name === "chat.message") continue;
       // An edit must not arrive before its message.
       this.#fanOut.flush();
-      if (name === "chat.channel") {
-        this.#settings = data.settings;
-        const { readOnly, slowModeSeconds, maxLength } = data.settings;
-        assignChanged(this.state, { status: data.status, readOnly, slowModeSeconds, maxLength });
+      this.#changes.keep(line);
+      if (line.name === "chat.channel") {
+        const { status, settings } = line.data;
+        this.#settings = settings;
+        const { readOnly, slowModeSeconds, maxLength } = settings;
+        assignChanged(this.state, { status, readOnly, slowModeSeconds, maxLength });
       }
-      this.sendToAll(name, data);
+      this.sendToAll(line.name, line.data);
     }
   }
 
@@ -258,7 +261,7 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
     const { sessionId } = client;
     const cursor: Cursor = { seq: lastSeq ?? 0, isLive: false };
     this.#setBehind(client, cursor);
-    const actor = readerOf(client.auth!);
+    const [actor, sinceMs] = [readerOf(client.auth!), performance.now()];
     let [from, known] = [lastSeq, admitted];
     do {
       const shown = await this.#show({ actor, lastSeq: from, admitted: known });
@@ -269,6 +272,7 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
       from = shown.lastSeq;
       // The room may have sent more to the others during this read.
     } while (from < this.#stream.head && this.#behind.get(sessionId) === cursor);
+    for (const { name, data } of this.#changes.since(sinceMs)) this.sendTo(client, name, data);
     cursor.seq = from;
     cursor.isLive = true;
     this.#stream.expect(from);

@@ -1,11 +1,13 @@
+import { randomUUID } from "node:crypto";
 import type { App } from "../app.ts";
 import { admitByStanding, readerIdOf, readStandings, type Viewer } from "../domain/social/chat/access.ts";
 import { type ChannelRef, showAdmitted } from "../domain/social/chat/channels.ts";
 import { ANYBODY, type ChatHistory, readHistories } from "../domain/social/chat/messages.ts";
-import type { ChatActor, ChatChannel, ChatMessage } from "../domain/kernel/events/chat-views.ts";
+import type { ChatActor, ChatChannel, ChatLine, ChatMessage } from "../domain/kernel/events/chat-views.ts";
 import { DomainError, notFound } from "../domain/kernel/errors.ts";
 import { grouped } from "../domain/kernel/grouped.ts";
 import type { Read } from "../domain/kernel/read.ts";
+import { WEB } from "../domain/kernel/timeouts.ts";
 import { ANSWER_AGE_MS } from "../domain/kernel/young-cache.ts";
 import type { Admitted } from "./chat-joins.ts";
 import { REPLAY_MAX } from "./ordered-stream.ts";
@@ -37,6 +39,28 @@ export type JoiningReader = {
   admitted: Admitted | undefined;
 };
 
+/** No client is shown what was read longer ago, in ms. */
+const KEPT_MS = ANSWER_AGE_MS + 2 * WEB.statementMs;
+
+/**
+ * The newest changes of messages that a room has told. Who is shown the channel is told them again: what they
+ * are shown may have been read before.
+ */
+export class ChatChanges {
+  #kept: { line: ChatLine; atMs: number }[] = [];
+
+  keep(line: ChatLine): void {
+    const nowMs = performance.now();
+    this.#kept = this.#kept.filter(({ atMs }) => nowMs - atMs < KEPT_MS);
+    this.#kept.push({ line, atMs: nowMs });
+  }
+
+  /** Returns the changes that are missing in what is shown to a client since `sinceMs`. */
+  since(sinceMs: number): ChatLine[] {
+    return this.#kept.filter(({ atMs }) => atMs >= sinceMs - ANSWER_AGE_MS).map(({ line }) => line);
+  }
+}
+
 type Shown = { channel: ChatChannel; viewer: Viewer; after: number | undefined };
 
 /** The seq from which on a reader's messages can be replayed; undefined if they cannot. */
@@ -60,11 +84,13 @@ export const createChatSnapshots = (
     run: (readers) => admitAll(read, ref(), { readers, now: app().clock() }),
   });
   const readOwn = grouped<Shown, ChatMessage[]>({ run: (readers) => readAll(read, ref(), readers) });
+  // Another room's reading may lack a change that was told before this room listened.
+  const owner = randomUUID();
   return async (reader) => {
     const shown = shownOf(reader, app().clock()) ?? (await admit(reader));
     if (shown instanceof DomainError) throw shown;
     const { channel, after } = shown;
-    const messages = (await sharedFor(app(), read, ref(), shown)) ?? (await readOwn(shown));
+    const messages = (await sharedFor(app(), read, { ...ref(), owner }, shown)) ?? (await readOwn(shown));
     const lastSeq = messages.at(-1)?.seq ?? channel.lastSeq;
     return { channel, messages, resumed: after !== undefined, lastSeq };
   };
@@ -101,14 +127,14 @@ const admitAll = async (
 const sharedFor = async (
   app: App,
   read: Read,
-  { projectId, channelId }: ChannelRef,
+  { projectId, channelId, owner }: ChannelRef & { owner: string },
   shown: Shown,
 ): Promise<readonly ChatMessage[] | undefined> => {
   const { lastSeq } = shown.channel;
   if (lastSeq === 0 || shown.after === lastSeq) return [];
   if (shown.viewer.isModerator) return undefined;
   const { value } = await app.chatHistories.get(
-    { projectId, owner: projectId, key: `${channelId}:${lastSeq}` },
+    { projectId, owner: projectId, key: `${owner}:${lastSeq}` },
     { isFresh: false, make: () => readShared(read, { projectId, channelId }) },
   );
   return partOf(value, shown);

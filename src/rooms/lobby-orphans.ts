@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { matchMaker } from "@colyseus/core";
 import { NIL_ID } from "../domain/kernel/ids.ts";
 import type { App } from "../app.ts";
+import { logFailure } from "./failure-log.ts";
 import { disconnectMember } from "../domain/social/lobbies/commands.ts";
 import {
   findSocketMembers,
@@ -70,7 +71,7 @@ export const watchOrphans = (app: App): (() => void) => {
     try {
       await settleOrphans(app);
     } catch (err) {
-      if (!isOver) app.log.error({ err }, "lobbies without rooms could not be looked at");
+      if (!isOver) logFailure(app, err, { reread: "lobbies without rooms" });
     }
     if (!isOver) schedule(EVERY_MS);
   };

@@ -1,4 +1,5 @@
 import type { App } from "../app.ts";
+import { logFailure } from "./failure-log.ts";
 import { LiveRoom } from "./live-room.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
@@ -20,14 +21,14 @@ export const source = <M>(topic: string, receive: (message: M) => void): Source 
  * @param what the rooms, for the log: "player rooms"
  */
 export const openRoomsOf = <R>(
-  { log }: App,
+  app: Pick<App, "log" | "warnOfOutage">,
   what: string,
   reread: (rooms: readonly R[]) => Promise<void>,
 ): Ticker<R> =>
   createTicker({
     everyMs: REREAD_EVERY_MS,
     run: reread,
-    onError: (err) => log.error({ err }, `open ${what} could not be read again`),
+    onError: (error) => logFailure(app, error, { reread: what }),
   });
 
 /**

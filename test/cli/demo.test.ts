@@ -279,9 +279,9 @@ describe("the demo", function () {
   });
 });
 
-/** The lock goes with the server. */
+/** The name of the owner goes with the server. */
 const laurelIsGone = (dataDir: string): Promise<boolean> =>
-  stat(join(dataDir, "laurel.lock")).then(
+  stat(join(dataDir, "laurel.pid")).then(
     () => false,
     () => true,
   );

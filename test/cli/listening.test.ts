@@ -70,4 +70,19 @@ describe("a server that listens for a crowd", () => {
     const other = listen(createServer(), { host: "127.0.0.1", port, names });
     await assert.rejects(other, /another process listens there.*PORT=/);
   });
+
+  it("does not share it with one that begins at the same time either", async () => {
+    const place = { host: "127.0.0.1", port, names };
+    await stopListening(server);
+    for (const ticks of range(0, 20)) {
+      const both = [createServer(), createServer()];
+      const first = listen(both[0]!, place);
+      for (const _ of range(1, ticks)) await new Promise<void>((resolve) => process.nextTick(resolve));
+      const results = await Promise.allSettled([first, listen(both[1]!, place)]);
+      const taken = results.filter(({ status }) => status === "fulfilled");
+      assert.equal(taken.length, 1, `after ${ticks} ticks`);
+      for (const one of both) await stopListening(one);
+    }
+    await listen(server, place);
+  });
 });

@@ -5,6 +5,7 @@ import {
   type Verdict,
 } from "../../src/domain/social/chat/moderation/moderate.ts";
 import { findForeignLink, findLinks } from "../../src/domain/social/chat/moderation/links.ts";
+import { lettersOf } from "../../src/domain/social/chat/moderation/letters.ts";
 import { repeatCount } from "../../src/domain/social/chat/moderation/spam.ts";
 import { NO_LISTS } from "../../src/domain/social/chat/moderation/compile-words.ts";
 import type { WordFilter } from "../../src/domain/social/chat/moderation/word-filter.ts";
@@ -117,6 +118,26 @@ describe("the filter of chat", () => {
       shown("gg bal ball baaall", filterOf({ action: "MASK", words: ["ball"] })),
       "gg bal **** ******",
     );
+  });
+
+  it("finds listed words in capitals and in small letters, in every script", () => {
+    const pairs =
+      "küfürlü KÜFÜRLÜ,sıkıcı SIKICI,iğrenç İĞRENÇ,Scheiß SCHEISS,Scheiß SCHEIẞ,βλάκας ΒΛΆΚΑΣ,σάχλας ΣΑΧΛΑΣ,ᾳδης ΑΙΔΗΣ," +
+      "дурак ДУРАК,ідіот ІДІОТ,ᏣᎳᎩ ꮳꮃꭹ,ბრიყვი ᲑᲠᲘᲧᲕᲘ,հիմար ՀԻՄԱՐ,և ԵՒ,ﬂuch FLUCH,ǆep ǅEP,𐐨𐐩𐐪 𐐀𐐁𐐂,ⴀⴁⴂ ႠႡႢ";
+    for (const pair of pairs.split(",")) {
+      const [one, other] = pair.split(" ") as [string, string];
+      for (const [listed, said] of [
+        [one, other],
+        [other, one],
+      ] as const)
+        assert.match(shown(said, filterOf({ action: "MASK", words: [listed] })), /^\*+$/, pair);
+    }
+    const read = (text: string): string => lettersOf(text).reduce((all, { plain }) => all + plain, "");
+    for (let code = 0; code < 0x20000; code += 1) {
+      const sign = String.fromCodePoint(code);
+      for (const other of new Set([sign.toUpperCase(), sign.toLowerCase()]))
+        if (other !== sign) assert.equal(read(other), read(sign), `U+${code.toString(16)}`);
+    }
   });
 
   it("ends words at the brackets and spaces that one character stands for", () => {

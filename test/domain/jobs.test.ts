@@ -57,6 +57,18 @@ describe("long work of a project", () => {
     },
   });
 
+  let looks: number;
+  /** Waits for what never comes. */
+  const patient = jobKind({
+    kind: "PATIENT",
+    access: { scope: "players:write", roles: ADMINS },
+    params: z.strictObject({}),
+    step: async () => {
+      looks += 1;
+      return { state: {}, progress: 0, isWaiting: true };
+    },
+  });
+
   const database = madeOnce(openMemoryDatabase, (made) => made.close());
   before(async () => {
     transact = createTransact({
@@ -65,12 +77,17 @@ describe("long work of a project", () => {
       wakeUps: NO_WAKE_UPS,
       onError: (error) => assert.fail(String(error)),
     });
-    jobs = new JobSteps({ transact, onError: (error) => void errors.push(error), kinds: [counting] });
     crashing = await makeCrashing(database);
   });
   beforeEach(async () => {
     now = Date.now();
     errors = [];
+    jobs = new JobSteps({
+      transact,
+      onError: (error) => void errors.push(error),
+      kinds: [counting, patient],
+    });
+    looks = 0;
     trouble = () => undefined;
     await transact(({ db }) => sql`delete from project_jobs`.execute(db));
     projectId = await openDomain(database).addProject();
@@ -95,6 +112,26 @@ describe("long work of a project", () => {
       );
       return pages;
     });
+
+  it("that waits for others looks ever less often, and holds up nobody", async () => {
+    await transact((work) => queueJob(work, projectId, { kind: patient, params: {}, createdBy: "test" }));
+    await jobs.step();
+    const { id } = await queue(2, await openDomain(database).addProject());
+    for (let step = 0; step < 2; step++) await jobs.step();
+    const { rows } = await transact(({ db }) =>
+      sql<{ status: string }>`select status from project_jobs where id = ${id}`.execute(db),
+    );
+    assert.equal(rows[0]!.status, "SUCCEEDED", "before the other one is looked at again");
+    for (const [n, waitMs] of [20, 40, 80, 160, 200, 200].entries()) {
+      now += waitMs - 1;
+      await jobs.step();
+      assert.equal(looks, n + 1);
+      now += 1;
+      await jobs.step();
+      assert.equal(looks, n + 2);
+    }
+    assert.deepEqual(errors, []);
+  });
 
   it("is done step by step and shows how far it is, then its result", async () => {
     const { id, status, progress } = await queue(3);

@@ -65,8 +65,9 @@ describe("a user's own account", () => {
 
     it("names only what concerns their own account to members whom nobody has accepted", async () => {
       const { token } = await aMember(api, tenant.tenantId, "OWNER", "PENDING");
-      const { user, permissions } = await me(token);
+      const { user, permissions, tenant: shown } = await me(token);
       assert.equal(user.status, "PENDING");
+      assert.equal(shown.plan, null, "a stranger learns nothing of what the tenant pays");
       for (const id of permissions) {
         const { path } = routes.find((one) => one.id === id)!;
         assert.match(path, /^\/auth\/|^\/team\/leave$/);

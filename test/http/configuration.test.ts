@@ -3,6 +3,8 @@ import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
+import { aSeason } from "../support/quests/adventure-game.ts";
+import { counting } from "../support/quests/quest-game.ts";
 import { madeOnce, madeForEach } from "../support/made.ts";
 
 const rule = {
@@ -12,6 +14,8 @@ const rule = {
   actions: [{ type: "grant_xp", amount: 5 }],
 };
 const board = { key: "top", name: "Top", metric: { source: "XP" } };
+
+type Effect = { type: string; data: { questKey?: string } };
 
 describe("a project's configuration", () => {
   const api = madeOnce(startApp);
@@ -105,6 +109,70 @@ describe("a project's configuration", () => {
       400,
       "UNKNOWN_REFERENCE",
     );
+  });
+
+  it("moves what is paused or has ended as that, into sandboxes too, and nothing is kept running by it", async () => {
+    const steps = [counting("a", "done", 1)];
+    const make = async (key: string, ...moves: readonly string[]) => {
+      assert.equal((await post("/quests", { key, name: key, steps, rewards: { xp: 1 } })).status, 201);
+      for (const move of ["publish", ...moves])
+        assert.equal((await post(`/quests/${key}/${move}`, {})).status, 200);
+    };
+    await make("over", "end");
+    await make("runs");
+    await make("step");
+    await make("waits", "pause");
+    const season = { key: "season", name: "S", ...aSeason(), items: [{ questKey: "step", order: 1 }] };
+    assert.equal((await post("/adventures", season)).status, 201);
+    for (const move of ["publish", "pause"])
+      assert.equal((await post(`/adventures/season/${move}`, {})).status, 200);
+    const document = await exported();
+    const statuses = ({ quests, adventures }: Answer["body"]) =>
+      [...quests, ...adventures].map(({ key, status }) => `${key} ${status}`);
+    const asMade = ["over ENDED", "runs ACTIVE", "step ACTIVE", "waits PAUSED", "season PAUSED"];
+    assert.deepEqual(statuses(document), asMade);
+
+    const other = (await aTenant(api)).key;
+    assert.equal((await imported(document, {}, other)).body.applied, true);
+    const path = `/api/v1/projects/${tenant.projectId}/sandbox/sync`;
+    const synced = await api.post(path, {}, { token: tenant.token });
+    assert.deepEqual([synced.body.definitions.quests, synced.body.definitions.adventures], [4, 1]);
+    const sandbox = await aKey(api, { ...tenant, environment: "test" });
+    for (const key of [other, sandbox]) {
+      assert.deepEqual(await exported(key), document);
+      const sent = await post("/events?wait=true", { externalUserId: "ada", eventType: "done" }, key);
+      const completed = await eventually(async (): Promise<Effect[] | false> => {
+        const { body } = await api.get(`/api/v1/events/${sent.body.eventId}`, { key });
+        return body.status === "PROCESSED" && body.effects;
+      });
+      assert.deepEqual(
+        completed.filter(({ type }) => type === "quest.completed").map(({ data }) => data.questKey),
+        ["runs"],
+      );
+    }
+
+    const quests = document.quests.map(({ status: _status, ...quest }: Answer["body"]) => quest);
+    assert.deepEqual(
+      (await imported({ format: "laurel/1", quests }, { prune: true }, other)).body.changes,
+      [],
+    );
+    const turned = document.quests.map((quest: object, i: number) => {
+      return { ...quest, status: ["ACTIVE", "PAUSED", "ACTIVE", "ACTIVE"][i] };
+    });
+    const { changes } = (await imported({ format: "laurel/1", quests: turned }, {}, other)).body;
+    assert.deepEqual(
+      changes.map(({ key, fields }: Answer["body"]) => [key, fields]),
+      ["over", "runs", "waits"].map((key) => [key, ["status"]]),
+    );
+    assert.deepEqual(statuses(await exported(other)).slice(0, 4), [
+      "over ACTIVE",
+      "runs PAUSED",
+      "step ACTIVE",
+      "waits ACTIVE",
+    ]);
+    const ended = { format: "laurel/1", quests: [{ ...quests[2], status: "ENDED" }] };
+    assertError(await imported(ended, {}, other), 409, "IN_USE");
+    assert.equal((await api.post(path, {}, { token: tenant.token })).body.definitions.quests, 0);
   });
 
   it("gives a board without a time zone the project's, which it keeps", async () => {

@@ -144,6 +144,18 @@ describe("taking an event back", () => {
     assert.equal((await get("/players/ext:ada")).body.xp, 0);
   });
 
+  it("is told to whoever sends the event again, which counts no more", async () => {
+    await rule("won", { type: "grant_xp", amount: 10 });
+    const event = { externalUserId: "ada", eventType: "won", idempotencyKey: randomUUID() };
+    const { body } = await post("/events?wait=true", event);
+    assert.equal(body.status, "PROCESSED");
+    await reverted(body.eventId);
+    const again = must(await post("/events?wait=true", event), 200);
+    assert.deepEqual([again.status, again.eventId], ["DUPLICATE", body.eventId]);
+    assert.match(again.message, /was accepted before; it was reverted since: .* with another key$/);
+    assert.equal((await get("/players/ext:ada")).body.xp, 0);
+  });
+
   it("takes what is left and tells the shortfall, or with REJECT nothing", async () => {
     await rule("won", { type: "adjust_currency", currencyKey: "coins", amount: 10 });
     const event = await send("won");

@@ -78,6 +78,22 @@ describe("attacks on OAuth", () => {
     it("of another browser: 400, so nobody is signed in as somebody else", () =>
       assertOfOneBrowser((browser) => toCallback(browser)));
 
+    it("of another tab of one browser: each is completed, in any order, and counts once", async () => {
+      const browser = aBrowser();
+      const tabs = [await toCallback(browser), await toCallback(browser)];
+      for (const tab of tabs) assert("access_token" in told((await browser.go(tab)).at));
+      for (const tab of tabs) assert.equal((await browser.visit(tab)).status, 400);
+    });
+
+    it("with a cookie that is no secret of ours gives the browser one", async () => {
+      const browser = aBrowser();
+      for (const planted of ["x", "", "a".repeat(44)]) {
+        browser.cookies.set(server.url, new Map([["laurel-oauth", planted]]));
+        await toCallback(browser);
+        assert.match(browser.cookies.get(server.url)!.get("laurel-oauth")!, /^[\w-]{43}$/);
+      }
+    });
+
     it("older than 10 minutes: 400", async () => {
       const browser = aBrowser();
       const callback = await toCallback(browser);

@@ -77,11 +77,15 @@ describe("the status of a player", () => {
     assert.deepEqual(must(await players.delete(`/players/${id}`), 200), { deleted: true });
     assert.equal((await players.read(id)).status, "SUSPENDED");
     assert.equal((await players.track(ext, "seen")).status, "REJECTED");
+    const again = must(await players.post("/players", { externalUserId: ext }), 200);
+    assert.deepEqual([again.id, again.status], [id, "SUSPENDED"]);
+    assert.match(again.warnings[0], /is SUSPENDED, as DELETE leaves them: .*\/status makes them ACTIVE/);
     for (const query of ["", "?status=SUSPENDED", `?externalUserId=${ext}`])
       assert.equal(must(await players.get(`/players${query}`), 200).pagination.total, 0, query);
     await eventuallyHolds(async () => assert.deepEqual(await board(), []));
     must(await setStatus(id, "ACTIVE", "came back"), 200);
     assert.equal(must(await players.get("/players"), 200).pagination.total, 1);
+    assert.equal(must(await players.post("/players", { externalUserId: ext }), 200).warnings, undefined);
     await eventuallyHolds(async () => assert.equal((await board()).length, 1));
   });
 

@@ -52,6 +52,25 @@ describe("what is shown of a player's quests", () => {
     assert.equal(await game.xp(), 28);
   });
 
+  it("is as long as asked for, in the order of the project", async () => {
+    const steps = [counting("do", "short.done", 1)];
+    for (const [key, sortOrder] of [
+      ["short-c", 3],
+      ["short-a", 1],
+      ["short-b", 2],
+    ] as const)
+      await game.publish({ key, category: "short", sortOrder, steps });
+    const keys = async (query: string) =>
+      (await listed(`category=short&${query}`)).map((one) => one["questKey"]);
+    assert.deepEqual(await keys("limit=2"), ["short-a", "short-b"]);
+    assert.deepEqual(await keys(""), ["short-a", "short-b", "short-c"]);
+    for (const limit of [0, 501])
+      assertError(
+        await game.api.get(`/api/v1/players/${player}/quests?limit=${limit}`, { key: game.tenant.key }),
+        400,
+      );
+  });
+
   it("leaves out what can no longer be claimed", async () => {
     const [repeat, claimWindowSeconds] = [{ mode: "DAILY" }, 3_600];
     const steps = [counting("do", "brief.done", 1)];

@@ -86,6 +86,14 @@ describe("single sign-on by OpenID Connect", () => {
       assert("access_token" in answer, answer["error"]);
   });
 
+  it("completes each of two sign-ins that one browser begins in two tabs", async () => {
+    await configure({ autoProvision: true });
+    const browser = aBrowser(aPerson().sub);
+    const begin = async () => (await browser.visit(ssoUrl(server, tenant))).headers.get("location")!;
+    for (const tab of [await begin(), await begin()])
+      assert.deepEqual(Object.keys(told((await browser.go(tab)).at)).toSorted(), TOKENS);
+  });
+
   it("gives a code that is exchanged once", async () => {
     await configure({ autoProvision: true });
     const { code, ...rest } = await tell(aPerson().sub, { response_mode: "code" });

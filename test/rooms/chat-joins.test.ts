@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { chatTopic } from "../../src/domain/kernel/events/topics.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
@@ -83,5 +85,30 @@ describe("those who join a channel at once", () => {
       [403, 200, 404, 404, 200],
     );
     assert.equal(answers[0].body.error.reason, "PLAYER_BANNED");
+  });
+
+  it("end with a message deleted that another process deletes while the history is in memory", async () => {
+    const channelId = await aChannel(`c-${randomUUID()}`);
+    const { playerId } = await aPlayer(api, tenant.key);
+    const messages = `/api/v1/chat/channels/${channelId}/messages`;
+    for (const content of ["kept", "removed"])
+      must(await api.post(messages, { playerId, content }, as()), 201);
+    const [one, other] = [await aPlayer(api, tenant.key), await aPlayer(api, tenant.key)];
+    const here = await join(api, one.token, "chat", { channelId });
+    assert.equal((await historyOf(here)).messages[1].content, "removed");
+    // By SQL and a topic, as another process would have done it.
+    await api.app.transact(({ db }) =>
+      sql`update chat_messages set content = '', deleted_at = now(), deleted_by = 'SENDER'
+        where project_id = ${tenant.projectId} and channel_id = ${channelId} and seq = 2`.execute(db),
+    );
+    const line = { name: "chat.deleted", data: { channelId, seq: 2, by: "SENDER" } };
+    api.app.topics.publish(chatTopic(tenant.projectId, channelId), [line]);
+    await eventually(() => here.named("chat.deleted").length === 1);
+    const there = await join(api, other.token, "chat", { channelId });
+    await historyOf(there);
+    await eventually(() => {
+      const last = there.heard.findLast(({ name }) => name === "chat.history" || name === "chat.deleted")!;
+      return last.name === "chat.deleted" || last.data.messages[1].content === "";
+    });
   });
 });

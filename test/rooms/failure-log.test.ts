@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
 import { pino } from "pino";
 import { throttledWarnings } from "../../src/domain/kernel/throttled-log.ts";
 import { notFound } from "../../src/domain/kernel/errors.ts";
 import { errorObject } from "../../src/rooms/errors.ts";
 import { logFailure } from "../../src/rooms/failure-log.ts";
+import { openRoomsOf } from "../../src/rooms/mirror-room.ts";
+import { tickAll } from "../../src/rooms/ticker.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error("it failed"), { code });
 
@@ -15,6 +18,27 @@ describe("what a room has thrown", () => {
     assert.deepEqual([told?.code, told?.reason], ["SERVICE_UNAVAILABLE", "DATABASE_UNAVAILABLE"]);
     assert.equal(errorObject(new Error("Command timed out"))?.reason, "NOT_READY");
     assert.equal(errorObject(new TypeError("x is not a function")), undefined);
+  });
+
+  it("hides nothing of another kind, and floods no log while the database is away", async () => {
+    const lines: string[] = [];
+    const log = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
+    const logs = { log, warnOfOutage: throttledWarnings(log) };
+    const away = async (): Promise<never> => {
+      throw withCode("57P01");
+    };
+    const rooms = ["player rooms", "chat rooms"].map((what) => openRoomsOf<object>(logs, what, away));
+    for (const open of rooms) open.add(log);
+    for (let n = 0; n < 5; n++) {
+      tickAll();
+      await turn();
+    }
+    for (const open of rooms) open.remove(log);
+    logs.warnOfOutage(withCode("57P01"), "the host of a WebSocket could not be looked up");
+    assert.deepEqual(lines, [
+      "rooms cannot do all that they are asked: what they need does not answer",
+      "the host of a WebSocket could not be looked up",
+    ]);
   });
 
   it("is logged as one warning for a row of outages, and as an error for each bug", () => {

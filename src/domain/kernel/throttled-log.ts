@@ -7,20 +7,19 @@ const INTERVAL_MS = 5_000;
 export type ThrottledWarning = (err: unknown, message: string) => void;
 
 /**
- * Throttles warnings about a repeated failure: logs the first one at once, then one per interval with the
- * number of those suppressed in between.
+ * Throttles warnings about repeated failures, each kind by itself: logs the first one at once, then one per
+ * interval with the number of those suppressed in between. The message is the kind, so there must be few.
  */
 export const throttledWarnings = (log: Warns): ThrottledWarning => {
-  let nextAtMs = -Infinity;
-  let leftOut = 0;
+  const kinds = new Map<string, { nextAtMs: number; leftOut: number }>();
   return (err, message) => {
     const nowMs = performance.now();
-    if (nowMs < nextAtMs) {
-      leftOut++;
+    const kind = kinds.get(message);
+    if (kind && nowMs < kind.nextAtMs) {
+      kind.leftOut++;
       return;
     }
-    nextAtMs = nowMs + INTERVAL_MS;
-    log.warn(leftOut > 0 ? { err, leftOut } : { err }, message);
-    leftOut = 0;
+    log.warn(kind && kind.leftOut > 0 ? { err, leftOut: kind.leftOut } : { err }, message);
+    kinds.set(message, { nextAtMs: nowMs + INTERVAL_MS, leftOut: 0 });
   };
 };

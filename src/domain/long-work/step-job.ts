@@ -34,6 +34,8 @@ export type JobStepParts = {
 export class JobSteps {
   readonly #parts: JobStepParts;
   readonly #schedule = new JobSchedule();
+  /** Jobs that wait for others: for how long at a time by now, and until when, in ms. */
+  readonly #waiting = new Map<string, { waitMs: number; untilMs: number }>();
   /** Claims whose step was rolled back by an outage while their attempt is still counted. */
   #undone: Row[] = [];
 
@@ -55,20 +57,39 @@ export class JobSteps {
     await this.#uncountAttempts();
     const { transact, kinds } = this.#parts;
     const claimed = await transact((work) => claimNext(work, this.#schedule, kinds));
-    if (!claimed) return false;
+    if (!claimed) return this.#rest();
     const startedMs = performance.now();
-    let isWaiting = false;
     try {
-      isWaiting = await this.#try(claimed.row);
+      await this.#try(claimed.row);
     } finally {
       this.#schedule.took(claimed.tenantId, performance.now() - startedMs);
     }
-    if (isWaiting) await delay(WAIT_MS);
     return true;
   }
 
-  /** @returns whether the job waits for others */
-  async #try(claimed: Row): Promise<boolean> {
+  /** Waits for the next of the jobs that wait for others. @returns whether there may be one */
+  async #rest(): Promise<boolean> {
+    const nowMs = performance.now();
+    // It has ended, or another worker has taken it.
+    for (const [id, { untilMs }] of this.#waiting) if (untilMs + GONE_MS < nowMs) this.#waiting.delete(id);
+    if (this.#waiting.size === 0) return false;
+    const nextMs = Math.min(...Array.from(this.#waiting.values(), ({ untilMs }) => untilMs)) - nowMs;
+    // Other jobs may come meanwhile.
+    await delay(Math.max(FIRST_WAIT_MS, Math.min(LOOK_EVERY_MS, nextMs)));
+    return true;
+  }
+
+  /** Returns how long a job waits before its next step, in ms: ever longer while it waits for others. */
+  #waitOf({ id }: Row, { isWaiting = false }: { isWaiting?: boolean }): number {
+    const before = this.#waiting.get(id);
+    if (!isWaiting) this.#waiting.delete(id);
+    if (!isWaiting) return 0;
+    const waitMs = before ? Math.min(LONGEST_WAIT_MS, 2 * before.waitMs) : FIRST_WAIT_MS;
+    this.#waiting.set(id, { waitMs, untilMs: performance.now() + waitMs });
+    return waitMs;
+  }
+
+  async #try(claimed: Row): Promise<void> {
     const { transact, onError, kinds } = this.#parts;
     const sinceMs = threadCpuMs();
     const startedMs = performance.now();
@@ -76,13 +97,13 @@ export class JobSteps {
       if (claimed.attempts > ATTEMPTS_MAX)
         throw new DomainError("INTERNAL_ERROR", `the process died in this step, in ${ATTEMPTS_MAX} attempts`);
       const isSnapshot = kinds.some(({ kind, isSnapshot: is }) => kind === claimed.kind && is === true);
-      return await transact(async (work) => {
+      await transact(async (work) => {
         if (isSnapshot) await asOneMessage(work.db, WRITING_SNAPSHOT);
         const row = await lockClaimed(work, claimed);
-        if (!row) return false;
+        if (!row) return;
         const step = await runStep(work, row, kinds);
-        await ("state" in step ? requeue(work, row, step) : finish(work, row, await textOf(step)));
-        return "state" in step && step.isWaiting === true;
+        if ("state" in step) await requeue(work, row, { ...step, waitMs: this.#waitOf(row, step) });
+        else await finish(work, row, await textOf(step));
       });
     } catch (error) {
       const isTooSlow = isCancelled(error) && performance.now() - startedMs >= STEP.statementMs;
@@ -95,7 +116,6 @@ export class JobSteps {
       onError(error, claimed.id);
       const cause = ms === undefined ? error : new Error(tookTooLong(ms));
       await transact((work) => giveUpOrRetry(work, claimed, cause));
-      return false;
     }
   }
 
@@ -112,8 +132,13 @@ export class JobSteps {
   }
 }
 
-/** Time until the next step of a job that waits for others, in ms. */
-const WAIT_MS = 20;
+/** Times until the next step of a job that waits for others, in ms: each twice as long as the one before. */
+const FIRST_WAIT_MS = 20;
+const LONGEST_WAIT_MS = 200;
+/** How often others are looked for while jobs wait, in ms. */
+const LOOK_EVERY_MS = 50;
+/** How long after its time a waiting job that is not due is forgotten, in ms. */
+const GONE_MS = 1_000;
 
 const tookTooLong = (ms: number): string =>
   `the step computed for ${Math.round(ms)} ms, and its transaction was lost meanwhile`;
@@ -200,13 +225,14 @@ const finish = async ({ db, now }: Work, { id, project_id }: Row, text: string):
 const requeue = (
   { db, now }: Work,
   { id, project_id }: Row,
-  { state, progress }: { state: Json; progress: number },
+  { state, progress, waitMs }: { state: Json; progress: number; waitMs: number },
 ): Promise<unknown> => {
   const at = sql`${now.toISOString()}::timestamptz`;
+  const dueAt = new Date(now.getTime() + waitMs).toISOString();
   return sql`
     update project_jobs set status = 'RUNNING', attempts = 0, error = null,
       state = ${JSON.stringify(state)}::jsonb, progress = ${Math.min(99, Math.floor(progress))},
-      due_at = ${at}, updated_at = ${at}
+      due_at = ${dueAt}::timestamptz, updated_at = ${at}
     where project_id = ${project_id} and id = ${id}`.execute(db);
 };
 

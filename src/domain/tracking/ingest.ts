@@ -7,7 +7,7 @@ import type { NewEvent } from "./event-input.ts";
 /** Result of storing one event. */
 export type Ingested =
   | { kind: "stored"; eventId: string }
-  | { kind: "duplicate"; existingEventId: string; isSameBody: boolean };
+  | { kind: "duplicate"; existingEventId: string; isSameBody: boolean; isReverted: boolean };
 
 /** Default rows per statement; a single-connection engine, which blocks the process meanwhile, uses fewer. */
 const ALL_ROWS = Number.MAX_SAFE_INTEGER;
@@ -51,6 +51,7 @@ export const storeEvents = async (
       kind: "duplicate",
       existingEventId: first.event_id,
       isSameBody: first.payload_hash.replaceAll("-", "") === event.x,
+      isReverted: first.is_reverted,
     };
   });
 };
@@ -128,7 +129,13 @@ const insert = async (
   };
 };
 
-type Existing = { project_id: string; idempotency_key: string; event_id: string; payload_hash: string };
+type Existing = {
+  project_id: string;
+  idempotency_key: string;
+  event_id: string;
+  payload_hash: string;
+  is_reverted: boolean;
+};
 
 /** Returns the events stored under the keys of the given ones, by `dedupeKey`. */
 export const findExisting = async (
@@ -137,8 +144,10 @@ export const findExisting = async (
 ): Promise<Map<string, Existing>> => {
   const keys = events.map(({ p, k }) => ({ p, k }));
   const result = await sql<Existing>`
-    select d.project_id, d.idempotency_key, d.event_id, d.payload_hash
+    select d.project_id, d.idempotency_key, d.event_id, d.payload_hash,
+      coalesce(e.status = 'REVERTED', false) as is_reverted
     from json_to_recordset(${JSON.stringify(keys)}::json) as r(p uuid, k text)
-    join event_dedupe d on d.project_id = r.p and d.idempotency_key = r.k`.execute(db);
+    join event_dedupe d on d.project_id = r.p and d.idempotency_key = r.k
+    left join event_results e on e.project_id = d.project_id and e.event_id = d.event_id`.execute(db);
   return new Map(result.rows.map((row) => [dedupeKey(row.project_id, row.idempotency_key), row]));
 };

@@ -72,10 +72,12 @@ const resultOf = (stored: Ingested, warnings: NewEvent["w"]): EventResult => {
       ...(warnings ? { warnings: [...warnings] } : {}),
     };
   }
-  const message = stored.isSameBody
-    ? "An event with this idempotencyKey was accepted before"
-    : "An event with this idempotencyKey was accepted before with a different body; the first one stands";
-  const { existingEventId } = stored;
+  const { existingEventId, isSameBody, isReverted } = stored;
+  const message = [
+    "An event with this idempotencyKey was accepted before",
+    ...(isSameBody ? [] : [" with a different body; the first one stands"]),
+    ...(isReverted ? ["; it was reverted since: to count it again, send it with another key"] : []),
+  ].join("");
   return { eventId: existingEventId, status: "DUPLICATE", skipped: true, message, existingEventId };
 };
 

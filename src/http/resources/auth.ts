@@ -63,7 +63,7 @@ const AccountBody = z
     tenant: z.object({
       id: z.uuid(),
       name: z.string(),
-      plan: z.enum(PLANS),
+      plan: z.enum(PLANS).nullable().meta({ description: "Null while the user waits to be accepted" }),
       approvalStatus: z.enum(APPROVAL_STATUSES),
     }),
     permissions: z.array(z.string()).meta({

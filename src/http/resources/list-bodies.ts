@@ -68,6 +68,9 @@ export const Span = z.object({
 
 /** Number of entries of a page. */
 export const Limit = z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT);
+/** As many as asked for of a list that has no pages, since it has at most `max`. */
+export const firstOf = (max: number) =>
+  z.coerce.number().int().min(1).max(max).default(max).meta({ description: "The first ones alone" });
 const CURSOR = { description: "pagination.nextCursor of the page before" };
 
 /** The query of a list that goes on after an id. */

@@ -5,7 +5,12 @@ import type { OAuthError } from "../../domain/accounts/oauth/errors.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { Reply } from "../route.ts";
 
-/** Names and sends the cookie of a browser that signs in at an address. */
+const SECRET = /^[\w-]{43}$/;
+
+/**
+ * Names and sends the cookie of a browser that signs in at an address: one secret for all its flows, which may
+ * be in several tabs.
+ */
 const browserCookie = (address: string, plainName: string, isPosted: boolean) => {
   const secure = address.startsWith("https:");
   // With this prefix, browsers allow only this host to set the cookie, and only over TLS.
@@ -13,8 +18,11 @@ const browserCookie = (address: string, plainName: string, isPosted: boolean) =>
   const sameSite = isPosted && secure ? "none" : "lax";
   const set = (value: string, maxAge: number): string =>
     stringifySetCookie({ name, value, maxAge, path: "/", httpOnly: true, secure, sameSite });
-  const read = (cookie: string): string | undefined => parseCookie(cookie)[name];
-  return { read, set, clear: () => set("", 0) };
+  const read = (cookie: string): string | undefined => {
+    const value = parseCookie(cookie)[name];
+    return value !== undefined && SECRET.test(value) ? value : undefined;
+  };
+  return { read, set };
 };
 
 export const cookieOf = ({ config }: App) => browserCookie(config.publicUrl, "laurel-oauth", false);

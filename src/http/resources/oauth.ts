@@ -197,7 +197,7 @@ export const oauthRoutes = [
     }),
     status: 302,
     response: z.undefined(),
-    run: async (app, { params, query, host }) => {
+    run: async (app, { params, query, cookie, host }) => {
       const { id, provider } = providerOf(app, params.provider);
       if (host) return redirect(startAtPublicUrl(app.config.publicUrl, id, query, host));
       const started = await startFlow({ ...app, ...rulesOf(app) }, provider, {
@@ -208,6 +208,7 @@ export const oauthRoutes = [
         tenantId: query.tenantId,
         invitationToken: query.invitation_token,
         ticket: query.ticket,
+        browser: cookieOf(app).read(cookie),
       });
       const { browser } = started;
       return redirect(started.location, browser && cookieOf(app).set(browser, FLOW_SECONDS));
@@ -231,14 +232,13 @@ export const oauthRoutes = [
       const { id, provider } = providerOf(app, params.provider);
       // No flow begins at a custom domain, so none ends there.
       if (host) throw notFound("Page");
-      const { read, clear } = cookieOf(app);
       const location = await completeFlow(partsOf(app), provider, {
         id,
         answer: answerOf(query),
-        browser: read(cookie),
+        browser: cookieOf(app).read(cookie),
         ip: actor.ip,
       });
-      return redirect(location, clear());
+      return redirect(location);
     },
   }),
   route({

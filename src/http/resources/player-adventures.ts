@@ -9,11 +9,13 @@ import {
   listPlayerAdventures,
   readPlayerAdventure,
 } from "../../domain/economy/adventures/player-adventures.ts";
+import { ADVENTURES_MAX } from "../../domain/evaluation/adventures/adventure.ts";
 import { ADVENTURE_STATES, TRACKS } from "../../domain/evaluation/adventures/row.ts";
 import { ADMINS } from "../../domain/kernel/access.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { AdventureParams, PlayerAdventureBody, readAdventures, writeAdventures } from "./adventure-bodies.ts";
+import { firstOf } from "./list-bodies.ts";
 import { PlayerParams } from "./player-params.ts";
 
 const Params = PlayerParams.extend(AdventureParams.shape);
@@ -42,12 +44,13 @@ export const playerAdventureRoutes = [
       "Those that run or are to come, also where the player has not joined; and those that are over if the " +
       "player has taken part.",
     params: PlayerParams,
-    query: z.object({ state: z.enum(ADVENTURE_STATES).optional() }),
+    query: z.object({ state: z.enum(ADVENTURE_STATES).optional(), limit: firstOf(ADVENTURES_MAX) }),
     response: z.object({ data: z.array(PlayerAdventureBody) }),
-    run: (app, { projectId, params, query: { state } }) =>
+    run: (app, { projectId, params, query: { state, limit } }) =>
       app.transact(async (work) => {
         const all = await listPlayerAdventures(work, await getPlayer(work, projectId, params.playerId));
-        return { data: all.filter((one) => state === undefined || one.state === state) };
+        const asked = all.filter((one) => state === undefined || one.state === state);
+        return { data: asked.slice(0, limit) };
       }),
   }),
   route({

@@ -87,14 +87,24 @@ export const PlayerBody = z
 export const PlayerWarnings = z
   .array(z.string())
   .optional()
-  .meta({ description: "Fields that no player has, which were ignored" });
+  .meta({
+    description: "Fields that no player has, which were ignored; and what a status means for the player",
+  });
 
 /** The answer to a profile that was sent. */
 export const ChangedPlayer = PlayerBody.extend({ warnings: PlayerWarnings }).meta({ id: "ChangedPlayer" });
 
-/** Returns the warnings of an answer about fields that were ignored; nothing without any. */
-export const playerWarnings = (ignored: readonly string[]): { warnings?: string[] } =>
-  ignored.length === 0 ? {} : { warnings: ignoredWarnings(ignored, "a player") };
+/** Returns the warnings of an answer: about fields that were ignored, and a status that is not ACTIVE. */
+export const playerWarnings = (
+  ignored: readonly string[],
+  status: string = "ACTIVE",
+): { warnings?: string[] } => {
+  const inactive =
+    `the player is ${status}, as DELETE leaves them: their events are REJECTED until ` +
+    "POST /players/{playerId}/status makes them ACTIVE";
+  const warnings = [...ignoredWarnings(ignored, "a player"), ...(status === "ACTIVE" ? [] : [inactive])];
+  return warnings.length === 0 ? {} : { warnings };
+};
 
 const common = { tag: "Players", project: "caller" } as const;
 export const readsPlayers = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;

@@ -9,11 +9,12 @@ import {
   startPlayerQuest,
 } from "../../domain/economy/quests/change-quests.ts";
 import { listPlayerQuests, readPlayerQuest } from "../../domain/economy/quests/player-quests.ts";
+import { QUESTS_MAX } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { ADMINS } from "../../domain/kernel/access.ts";
-import { Flag } from "./list-bodies.ts";
+import { firstOf, Flag } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 import { PlayerQuestBody, QuestParams, readQuests, writeQuests } from "./quest-bodies.ts";
 
@@ -64,12 +65,14 @@ export const playerQuestRoutes = [
       state: z.enum(QUEST_STATES).optional(),
       category: z.string().min(1).max(64).optional(),
       claimable: Flag.meta({ description: "Whether rewards wait to be claimed, of whichever cycle" }),
+      limit: firstOf(QUESTS_MAX),
     }),
     response: z.object({ data: z.array(PlayerQuestBody) }),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => ({
-        data: await listPlayerQuests(work, await getPlayer(work, projectId, params.playerId), query),
-      })),
+    run: (app, { projectId, params, query: { limit, ...filter } }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        return { data: (await listPlayerQuests(work, player, filter)).slice(0, limit) };
+      }),
   }),
   route({
     ...readQuests,

@@ -149,8 +149,8 @@ export const playerRoutes = [
       app.transact(async (work) => {
         const given = { ...profile, ...(tags ? { addTags: tags } : {}) };
         const { player, created } = await identifyPlayer(work, projectId, given, causeOf(caller));
-        const shown = { ...(await showChanged(work, player)), ...playerWarnings(ignored) };
-        return new Reply(created ? 201 : 200, shown);
+        const shown = await showChanged(work, player);
+        return new Reply(created ? 201 : 200, { ...shown, ...playerWarnings(ignored, shown.status) });
       }),
   }),
   route({

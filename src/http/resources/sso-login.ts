@@ -93,8 +93,9 @@ export const ssoLoginRoutes = [
     }),
     status: 302,
     response: z.undefined(),
-    run: async (app, { params, query, actor, host }) => {
+    run: async (app, { params, query, cookie, actor, host }) => {
       const { browser, location } = await startSso(partsOf(app, { actor, host }), {
+        browser: ssoCookieOf(app, host).read(cookie),
         tenantId: params.tenantId,
         redirectUri: query.redirect_uri,
         responseMode: query.response_mode,
@@ -115,9 +116,9 @@ export const ssoLoginRoutes = [
     status: 302,
     response: z.undefined(),
     run: async (app, { params, query, cookie, actor, host }) => {
-      const { read, clear } = ssoCookieOf(app, host);
+      const { read } = ssoCookieOf(app, host);
       const back = { tenantId: params.tenantId, answer: answerOf(query), browser: read(cookie) };
-      return redirect(await completeOidc(partsOf(app, { actor, host }), back), clear());
+      return redirect(await completeOidc(partsOf(app, { actor, host }), back));
     },
   }),
   route({
@@ -140,10 +141,10 @@ export const ssoLoginRoutes = [
     status: 302,
     response: z.undefined(),
     run: async (app, { params, body, cookie, actor, host }) => {
-      const { read, clear } = ssoCookieOf(app, host);
+      const { read } = ssoCookieOf(app, host);
       const { SAMLResponse: response, RelayState: relayState } = body;
       const back = { tenantId: params.tenantId, response, relayState, browser: read(cookie) };
-      return redirect(await completeSaml(partsOf(app, { actor, host }), back), clear());
+      return redirect(await completeSaml(partsOf(app, { actor, host }), back));
     },
   }),
   route({

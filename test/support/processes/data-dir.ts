@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { migratedArchive } from "../domain/migrated-cluster.ts";
@@ -13,6 +13,8 @@ export const fillDataDir = async (dataDir: string): Promise<void> => {
   const target = join(dataDir, "pglite");
   await mkdir(target, { recursive: true, mode: 0o700 });
   await promisify(execFile)("tar", ["-xf", await migratedArchive(), "-C", target]);
+  // Where it is missing, a server waits for an owner to put it back.
+  await writeFile(join(dataDir, "laurel.lock"), "");
 };
 
 /** As `temporaryDir`: a data directory whose database is migrated. */

@@ -46,7 +46,8 @@ export type ShownAccount = {
     createdAt: string;
     updatedAt: string;
   };
-  tenant: { id: string; name: string; plan: Plan; approvalStatus: ApprovalStatus };
+  /** The plan is null for a user who waits to be accepted: they may be a stranger to the tenant. */
+  tenant: { id: string; name: string; plan: Plan | null; approvalStatus: ApprovalStatus };
 };
 
 /**
@@ -76,7 +77,7 @@ export const getAccount = async (work: Work, userId: string): Promise<ShownAccou
     tenant: {
       id: tenant.id,
       name: tenant.name,
-      plan: tenant.plan,
+      plan: status === "PENDING" ? null : tenant.plan,
       approvalStatus: tenant.approvalStatus,
     },
   };

@@ -27,6 +27,8 @@ export type FlowRequest = {
   invitationToken: string | undefined;
   /** From POST /auth/oauth/{provider}/link, which has received all other parameters. */
   ticket: string | undefined;
+  /** The secret that the browser has already. */
+  browser?: string | undefined;
 };
 
 /** The redirect of the browser, and the cookie that it must come back with; none on an immediate error. */
@@ -45,7 +47,7 @@ export const startFlow = async (
 ): Promise<Started> => {
   const flow = await parts.transact((work) => flowFor(work, parts, request));
   const handshake = newHandshake();
-  const browser = newRandomSecret();
+  const { browser = newRandomSecret() } = request;
   try {
     const location = await provider.authorizationUrl(handshake);
     await parts.transact((work) => storeFlow(work, parts.secretBox, flow, { handshake, browser }));

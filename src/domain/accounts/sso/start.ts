@@ -48,7 +48,13 @@ export const findSsoTenant = async (
 };
 
 /** Where the browser wants to go back to, with what. */
-export type SsoStart = { tenantId: string; redirectUri: string | undefined; responseMode: ResponseMode };
+export type SsoStart = {
+  tenantId: string;
+  redirectUri: string | undefined;
+  responseMode: ResponseMode;
+  /** The secret that the browser has already. */
+  browser?: string | undefined;
+};
 
 /**
  * Starts a sign-in through a tenant's identity provider.
@@ -57,7 +63,7 @@ export type SsoStart = { tenantId: string; redirectUri: string | undefined; resp
  */
 export const startSso = async (
   parts: SsoParts,
-  { tenantId, redirectUri: wanted, responseMode }: SsoStart,
+  { tenantId, redirectUri: wanted, responseMode, browser = newRandomSecret() }: SsoStart,
 ): Promise<Started> => {
   const { host } = parts;
   const { sso, tenant } = await parts.transact((work) => findOpenSso(work, tenantId, host));
@@ -65,7 +71,6 @@ export const startSso = async (
   const redirectUri = requireRedirectUri(wanted, registered, parts.isProduction);
   // An XML id starts with no digit.
   const handshake: SsoHandshake = { ...newHandshake(), requestId: `_${newRandomSecret()}` };
-  const browser = newRandomSecret();
   try {
     const location = await authorizationUrl(parts, sso, handshake);
     const begun = { tenantId: tenant.id, idpChangedAt: sso.idpChangedAt, domain: host?.domain ?? null };

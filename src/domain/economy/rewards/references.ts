@@ -88,7 +88,7 @@ const checkNames = (definitions: ProjectDefinitions, given: BundlesOf): void => 
   const missing = names.filter((name) => !isOwn(name) && !definitions.get(name.kind, name.key));
   const [first, ...others] = missing;
   if (first) throw new UnknownReference([first, ...others]);
-  for (const name of names) {
+  for (const name of names.filter(({ kind }) => kind === "badge")) {
     const found = definitions.get(name.kind, name.key)?.definition as { tiers?: unknown[] } | undefined;
     checkTier(name, (isOwn(name) ? given.tiers : found?.tiers?.length) ?? Infinity);
   }

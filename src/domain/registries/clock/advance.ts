@@ -18,9 +18,9 @@ export const CLOCK_STEP_MS = 60_000;
 /** Maximum moves of the clock in one advance. */
 export const MOVES_MAX = 50_000;
 /** How often an advance looks again whether events are processed: for about a minute. */
-const LOOKS_MAX = 3_000;
+const LOOKS_MAX = 300;
 /** How often it looks again in a row for what others have locked, before that is left to a later sweep. */
-const RETRIES_MAX = 100;
+const RETRIES_MAX = 15;
 /** How often it gives up so, before it looks once each time. */
 const GIVEN_UP_MAX = 3;
 

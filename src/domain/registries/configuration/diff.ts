@@ -91,7 +91,9 @@ const plain = (value: Json): Json => JSON.parse(JSON.stringify(value)) as Json;
 
 /** Returns the fields in which an item of a document differs from what the project has. */
 export const itemFields = (wanted: Json, before: Json): string[] => {
-  const [left, right] = [flat(wanted), flat(before)];
+  const right = flat(before);
+  // A quest or an adventure without a status stays as it is.
+  const left: Json = { status: right["status"], ...flat(wanted) };
   if (wanted["leaderboard"]) left["period"] = zonedAs(left["period"] as Json, right["period"] as Json);
   // Schedules of rules have no zone.
   if (wanted["report"] && left["schedule"] && right["schedule"])

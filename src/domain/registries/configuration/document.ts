@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { withSecretsOf } from "../../economy/definitions/secrets.ts";
+import type { DefinitionKind } from "../../economy/definitions/kind.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { DEFINITION_MAX_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
-import { findOversize, isLongJson, parseSized } from "../../kernel/oversize.ts";
+import { boundBytes, findOversize, isLongJson, parseSized } from "../../kernel/oversize.ts";
 import { NewLeaderboard } from "../../evaluation/boards/definition.ts";
 import { ReportDocument } from "../../analytics/reports/documents.ts";
 import { REPORTS_MAX } from "../../analytics/reports/saved-reports.ts";
@@ -39,9 +40,24 @@ const ExportedBoard = z.strictObject({
   leaderboard: NewLeaderboard,
 });
 
+const Status = z
+  .enum(["ACTIVE", "PAUSED", "ENDED"])
+  .optional()
+  .describe("Without one it stays as it is, and runs where it is new");
+const STATUS_BYTES = '"status":"ACTIVE",'.length;
+
+/** Of a kind with drafts, also whether what is published runs. */
+const itemOf = ({ schema, hasDrafts }: DefinitionKind): z.ZodType =>
+  hasDrafts
+    ? boundBytes(
+        (schema as unknown as z.ZodObject).safeExtend({ status: Status }),
+        DEFINITION_MAX_BYTES + STATUS_BYTES,
+      )
+    : schema;
+
 /** Schemas of each section's items. */
 const ITEMS: Readonly<Record<string, z.ZodType>> = {
-  ...Object.fromEntries(DEFINITION_KINDS.map(({ plural, schema }) => [plural, schema])),
+  ...Object.fromEntries(DEFINITION_KINDS.map((kind) => [kind.plural, itemOf(kind)])),
   leaderboards: ExportedBoard,
   rules: ExportedRule,
   [REPORTS]: ReportDocument,

@@ -7,6 +7,7 @@ import { Leaderboard } from "../../progression/leaderboard.ts";
 import { getCurve } from "../../progression/level-curves.ts";
 import type { CurveInput } from "../../evaluation/xp/levels.ts";
 import { Project, settingsOf } from "../../accounts/projects/project.ts";
+import type { Phase } from "../../evaluation/live.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
 import { nextSlice } from "../../kernel/slices.ts";
@@ -61,13 +62,13 @@ const readPages = async <T>(read: (last: T | undefined) => Promise<T[]>): Promis
   }
 };
 
-type DefinitionRow = { kind: string; key: string; definition: Json };
+type DefinitionRow = { kind: string; key: string; definition: Json; phase: Phase | null };
 
 const exportDefinitions = async ({ db }: Work, projectId: string): Promise<Record<string, Json[]>> => {
   const found = await readPages<DefinitionRow>(async (last) => {
     const after = last ? sql`and (kind, key) > (${last.kind}, ${last.key})` : sql``;
     const { rows } = await sql<DefinitionRow>`
-      select kind, key, definition from definitions
+      select kind, key, definition, phase from definitions
       where project_id = ${projectId} and status = 'ACTIVE' ${after}
       order by kind, key limit ${PAGE_ITEMS}`.execute(db);
     return rows;
@@ -76,7 +77,9 @@ const exportDefinitions = async ({ db }: Work, projectId: string): Promise<Recor
   return Object.fromEntries(
     DEFINITION_KINDS.map(({ kind, plural }) => [
       plural,
-      (byKind.get(kind) ?? []).map(({ definition }) => definition),
+      (byKind.get(kind) ?? []).map(({ definition, phase }) => {
+        return phase ? { ...definition, status: phase === "RUNNING" ? "ACTIVE" : phase } : definition;
+      }),
     ]),
   );
 };

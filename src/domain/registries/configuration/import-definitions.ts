@@ -1,11 +1,11 @@
 import { sql } from "kysely";
 import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/definitions.ts";
 import { type ProjectDefinitions, shareDefinitions } from "../../economy/definitions/project-definitions.ts";
-import { pausesOfArchived, pausesOfRestored } from "../../economy/definitions/archived-pauses.ts";
+import { movePhases, pausesOfArchived, pausesOfRestored } from "../../economy/definitions/phases.ts";
 import { refuseFull } from "../../economy/definitions/definitions.ts";
 import { adventuresOf, createInUse, itemInUse } from "../../economy/definitions/in-use.ts";
 import type { DefinitionKind } from "../../economy/definitions/kind.ts";
-import type { Defined, Stored } from "../../evaluation/live.ts";
+import type { Defined, Phase, Stored } from "../../evaluation/live.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 import { UnknownReference } from "../../economy/definitions/references.ts";
 import { checkSize } from "../../economy/definitions/size.ts";
@@ -19,7 +19,7 @@ import { namedError, naming } from "./named-error.ts";
 import { writeInParts } from "./parts.ts";
 
 /** Definitions to create or change, each with its target state. */
-export type WantedDefinition = { change: ConfigChange; wanted: Json };
+export type WantedDefinition = { change: ConfigChange; wanted: Json; phase?: Phase | undefined };
 
 type Counts = { active: number; all: number };
 type Kinds = ReadonlyMap<string, DefinitionKind>;
@@ -257,7 +257,7 @@ export const importDefinitions = async (
   return wanted.filter(({ change }) => left.has(change));
 };
 
-/** Refuses to archive quests of adventures that go on. @throws DomainError CONFLICT: IN_USE, as above */
+/** Refuses to archive or end quests of adventures that go on. @throws DomainError CONFLICT: IN_USE, as above */
 const refuseItems = async (
   work: Work,
   projectId: string,
@@ -270,6 +270,50 @@ const refuseItems = async (
   for (const change of quests) {
     const inUse = itemInUse(adventures.get(change.key));
     if (inUse) throw namedError(inUse, change);
+  }
+};
+
+const MOVED: Readonly<Record<Phase, string>> = { RUNNING: "resumed", PAUSED: "paused", ENDED: "ended" };
+
+/**
+ * Makes quests and adventures run, pause or end as a document says; must be called last.
+ * @throws DomainError CONFLICT: IN_USE, prefixed by section and key
+ */
+export const importPhases = async (
+  work: Work,
+  projectId: string,
+  wanted: readonly WantedDefinition[],
+): Promise<void> => {
+  const phased = wanted.flatMap(({ change: { section, key }, phase }) =>
+    phase ? [{ kind: KINDS.get(section)!.kind, key, phase }] : [],
+  );
+  const moved = await movePhases(work, projectId, phased);
+  const ended = new Set(moved.filter(({ phase }) => phase === "ENDED").map(nameOf));
+  const updated = wanted.filter((one) => one.change.action === "UPDATE" && ended.has(wantedName(one)));
+  const changes = updated.map(({ change }) => change);
+  await refuseItems(work, projectId, changes);
+  await followStopped(
+    work,
+    projectId,
+    changes.map(({ section, key }) => ({ kind: KINDS.get(section)!.kind, key })),
+  );
+  await auditDefinitions(
+    work,
+    moved.map(({ id, kind, key, phase }) => {
+      return { action: `${kind}.${MOVED[phase]}`, definition: { projectId, id, key } };
+    }),
+  );
+};
+
+/** To be called with what was archived or ended. */
+const followStopped = async (
+  work: Work,
+  projectId: string,
+  stopped: readonly { kind: string; key: string }[],
+): Promise<void> => {
+  for (const kind of KINDS.values()) {
+    const keys = stopped.filter((one) => one.kind === kind.kind).map(({ key }) => key);
+    if (keys.length > 0) await kind.stopped?.(work, projectId, keys);
   }
 };
 
@@ -294,10 +338,7 @@ export const archiveDefinitions = async (
     where d.project_id = ${projectId} and d.kind = r.kind and d.key = r.key and d.status = 'ACTIVE'
     returning d.id, d.kind, d.key`.execute(work.db);
   await refuseItems(work, projectId, changes);
-  for (const kind of KINDS.values()) {
-    const keys = found.rows.filter((row) => row.kind === kind.kind).map(({ key }) => key);
-    if (keys.length > 0) await kind.stopped?.(work, projectId, keys);
-  }
+  await followStopped(work, projectId, found.rows);
   const audited = found.rows.map(({ id, kind, key }) => {
     return { action: `${kind}.archived`, definition: { projectId, id, key } };
   });

@@ -20,6 +20,7 @@ import {
   restoreLeaderboard,
   resumeLeaderboard,
 } from "../../leaderboards/leaderboards.ts";
+import type { Phase } from "../../evaluation/live.ts";
 import { inZone, windowsOf } from "../../evaluation/boards/period.ts";
 import { Leaderboard } from "../../progression/leaderboard.ts";
 import { putCurve } from "../../progression/level-curves.ts";
@@ -32,6 +33,7 @@ import { refuseForbidden } from "./permit.ts";
 import {
   archiveDefinitions,
   importDefinitions,
+  importPhases,
   isDefinitions,
   type WantedDefinition,
 } from "./import-definitions.ts";
@@ -160,13 +162,16 @@ const applyAll = async (
   };
   for (const change of kept.filter(({ section }) => SINGLE.has(section)))
     await one(change, () => applySingle(work, projectId, { change, given }));
-  const definitions = kept
-    .filter(isDefinitions)
-    .map((change) => ({ change, wanted: items.get(change) as Json }));
+  const definitions = kept.filter(isDefinitions).map((change): WantedDefinition => {
+    const { status, ...wanted } = items.get(change)!;
+    return { change, wanted, phase: status === "ACTIVE" ? "RUNNING" : (status as Phase | undefined) };
+  });
   const drafting = { actor, signal };
   const board = (change: ConfigChange) => applyBoard(work, projectId, { change, item: items.get(change) });
+  const isOther = ({ change: { action, fields } }: WantedDefinition): boolean =>
+    action === "CREATE" || fields.some((field) => field !== "status");
   await importNaming(boards(kept), {
-    definitions,
+    definitions: definitions.filter(isOther),
     add: (those, mayWait) => importDefinitions(work, projectId, { wanted: those, mayWait, ...drafting }),
     apply: (change, waits) => one(change, () => board(change).catch(waits)),
   });
@@ -175,6 +180,7 @@ const applyAll = async (
   for (const change of boards(archived))
     await one(change, () => applyBoard(work, projectId, { change, item: undefined }));
   await archiveDefinitions(work, projectId, archived.filter(isDefinitions));
+  await importPhases(work, projectId, definitions);
   const saved = reports(kept).map((change) => ({ change, wanted: items.get(change) as ReportDocument }));
   const deleted = reports(archived);
   await importReports(work, projectId, { wanted: saved, deleted, questions, actor, signal });

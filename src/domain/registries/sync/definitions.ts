@@ -10,6 +10,7 @@ import {
 import { Definition } from "../../economy/definitions/definition.ts";
 import { ARCHIVED_FACTOR, replaceDefinition } from "../../economy/definitions/definitions.ts";
 import type { DefinitionKind } from "../../economy/definitions/kind.ts";
+import { movePhases } from "../../economy/definitions/phases.ts";
 import type { Defined } from "../../evaluation/live.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 
@@ -18,6 +19,8 @@ type Skipped = { kind: string; key: string; reason: string };
 
 /** Number of created, changed or archived definitions, by the plural of their kind, and skipped ones. */
 export type SyncedDefinitions = { counts: Record<string, number>; skipped: Skipped[] };
+
+type Syncing = { changed: Set<Pair>; skipped: Skipped[] };
 
 type Pair = { kind: DefinitionKind; source: Definition; own: Definition | undefined };
 type OwnPair = Pair & { own: Definition };
@@ -32,10 +35,7 @@ const isEnded = ({ source }: Pair): boolean => source.status === "ARCHIVED";
  */
 export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDefinitions> => {
   const pairs = await readPairs(work, sync);
-  const synced: SyncedDefinitions = {
-    counts: Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, 0])),
-    skipped: [],
-  };
+  const synced: Syncing = { changed: new Set(), skipped: [] };
   // New ones first: changed ones may reference them; archived ones come last.
   for (const pair of pairs.filter(({ own }) => !own)) add(work, sync, { pair, synced });
   await work.em.flush();
@@ -49,8 +49,12 @@ export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDef
   }
   for (const pair of ended) await end(work, sync, { pair, synced });
   await work.em.flush();
+  await copyPhases(work, sync, { pairs, synced });
   for (const kind of DEFINITION_KINDS) await checkRoom(work, sync.to, kind);
-  return synced;
+  const countOf = ({ kind }: DefinitionKind): number =>
+    [...synced.changed].filter((pair) => pair.kind.kind === kind).length;
+  const counts = Object.fromEntries(DEFINITION_KINDS.map((kind) => [kind.plural, countOf(kind)]));
+  return { counts, skipped: synced.skipped };
 };
 
 const readPairs = async ({ em }: Work, { from, to }: Sync): Promise<Pair[]> => {
@@ -65,10 +69,26 @@ const readPairs = async ({ em }: Work, { from, to }: Sync): Promise<Pair[]> => {
   );
 };
 
-type Step = { pair: Pair; synced: SyncedDefinitions };
+type Step = { pair: Pair; synced: Syncing };
 
-const counted = ({ pair: { kind }, synced: { counts } }: Step): void =>
-  void (counts[kind.plural] = (counts[kind.plural] ?? 0) + 1);
+const counted = ({ pair, synced: { changed } }: Step): void => void changed.add(pair);
+
+/** Quests and adventures that are paused or ended are so in the target, too. */
+const copyPhases = async (
+  work: Work,
+  { to }: Sync,
+  { pairs, synced }: { pairs: readonly Pair[]; synced: Syncing },
+): Promise<void> => {
+  const phased = pairs.flatMap(({ source: { kind, key, status, phase } }) =>
+    status === "ACTIVE" && phase ? [{ kind, key, phase }] : [],
+  );
+  const moved = await movePhases(work, to, phased);
+  for (const { kind: name, key, phase } of moved) {
+    const pair = pairs.find(({ source }) => source.kind === name && source.key === key)!;
+    if (phase === "ENDED") await pair.kind.stopped?.(work, to, [key]);
+    counted({ pair, synced });
+  }
+};
 
 const add = ({ em, now }: Work, { to, actor }: Sync, step: Step): void => {
   const { kind, key, name, definition, status } = step.pair.source;

@@ -43,7 +43,8 @@ const LEET: ReadonlyMap<string, string> = new Map([
 /** Signs that may equally stand for an `l`. */
 const I_OR_L: ReadonlySet<string> = new Set(["1", "!", "|"]);
 
-const UNSEEN = /[\p{Default_Ignorable_Code_Point}\p{Script=Inherited}\p{Cf}]/u;
+/** Not the iota under a vowel, which is a letter of its own in capitals. */
+const UNSEEN = /(?!\u0345)[\p{Default_Ignorable_Code_Point}\p{Script=Inherited}\p{Cf}]/u;
 const SHOWN = /[\p{L}\p{N}\p{M}\p{So}]/u;
 const WORDY = /[\p{L}\p{N}]/u;
 /** Scripts written without spaces, in which a word may begin and end anywhere. */
@@ -59,6 +60,10 @@ const lookAlike = (sign: string): string => {
   return (found === undefined ? sign : String.fromCodePoint(found)).toLowerCase();
 };
 
+/** Unicode's full case folding, in which `ß` is `SS` and both small sigmas are one; without compatibility forms. */
+const foldCase = (character: string): string =>
+  character.normalize("NFKD").toLowerCase().toUpperCase().toLowerCase().normalize("NFKD");
+
 type Sign = Pick<Letter, "plain" | "leet" | "other" | "isLetter">;
 
 const LETTER = /\p{L}/u;
@@ -73,7 +78,7 @@ const signOf = (sign: string): Sign => {
 const fold = (character: string): Sign[] => {
   if (UNSEEN.test(character)) return [];
   const signs: Sign[] = [];
-  for (const part of character.normalize("NFKD").toLowerCase()) {
+  for (const part of foldCase(character)) {
     if (UNSEEN.test(part)) continue;
     for (const sign of part < "\u0080" || LEET.has(part) ? part : lookAlike(part)) signs.push(signOf(sign));
   }
