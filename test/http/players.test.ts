@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
 
 const NOWHERE = "00000000-0000-7000-8000-000000000000";
@@ -41,6 +42,21 @@ describe("players", () => {
       .body;
     return `key:${id}`;
   };
+
+  it("have a recap of days of their time zone, or of moments", async () => {
+    const { externalUserId } = must(
+      await identify({ externalUserId: "kiwi", timezone: "Pacific/Auckland" }),
+      201,
+    );
+    const recap = (from: string, to: string) => read(`ext:${externalUserId}/recap?from=${from}&to=${to}`);
+    const days = must(await recap("2026-04-05", "2026-04-06T00:00:00Z"), 200);
+    assert.deepEqual([days.from, days.to], ["2026-04-04T11:00:00.000Z", "2026-04-06T00:00:00.000Z"]);
+    // Clocks go back in that night.
+    assert.equal(must(await recap("2026-04-05", "2026-04-06"), 200).to, "2026-04-05T12:00:00.000Z");
+    assertError(await recap("2026-04-06", "2026-04-06"), 400);
+    assertError(await recap("1969-12-31", "2026-04-06"), 400);
+    assertError(await recap("2026-02-30", "2026-04-06"), 400);
+  });
 
   it("are named by the UUID or ext: and the own id, as the refusal of a bare one says", async () => {
     const { id, ext } = await aPlayer();

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { invalid } from "../kernel/errors.ts";
 import { projectPlans, readPlan } from "../progression/plan.ts";
-import { firstZone, localTime } from "../kernel/zones.ts";
+import { firstZone, localTime, windowStart } from "../kernel/zones.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Player } from "../players/player.ts";
 
@@ -26,17 +26,22 @@ export type Recap = {
   streaks: { streakKey: string; longest: number }[];
 };
 
-/** Summarizes a player's recorded activity in a span. @throws DomainError VALIDATION_ERROR */
+/** Returns the moment itself, or when the day of a date begins in a zone. */
+const beginning = (given: Date | string, zone: string): Date =>
+  typeof given === "string" ? new Date(windowStart("DAY", zone, Date.parse(given) / DAY_MS)) : given;
+
+/** Summarizes a player's recorded activity in a span, of moments or days. @throws DomainError VALIDATION_ERROR */
 export const readRecap = async (
   work: Work,
   player: Player,
-  { from, to }: { from: Date; to: Date },
+  asked: { from: Date | string; to: Date | string },
 ): Promise<Recap> => {
+  const plan = await readPlan(work, player.projectId, projectPlans);
+  const timezone = firstZone(player.timezone, plan.timezone);
+  const [from, to] = [beginning(asked.from, timezone), beginning(asked.to, timezone)];
   if (to.getTime() <= from.getTime()) throw invalid("to", "must be after from");
   if (to.getTime() - from.getTime() > RECAP_DAYS_MAX * DAY_MS)
     throw invalid("to", `must be at most ${RECAP_DAYS_MAX} days after from`);
-  const plan = await readPlan(work, player.projectId, projectPlans);
-  const timezone = firstZone(player.timezone, plan.timezone);
   const span = spanOf(player, from, to);
   const days = await readDays(work, span, timezone);
   const [best] = days.toSorted((a, b) => b.xp - a.xp || (a.date < b.date ? -1 : 1));

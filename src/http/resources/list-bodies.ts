@@ -60,6 +60,16 @@ const TIME_FIELD = { type: "string", format: "date-time" } as const;
 /** A required time in a query. */
 export const Moment = AnyTime.meta({ override: TIME_FIELD });
 
+/** A required time in a query, or a day of the zone in which the answer counts days. */
+export const DayOrMoment = z
+  .union(
+    [z.iso.date().refine((day) => Date.parse(day) >= TIME_MIN_MS && Date.parse(day) < TIME_MAX_MS), AnyTime],
+    {
+      error: "must be a time or a day of the years 1970 to 9998, such as 2026-01-10T18:00:00Z or 2026-01-10",
+    },
+  )
+  .meta({ override: { type: "string" } });
+
 /** The time range of a list. */
 export const Span = z.object({
   from: Time.meta({ description: "At this time or later", override: TIME_FIELD }),

@@ -6,7 +6,7 @@ import { readRecap, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/recap.t
 import { listMetrics } from "../../domain/player-lifecycle/metrics.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
-import { AfterNumber, cursorBody, Moment } from "./list-bodies.ts";
+import { AfterNumber, cursorBody, DayOrMoment, Moment } from "./list-bodies.ts";
 import { readsPlayers } from "./player-bodies.ts";
 import { PlayerMetricBody } from "./player-includes.ts";
 import { PlayerParams } from "./player-params.ts";
@@ -118,8 +118,8 @@ export const playerHistoryRoutes = [
     summary: "Sum up a player's time",
     description:
       `The player's gains from \`from\` until before \`to\`, at most ${RECAP_DAYS_MAX} days, as ` +
-      "it was recorded.",
-    query: z.object({ from: Moment, to: Moment }),
+      "it was recorded. A date is the beginning of that day in the time zone of the answer.",
+    query: z.object({ from: DayOrMoment, to: DayOrMoment }),
     response: Recap,
     run: (app, { projectId, params, query }) =>
       app.transact(async (work) => readRecap(work, await getPlayer(work, projectId, params.playerId), query)),
