@@ -68,6 +68,37 @@ describe("players", () => {
       assert.equal((await read(ref)).body.error.message, "player not found");
   });
 
+  it("are listed once each by the cursor, whoever is made meanwhile", async () => {
+    const own = await aTenant(api);
+    const make = async (n: number) =>
+      must(await api.post("/api/v1/players", { externalUserId: `p${n}` }, { key: own.key }), 201);
+    for (const n of [1, 2, 3, 4, 5]) await make(n);
+    const page = (query: string) => api.get(`/api/v1/players?limit=2&${query}`, { key: own.key });
+    for (const [order, expected] of [
+      ["desc", ["p5", "p4", "p3", "p2", "p1"]],
+      ["asc", ["p1", "p2", "p3", "p4", "p5", "p6", "p7"]],
+    ] as const) {
+      const seen: string[] = [];
+      let cursor = "";
+      for (let n = 6; ; n++) {
+        const { data, pagination } = must(await page(`order=${order}${cursor}`), 200);
+        seen.push(...data.map((one: { externalUserId: string }) => one.externalUserId));
+        if (pagination.nextCursor === null) break;
+        cursor = `&cursor=${pagination.nextCursor}`;
+        if (order === "desc") await make(n);
+      }
+      assert.deepEqual(seen, expected);
+    }
+    const { data, pagination } = must(await page("sort=xp"), 200);
+    assert.equal(pagination.nextCursor, null);
+    for (const query of [
+      `sort=xp&cursor=${data[0].id}`,
+      `page=2&cursor=${data[0].id}`,
+      `cursor=${randomUUID()}`,
+    ])
+      assertError(await page(query), 400);
+  });
+
   describe("when identified", () => {
     it("are told of fields that no player has, alone, in a batch and in a change", async () => {
       const externalUserId = `user-${randomUUID()}`;

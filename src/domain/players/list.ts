@@ -1,5 +1,6 @@
 import { type FilterQuery, raw } from "@mikro-orm/core";
 import { countUpTo, type Total } from "../kernel/counting.ts";
+import { invalid } from "../kernel/errors.ts";
 import { offsetOf, PAGE_DEPTH_MAX, type PageQuery, UNINDEXED_DEPTH_MAX } from "../kernel/paging.ts";
 import { containing } from "../kernel/search.ts";
 import type { Work } from "../kernel/work.ts";
@@ -44,26 +45,60 @@ export type PlayerFilter = {
   to?: Date | undefined;
 };
 
-export type ListPlayers = PageQuery & PlayerFilter & { sort: PlayerSort; order: "asc" | "desc" };
+export type ListPlayers = PageQuery &
+  PlayerFilter & {
+    sort: PlayerSort;
+    order: "asc" | "desc";
+    /** The last player of the page before, by creation: what is made meanwhile moves nothing. */
+    cursor?: string | undefined;
+  };
 
-/** Returns a page of players and their number; without deleted, merged and erased ones. */
+/**
+ * Returns a page of players, their number and the cursor of the next page; without deleted, merged and erased
+ * ones.
+ * @throws DomainError VALIDATION_ERROR for a cursor that is no player, or goes with another sort or a page
+ */
 export const listPlayers = async (
   work: Work,
   projectId: string,
   query: ListPlayers,
-): Promise<Total & { players: Player[] }> => {
+): Promise<Total & { players: Player[]; nextCursor: string | null }> => {
   const where = playerWhere(projectId, query);
-  const players = await work.em.find(Player, where, {
-    orderBy: [
-      { [query.sort]: NULLABLE.has(query.sort) ? `${query.order} nulls last` : query.order },
-      { id: query.order },
-    ],
-    limit: query.limit,
-    offset: offsetOf(query, INDEXED.has(query.sort) ? PAGE_DEPTH_MAX : UNINDEXED_DEPTH_MAX),
-    // The unit of work would compare every document with its original, though none has changed.
-    disableIdentityMap: true,
-  });
-  return { players, ...(await countUpTo(work, Player, where)) };
+  const after = await afterCursor(work, projectId, query);
+  const players = await work.em.find(
+    Player,
+    { $and: [where, ...after] },
+    {
+      orderBy: [
+        { [query.sort]: NULLABLE.has(query.sort) ? `${query.order} nulls last` : query.order },
+        { id: query.order },
+      ],
+      limit: query.limit,
+      offset: offsetOf(query, INDEXED.has(query.sort) ? PAGE_DEPTH_MAX : UNINDEXED_DEPTH_MAX),
+      // The unit of work would compare every document with its original, though none has changed.
+      disableIdentityMap: true,
+    },
+  );
+  const isMore = query.sort === "createdAt" && players.length === query.limit;
+  const nextCursor = isMore ? players.at(-1)!.id : null;
+  return { players, nextCursor, ...(await countUpTo(work, Player, where)) };
+};
+
+/** Players who come after the cursor in the order of their creation. */
+const afterCursor = async (
+  { em }: Work,
+  projectId: string,
+  { cursor, sort, order, page }: ListPlayers,
+): Promise<FilterQuery<Player>[]> => {
+  if (cursor === undefined) return [];
+  if (sort !== "createdAt" || page !== 1)
+    throw invalid("cursor", "goes with sort=createdAt and without page");
+  const last = await em.findOne(Player, { projectId, id: cursor }, { fields: ["createdAt"] });
+  if (!last) throw invalid("cursor", "is not nextCursor of a page before");
+  const { createdAt } = last;
+  return order === "asc"
+    ? [{ createdAt: { $gte: createdAt }, $or: [{ createdAt: { $gt: createdAt } }, { id: { $gt: cursor } }] }]
+    : [{ createdAt: { $lte: createdAt }, $or: [{ createdAt: { $lt: createdAt } }, { id: { $lt: cursor } }] }];
 };
 
 const playerWhere = (projectId: string, filter: PlayerFilter): FilterQuery<Player> => {

@@ -84,12 +84,9 @@ export const PlayerBody = z
   })
   .meta({ id: "Player" });
 
-export const PlayerWarnings = z
-  .array(z.string())
-  .optional()
-  .meta({
-    description: "Fields that no player has, which were ignored; and what a status means for the player",
-  });
+export const PlayerWarnings = z.array(z.string()).optional().meta({
+  description: "Fields that no player has, which were ignored; and what a status means for the player",
+});
 
 /** The answer to a profile that was sent. */
 export const ChangedPlayer = PlayerBody.extend({ warnings: PlayerWarnings }).meta({ id: "ChangedPlayer" });

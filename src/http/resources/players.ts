@@ -60,6 +60,9 @@ const list = route({
   query: PageQuery.extend({
     sort: z.enum(PLAYER_SORTS).default("createdAt"),
     order: Order,
+    cursor: z.uuid().optional().meta({
+      description: "pagination.nextCursor of the page before, in place of `page`: no player comes twice",
+    }),
     externalUserId: z
       .union([
         z
@@ -84,12 +87,21 @@ const list = route({
     from: Span.shape.from.meta({ description: "Created at this time or later" }),
     to: Span.shape.to.meta({ description: "Created before this time" }),
   }),
-  response: pageBody(PlayerBody),
+  response: z.object({
+    data: z.array(PlayerBody),
+    pagination: pageBody(PlayerBody).shape.pagination.extend({
+      nextCursor: z
+        .uuid()
+        .nullable()
+        .meta({ description: "null at the end, and for other sorts than createdAt" }),
+    }),
+  }),
   run: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, ...query } }) =>
     app.transact(async (work) => {
       const filter = { ...query, externalUserIds, identity: identityOf(identity) };
-      const { players, ...total } = await listPlayers(work, projectId, filter);
-      return pageReply(await showPlayers(work, projectId, players), total, query);
+      const { players, nextCursor, ...total } = await listPlayers(work, projectId, filter);
+      const { status, headers, body } = pageReply(await showPlayers(work, projectId, players), total, query);
+      return new Reply(status, { ...body, pagination: { ...body.pagination, nextCursor } }, headers);
     }),
 });
 
