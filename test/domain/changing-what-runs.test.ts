@@ -6,6 +6,7 @@ const WRITES =
 
 const KNOWN = [
   // Called by `importConfig` and `syncSandbox` within `changeRunning`.
+  "src/domain/economy/definitions/phases.ts",
   "src/domain/registries/configuration/import-definitions.ts",
   "src/domain/registries/configuration/import-rules.ts",
   "src/domain/registries/sync/definitions.ts",
