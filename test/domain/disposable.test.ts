@@ -29,8 +29,17 @@ describe("disposable addresses", () => {
   });
 
   it("are also what the operator denies, and never what the operator allows", () => {
-    const lists = { allow: ["Good.mailinator.com", "example.net"], deny: ["Example.org", "bad.example.net"] };
-    for (const domain of ["example.org", "a.EXAMPLE.org", "bad.example.net", "mailinator.com"]) {
+    const lists = {
+      allow: ["Good.mailinator.com", "example.net"],
+      deny: ["Example.org", "bad.example.net", "Bücher.de"],
+    };
+    for (const domain of [
+      "example.org",
+      "a.EXAMPLE.org",
+      "bad.example.net",
+      "mailinator.com",
+      "xn--bcher-kva.de",
+    ]) {
       assert.ok(isDisposable(at(domain), lists), domain);
     }
     for (const domain of ["good.mailinator.com", "x.good.mailinator.com", "example.net", "a.example.net"]) {

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
 import { createServer } from "node:http";
 import { createConnect } from "../../src/platform/guard/connect.ts";
 import { createConnections } from "../../src/platform/guard/connections.ts";
@@ -40,5 +42,27 @@ describe("requests to the identity providers of tenants", () => {
       server.closeAllConnections();
       await close();
     }
+  });
+
+  it("end with their time also while a DNS server keeps them waiting", async () => {
+    const dns = createSocket("udp4").bind(0, "127.0.0.1");
+    await once(dns, "listening");
+    let questions = 0;
+    dns.on("message", () => questions++);
+    const guard = createGuard({ allowCidrs: [], allowLocal: false, ports: [443] });
+    const names = createNameResolver({ isLocal: false, servers: [`127.0.0.1:${dns.address().port}`] });
+    const connections = createConnections(createConnect({ guard, names, ca: undefined }));
+    const end = new AbortController();
+    const { signal } = end;
+    const answer = createGuardedFetch(guard, connections)("slow")("https://login.acme.com/", {
+      ...GET,
+      signal,
+    });
+    const refused = assert.rejects(answer, { message: "fetch failed" });
+    await eventually(() => questions === 2);
+    end.abort();
+    await refused;
+    dns.close();
+    assert.equal(questions, 2, "neither family is asked for again");
   });
 });

@@ -79,6 +79,13 @@ describe("single sign-on by OpenID Connect", () => {
     );
   });
 
+  it("asks for the address and the name where the ID token has neither", async () => {
+    await configure({ autoProvision: true });
+    const { sub, email } = aPerson({ isTerse: true });
+    assert("access_token" in (await tell(sub)));
+    assert.equal((await user(email))?.name, "Grace Hopper");
+  });
+
   it("makes one member of somebody who comes twice at once", async () => {
     await configure({ autoProvision: true });
     const { sub } = aPerson();

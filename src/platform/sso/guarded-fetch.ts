@@ -67,18 +67,19 @@ export const createGuardedFetch = (guard: Guard, connections: Connections): Tena
   const refusal = () => new Fault("too many requests are on their way");
   const all = new Semaphore({ slots: IN_FLIGHT_MAX, waitingMax: QUEUED_MAX, refusal });
   const ofTenants = new KeyedSemaphore({ slots: OF_TENANT_MAX, waitingMax: OF_TENANT_QUEUED_MAX, refusal });
-  const ask = async (url: string, request: Request, signal: AbortSignal): Promise<Response> => {
+  const ask = async (url: string, request: Request, deadline: Deadline): Promise<Response> => {
     const { target, problem } = guard.judge(url);
     if (target === undefined) throw new Refused(problem);
     const { method, headers, body } = request;
     const connection = connections.open(target);
+    // The library heeds a signal only once a name is looked up and a connection is there.
+    deadline.onOver = connection.end;
     try {
       const answer = await connection.client.request({
         method,
         path: target.path,
         headers: { ...headers, "accept-encoding": "identity" },
         body: textOf(body),
-        signal,
       });
       const bytes = await bodyOf(answer.body);
       const { statusCode: status } = answer;
@@ -90,7 +91,7 @@ export const createGuardedFetch = (guard: Guard, connections: Connections): Tena
   };
   return (tenantId) => async (url, request) => {
     const deadline = new Deadline(REQUEST_MS, request.signal);
-    const send = () => all.run(() => ask(url, request, deadline.signal), deadline);
+    const send = () => all.run(() => ask(url, request, deadline), deadline);
     try {
       return await ofTenants.run(tenantId, send, deadline);
     } catch (error) {

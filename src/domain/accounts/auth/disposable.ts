@@ -1,5 +1,6 @@
 import { disposableEmailBlocklistSet } from "disposable-email-domains-js";
 import { invalid } from "../../kernel/errors.ts";
+import { normaliseDomain } from "../sso/domain-name.ts";
 
 /** The operator's own domains, which override the list: each with its sub-domains, in any case. */
 export type DisposableLists = { allow: readonly string[]; deny: readonly string[] };
@@ -14,7 +15,7 @@ const withParents = (domain: string): string[] => {
 };
 
 const names = (list: readonly string[], domain: string): boolean =>
-  list.some((entry) => entry.toLowerCase() === domain);
+  list.some((entry) => normaliseDomain(entry) === domain);
 
 /**
  * Returns whether the address belongs to a provider of throw-away mailboxes. The nearest known domain

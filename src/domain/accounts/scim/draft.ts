@@ -132,6 +132,13 @@ const setEmails = (draft: Draft, { where, sub }: ScimPath, value: unknown): void
     if (sub === undefined) Object.assign(email, emailOf(value));
     else setEmailField(email, sub, value);
   }
+  keepOnePrimary(draft, found);
+};
+
+/** A new primary address makes the others secondary (RFC 7644, 3.5.2). */
+export const keepOnePrimary = ({ emails }: Draft, brought: readonly DraftEmail[]): void => {
+  if (!brought.some(({ primary }) => primary === true)) return;
+  for (const email of emails) if (!brought.includes(email)) email.primary = false;
 };
 
 /**

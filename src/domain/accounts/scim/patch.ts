@@ -1,5 +1,13 @@
 import { isJsonObject } from "../../kernel/json.ts";
-import { type Draft, namesEmail, READ_ONLY, SCIM_EMAILS_MAX, setAttribute, setAttributes } from "./draft.ts";
+import {
+  type Draft,
+  keepOnePrimary,
+  namesEmail,
+  READ_ONLY,
+  SCIM_EMAILS_MAX,
+  setAttribute,
+  setAttributes,
+} from "./draft.ts";
 import { invalidValue, ScimError } from "./error.ts";
 import { parsePath, type ScimPath } from "./filter.ts";
 
@@ -90,16 +98,14 @@ export const patchDraft = (draft: Draft, operations: readonly PatchOperation[]):
   return next;
 };
 
-/** An added address takes the place of one of its type; a new primary one makes the others secondary. */
+/** An added address takes the place of one of its type. */
 const addEmails = (draft: Draft, value: unknown): void => {
   const added: Draft = { ...draft, emails: [] };
   setAttribute(added, { attribute: "emails" }, value);
   const types = new Set(added.emails.map(({ type }) => type));
-  const hasPrimary = added.emails.some(({ primary }) => primary === true);
-  const kept = draft.emails
-    .filter(({ type }) => !types.has(type))
-    .map((email) => (hasPrimary ? { ...email, primary: false } : email));
+  const kept = draft.emails.filter(({ type }) => !types.has(type));
   const emails = [...added.emails, ...kept];
   if (emails.length > SCIM_EMAILS_MAX) throw invalidValue("emails", `may be at most ${SCIM_EMAILS_MAX}`);
   draft.emails = emails;
+  keepOnePrimary(draft, added.emails);
 };
